@@ -1,4 +1,4 @@
-# Every target installs what it needs first; `make help` lists them.
+# Every target installs its dependencies first. `make help` lists the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
@@ -17,66 +17,66 @@ demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves 
 		.venv/bin/fleetwright dev -f examples/quickstart --state "$$state" \
 		--conversation examples/quickstart/conversation.toml $(if $(KEEP),--keep)
 
-test: env ## Run every ring of tests; builds what they need, the first time Kubernetes itself
+test: env ## Run all tests; the first run builds what they need, including Kubernetes
 	@$(PYTHON) tests/rings.py
 
-check: env ## Lint, types, layers and every fast test, in about ten minutes
+check: env ## Check lint, types and layers, and run the fast tests, in about ten minutes
 	@$(PYTHON) tests/rings.py static fast
 
-fast: env ## The fast tests alone
+fast: env ## Run only the fast tests
 	@$(PYTHON) tests/rings.py fast
 
-controlplane: env ## The operator against a real control plane
+controlplane: env ## Test the operator against a real control plane
 	@$(PYTHON) tests/rings.py controlplane
 
-sweep: env ## Every fault at every write and event of the operator (SHARE=0.1 for a tenth of them)
+sweep: env ## Inject every fault at every write and event of the operator (SHARE=0.1 for a tenth of them)
 	@$(PYTHON) -m e2e.faults $(if $(SHARE),--share $(SHARE))
 
-walk: env ## Every property of every kind set, changed, unset and put back (SEED=… repeats a walk)
+walk: env ## Set, change, unset and restore every property of every kind (SEED=… repeats a walk)
 	@$(PYTHON) -m e2e.walk $(if $(SEED),--seed $(SEED))
 
-bench-operator: env ## The operator beside a bare client (PARTS=latency,burst,… for some; MANY=0 without the large burst)
+bench-operator: env ## Benchmark the operator against a plain client (PARTS=latency,burst,… for some; MANY=0 without the large burst)
 	@$(PYTHON) -m tests.bench.operator_bench $(if $(PARTS),--parts $(PARTS)) $(if $(MANY),--many $(MANY))
 
-bench-agent: env ## The agent's server beside a bare one of the a2a-sdk (PARTS=start,rates,… for some)
+bench-agent: env ## Benchmark the agent's server against the a2a-sdk's own server (PARTS=start,rates,… for some)
 	@$(PYTHON) -m tests.bench.agent_bench $(if $(PARTS),--parts $(PARTS))
 
-bench-turn: env ## What a turn costs beside its model: durability, recall, first token, prompt, compaction, memory, long answers (PARTS=durable,… for some)
+bench-turn: env ## Benchmark the overhead of a turn besides its model: durability, recall, first token, prompt, compaction, memory, long answers (PARTS=durable,… for some)
 	@$(PYTHON) -m tests.bench.turn_bench $(if $(PARTS),--parts $(PARTS))
 
-bench-compaction: env ## Compaction beside LangChain's and deepagents', on the same fixtures (QUICK=1 for small samples, SEED=… for others)
+bench-compaction: env ## Compare compaction with LangChain's and deepagents' on the same fixtures (QUICK=1 for small samples, SEED=… for others)
 	@$(PYTHON) -m tests.bench.compaction_bench $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
 
-cluster: env ## The scenarios on a real cluster
+cluster: env ## Run the scenarios on a real cluster
 	@$(PYTHON) tests/rings.py cluster
 
-up: env ## A cluster with the operator and the quickstart (CLUSTER=existing|kind|local)
+up: env ## Create a cluster with the operator and the quickstart (CLUSTER=existing|kind|local)
 	@$(PYTHON) -m e2e.cluster up $(if $(CLUSTER),--provider $(CLUSTER))
 
-down: env ## Take away what `make up` made
+down: env ## Delete what `make up` created
 	@$(PYTHON) -m e2e.cluster down $(if $(CLUSTER),--provider $(CLUSTER))
 
-status: env ## What `make up` has running
+status: env ## Show what `make up` has running
 	@$(PYTHON) -m e2e.cluster status $(if $(CLUSTER),--provider $(CLUSTER))
 
-lint: env ## Lint and formatting
+lint: env ## Check lint and formatting
 	@.venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check . && echo "lint: clean"
 
-types: env ## Types
+types: env ## Check types
 	@.venv/bin/mypy
 
-layers: env ## Which package may import which
+layers: env ## Check which package may import which
 	@.venv/bin/lint-imports --no-cache
 
 format: env ## Format the code
 	@.venv/bin/ruff check --quiet --fix . ; .venv/bin/ruff format --quiet .
 
-generated: env ## Write agent-config.schema.json anew from the runtime's model
+generated: env ## Regenerate agent-config.schema.json from the runtime's model
 	@$(PYTHON) -c 'import json; from fleetwright_agent.config.agent import AgentConfig; print(json.dumps(AgentConfig.model_json_schema(by_alias=True), indent=2))' >agent_image/agent-config.schema.json
 
-locks: env ## Write the lock files anew
+locks: env ## Regenerate the lock files
 	@UV=$$(ls -d $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/uv-*/bin/uv | head -1) locks/compile
 
-clean: ## Remove what was built here (the cache of built programs stays)
-	@test ! -d build/cluster || { echo "a cluster of this checkout runs: make down first"; exit 1; }
+clean: ## Remove build results, but not the cache of built programs
+	@test ! -d build/cluster || { echo "a cluster of this repository is running; run make down first"; exit 1; }
 	@rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""An agent of one's own, written for the a2a-sdk and served by Fleetwright's runtime: it rolls dice."""
+"""A custom agent that rolls dice. It is written with the a2a-sdk and served by Fleetwright's runtime."""
 
 import random
 import re
@@ -13,7 +13,7 @@ _ROLL = re.compile(r"(\d{1,2})d(\d{1,3})")
 
 
 class Dice(AgentExecutor):
-    """Understands `2d6`, and asks where it reads no dice."""
+    """Rolls dice such as `2d6`, and asks for them if the message contains none."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         if context.current_task is None:
@@ -29,4 +29,4 @@ class Dice(AgentExecutor):
         await task.complete()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Nothing to let go of: what runs is stopped by the server."""
+        """Do nothing: the server stops the running task."""

@@ -1,6 +1,6 @@
-"""The same agent within a program of one's own: `python embedded.py ROOT PORT OPS_PORT`.
+"""The dice agent in a program of your own: `python embedded.py ROOT PORT OPS_PORT`.
 
-ROOT is the folder in which the files of the runtime contract lie: `etc/fleetwright/agent.json`, the card, the tokens.
+ROOT is the folder with the files of the runtime contract: `etc/fleetwright/agent.json`, the card and the tokens.
 """
 
 import asyncio
@@ -22,5 +22,5 @@ doors = {
     "a2a": socket.create_server(("127.0.0.1", int(port))),
     "ops": socket.create_server(("127.0.0.1", int(ops_port))),
 }
-# Until a signal says otherwise: what runs then has its time to end.
+# Serve until a signal. Running tasks then get time to finish.
 asyncio.run(serve(app, **doors))

@@ -9,7 +9,7 @@ BAD_AGENTS = [
         AGENT,
         "spec.subAgents",
         [HELPER | {"tools": ["task"]}],
-        "a sub-agent gives work to nobody and asks nobody",
+        "a sub-agent cannot delegate or ask a person",
         id="a sub-agent gives no work",
     ),
     pytest.param(
@@ -23,7 +23,7 @@ BAD_AGENTS = [
         AGENT, "spec.subAgents", [HELPER, HELPER], "Duplicate value", id="sub-agents are told apart by their names"
     ),
     pytest.param(
-        AGENT, "spec.plugins", [{"name": "My_Plugin"}], "plugins.name may hold lower-case", id="the name of a plugin"
+        AGENT, "spec.plugins", [{"name": "My_Plugin"}], "plugins.name may contain lower-case", id="the name of a plugin"
     ),
     pytest.param(AGENT, "spec.toolSearch", {"always": []}, "toolSearch.above", id="a search says from when on"),
     pytest.param(
@@ -40,7 +40,7 @@ BAD_AGENTS = [
         AGENT,
         "spec.memory.knowledge",
         {"enabled": True, "ingest": ["recall_memory"]},
-        "is remembered already",
+        "are stored already",
         id="what is remembered is not kept again",
     ),
     pytest.param(AGENT, "spec.memory.maxBytes", "1Mi", "at least 16Mi", id="memory has room to begin with"),
@@ -56,14 +56,14 @@ BAD_AGENTS = [
         AGENT,
         "spec.model.fallbacks",
         [{"name": "b", "apiKeySecretRef": {"name": "key"}}],
-        "belong to an address: set baseURL too",
+        "need an address: set baseURL too",
         id="a fallback's key is for its own address",
     ),
     pytest.param(
         AGENT, "spec.model.fallbacks", [{"name": "b"}] * 5, "must have at most 4 items", id="fallbacks are few"
     ),
     pytest.param(AGENT, "spec.model.provider", "Else", "Unsupported value", id="a provider is one that is known"),
-    pytest.param(AGENT, "spec.limits.maxRepeatedCalls", 1, "must be 0, which looks for no", id="one call is no repeat"),
+    pytest.param(AGENT, "spec.limits.maxRepeatedCalls", 1, "must be 0, which disables the", id="one call is no repeat"),
     pytest.param(AGENT, "spec.model.retries", -1, "greater than or equal to 0", id="no call is tried less than once"),
     pytest.param(AGENT, "metadata.name", "1st", "start with a letter", id="an agent's name is a service's name"),
     pytest.param(AGENT, "metadata.name", "a.b", "becomes a Service", id="an agent's name has no dot"),
@@ -88,7 +88,7 @@ BAD_AGENTS = [
         AGENT,
         "spec.model.headersFrom",
         [{"name": "Host", "secretKeyRef": {"name": "a", "key": "b"}}],
-        "that the connection itself sets",
+        "that the HTTP client sets",
         id="a header of the connection",
     ),
     pytest.param(
@@ -99,7 +99,7 @@ BAD_AGENTS = [
             "apiKeySecretRef": {"name": "a"},
             "headersFrom": [{"name": "authorization", "secretKeyRef": {"name": "a", "key": "b"}}],
         },
-        "must not hold Authorization beside apiKeySecretRef",
+        "must not contain Authorization together with apiKeySecretRef",
         id="one credential in one header",
     ),
     pytest.param(
@@ -112,7 +112,7 @@ BAD_AGENTS = [
         AGENT,
         "spec.allowedCallers",
         {"namespaces": {"from": "All", "selector": {"matchLabels": {"a": "b"}}}},
-        "belongs to from: Selector",
+        "is required with from: Selector",
         id="labels belong to a selector",
     ),
     pytest.param(AGENT, "spec.executor", {"name": "dice.Dice"}, "such as dice:Dice", id="an executor is in a module"),
@@ -158,8 +158,10 @@ BAD_AGENTS = [
         AGENT, "spec.model.apiKeySecretRef", {"name": "A b"}, "the name of a Secret", id="a secret has a real name"
     ),
     pytest.param(AGENT, "spec.skills", [{"name": "Haiku"}], "the name of a Skill", id="a skill has a real name"),
-    pytest.param(AGENT, "spec.peers", [{"name": "a"}], "must not hold the agent itself", id="nobody calls himself"),
-    pytest.param(AGENT, "spec.peers", [{"name": "b"}, {"name": "b"}], "must differ in name", id="a peer is named once"),
+    pytest.param(AGENT, "spec.peers", [{"name": "a"}], "must not contain the agent itself", id="nobody calls himself"),
+    pytest.param(
+        AGENT, "spec.peers", [{"name": "b"}, {"name": "b"}], "must have different names", id="a peer is named once"
+    ),
     pytest.param(AGENT, "spec.memory", {"storage": {"size": "much"}}, "such as 1Gi", id="a size is a quantity"),
     pytest.param(
         AGENT,
@@ -220,7 +222,7 @@ BAD_AGENTS = [
         AGENT,
         "spec.network",
         {"policy": "None", "egress": [{"to": {"podSelector": {}}, "ports": [{"port": 1}]}]},
-        "would do nothing",
+        "have no effect",
         id="additions to no policy",
     ),
     pytest.param(
@@ -241,7 +243,7 @@ BAD_AGENTS = [
         id="a receiver is a host",
     ),
     pytest.param(AGENT, "spec.a2a", {"push": {"enabled": "yes"}}, "must be of type boolean", id="push is on or off"),
-    pytest.param(AGENT, "spec.a2a.dialects", ["0.3"], "must hold '1.0'", id="every agent speaks 1.0"),
+    pytest.param(AGENT, "spec.a2a.dialects", ["0.3"], "must contain '1.0'", id="every agent speaks 1.0"),
     pytest.param(AGENT, "spec.a2a.dialects", ["1.0", "0.9"], "supported values", id="a version that nobody speaks"),
     pytest.param(
         AGENT, "spec.a2a.publicURL", "agents.example.com", "absolute http", id="a public address has a scheme"

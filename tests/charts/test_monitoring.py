@@ -12,7 +12,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.telemetry.metrics import Metrics as AgentMetrics
-from fleetwright_operator.manager.metrics import Metrics as OperatorMetrics
+from fleetwright_operator.manager.metrics import OperatorMetrics
 
 CASES = Path(__file__).parent / "alerts.test.yaml"
 TARGET = {"namespace", "agent", "job", "instance", "le"}

@@ -161,7 +161,7 @@ def test_a_stdio_server_runs_behind_the_bridge_here_too(tmp_path):
     with output.open("w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=_environ())
     try:
-        _until(lambda: "The fleet goes on" in output.read_text(), process)
+        _until(lambda: "The fleet keeps running" in output.read_text(), process)
         url = re.search(r"bridge .*--port (\d+)", output.read_text())
         assert url, output.read_text()
         server = json.dumps({"name": "tools", "url": f"http://127.0.0.1:{url[1]}/mcp"})
@@ -202,7 +202,7 @@ def quickstart(tmp_path):
         command = _fleetwright("dev", "-f", str(folder), "--state", str(state))
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=_environ())
     try:
-        _until(lambda: "The fleet goes on" in (tmp_path / "output").read_text(), process)
+        _until(lambda: "The fleet keeps running" in (tmp_path / "output").read_text(), process)
         yield folder, state, lambda: (tmp_path / "output").read_text(), process
     finally:
         process.send_signal(signal.SIGTERM)
@@ -254,7 +254,7 @@ def test_a_fleet_answers_follows_its_folder_and_leaves_nothing_running(quickstar
     _until(lambda: output().count("starting Agent support") == 2, process)
     _until(lambda: "night desk" in _say(state, "support", "Who are you?").stdout, process)
     assert output().count("starting Agent warehouse") == 1
-    assert "(to go on: --context c1)" in said.stdout
+    assert "(to continue: --context c1)" in said.stdout
     assert "called Ida" in _say(state, "support", "What is my parrot called?", "--context", "c1").stdout
 
     agents.write_text(agents.read_text() + "  suspend: true\n")
@@ -469,7 +469,7 @@ def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, conta
     with output.open("w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=_environ())
     try:
-        _until(lambda: "The fleet goes on" in output.read_text(), process)
+        _until(lambda: "The fleet keeps running" in output.read_text(), process)
         said = _say(state, "desk", "Hello")
         assert "[completed;" in said.stdout, said.stderr
     finally:

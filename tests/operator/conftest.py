@@ -17,12 +17,12 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_operator.api import names
 from fleetwright_operator.encoding.timestamps import moment, written
-from fleetwright_operator.kube.errors import Collision, Missing, Rejected
+from fleetwright_operator.kube.errors import ConflictError, InvalidRequestError, NotFoundError
 from fleetwright_operator.kube.port import RESOURCES, Kept, Listing, Object, Resource
-from fleetwright_operator.manager.manager import Program
-from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.manager.manager import Manager
+from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.observe.watch_index import Key
-from fleetwright_operator.settings import PodsOf, Settings
+from fleetwright_operator.settings import PodSelector, Settings
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = "2026-03-01T12:00:00Z"
@@ -197,12 +197,12 @@ class MemoryApi:
         kind = _OWN_VIEWS.get(resource.kind, resource.kind.removesuffix("Metadata"))
         self.gets.append(f"{kind} {name}")
         if not self.has(kind, name, namespace=namespace):
-            raise Missing(f"{kind} {name} not found")
+            raise NotFoundError(f"{kind} {name} not found")
         return _seen(resource, self.find(kind, name, namespace=namespace))
 
     async def create(self, resource: Resource, body: Object) -> Object:
         if self.has(resource.kind, body["metadata"]["name"], namespace=body["metadata"]["namespace"]):
-            raise Collision("exists")
+            raise ConflictError("exists")
         return self._write("create", {**body, "kind": resource.kind}, lambda: self.put(body))
 
     async def replace(self, resource: Resource, body: Object) -> Object:
@@ -238,7 +238,7 @@ class MemoryApi:
     async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
         key = (resource.kind, namespace, name)
         if key not in self._objects:
-            raise Missing("gone")
+            raise NotFoundError("gone")
         metadata = {k: v for k, v in patch.get("metadata", {}).items() if k not in {"uid", "resourceVersion"}}
         clean = {**patch, "metadata": metadata}
 
@@ -267,9 +267,9 @@ class MemoryApi:
     async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
         self.gets.append(f"log {pod}")
         if not self.has("Pod", pod, namespace=namespace):
-            raise Missing(f"Pod {pod} not found")
+            raise NotFoundError(f"Pod {pod} not found")
         if pod not in self.logs:
-            raise Rejected("the pod has no log")
+            raise InvalidRequestError("the pod has no log")
         return self.logs[pod][:limit]
 
     async def watch(
@@ -295,26 +295,26 @@ class MemoryApi:
 
     def _guard_served(self, kind: str) -> None:
         if kind in self.unserved:
-            raise Missing("the server could not find the requested resource")
+            raise NotFoundError("the server could not find the requested resource")
 
     def _guard_apply(self, key: tuple[str, str, str], metadata: Mapping[str, Any]) -> None:
         stored = self._objects.get(key)
         version = metadata.get("resourceVersion")
         if version == "1" and stored is not None:
-            raise Collision("exists already")
+            raise ConflictError("exists already")
         if version not in {None, "1"} and (stored is None or stored.version != version):
-            raise Collision("the object has been modified")
+            raise ConflictError("the object has been modified")
         if "uid" in metadata and stored is None:
-            raise Collision("gone")
+            raise ConflictError("gone")
         if "uid" in metadata and stored is not None and stored.uid != metadata["uid"]:
-            raise Rejected("another uid")
+            raise InvalidRequestError("another uid")
 
     def _guard_version(self, body: Object) -> None:
         stored = self._objects.get(_key(body))
         if stored is None:
-            raise Missing("gone")
+            raise NotFoundError("gone")
         if stored.version != body["metadata"]["resourceVersion"]:
-            raise Collision("the object has been modified")
+            raise ConflictError("the object has been modified")
 
     def _uid(self, body: Object) -> str:
         return str(body["metadata"].get("uid") or f"u{next(self._uids)}")
@@ -440,10 +440,10 @@ class World:
         self.seconds = 0.0
         """The clock by which things are looked at again."""
         minted = itertools.count(1)
-        self.program = Program(
+        self.program = Manager(
             api,
             settings=settings,
-            metrics=Metrics(CollectorRegistry()),
+            metrics=OperatorMetrics(CollectorRegistry()),
             now=lambda: written(self.moment),
             mint=lambda: f"token-{next(minted)}".ljust(43, "x"),
             new_secret=lambda: base64.urlsafe_b64encode(self.moment.to_bytes(32, "big")).decode(),
@@ -541,8 +541,8 @@ class World:
 @pytest.fixture
 def settings() -> Settings:
     return Settings(
-        operator=PodsOf(namespace="fleetwright-system", labels={"app.kubernetes.io/name": "fleetwright-operator"}),
-        monitoring=PodsOf(namespace="monitoring", labels={"app": "prometheus"}),
+        operator=PodSelector(namespace="fleetwright-system", labels={"app.kubernetes.io/name": "fleetwright-operator"}),
+        monitoring=PodSelector(namespace="monitoring", labels={"app": "prometheus"}),
     )
 
 

@@ -2,7 +2,7 @@
 {{ .Release.Name }}-operator
 {{- end }}
 
-{{/* What cluster-scoped objects are called: two releases of one name may live in two namespaces. */}}
+{{/* The name of cluster-scoped objects. It includes the namespace, because releases in two namespaces may have the same name. */}}
 {{- define "fleetwright.clusterName" -}}
 {{ .Release.Namespace }}-{{ include "fleetwright.name" . }}
 {{- end }}
@@ -22,7 +22,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* Exactly the verbs the operator uses: server-side apply is patch, and create where nothing is yet. */}}
+{{/* Exactly the verbs that the operator uses. Server-side apply needs patch, and create if the object does not exist. */}}
 {{- define "fleetwright.rules" -}}
 - apiGroups: [fleetwright.dev]
   resources: [agents, skills, mcpservers]
@@ -30,25 +30,27 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [fleetwright.dev]
   resources: [agents/status, skills/status, mcpservers/status]
   verbs: [patch]
-# Owner references that block deletion ask for this where that admission plugin is on.
+# Needed for owner references with blockOwnerDeletion, if the admission plugin OwnerReferencesPermissionEnforcement is
+# enabled.
 - apiGroups: [fleetwright.dev]
   resources: [agents/finalizers, skills/finalizers, mcpservers/finalizers]
   verbs: [update]
 - apiGroups: [""]
   resources: [serviceaccounts, configmaps, secrets, services]
   verbs: [get, list, watch, create, patch, delete]
-# Volumes hold memory: nothing of ours deletes one.
+# No permission to delete volumes, because they hold the agents' memory.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch]
-# An annotation makes the kubelet re-read mounted credentials at once; probes are pods that we start, hear and end.
+# The operator annotates pods so that the kubelet re-reads mounted credentials at once. It also creates, reads and
+# deletes probe pods.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]
-# What happened to an object, for kubectl describe; an equal one is counted.
+# Events for kubectl describe. The count of an equal Event is increased.
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
@@ -71,7 +73,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- mul (trimSuffix $unit . | int) (get (dict "s" 1 "m" 60 "h" 3600) $unit) -}}
 {{- end }}
 
-{{/* Writes nothing. `of` has two durations, by their names `life` and `overlap`: the operator would refuse to start with these. */}}
+{{/* Fails if the operator would reject two durations. `of` contains them; `life` and `overlap` are their names. */}}
 {{- define "fleetwright.checkRotation" -}}
 {{- $life := get .of .life -}}
 {{- $overlap := get .of .overlap -}}
@@ -81,7 +83,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 {{- if gt (include "fleetwright.seconds" $overlap | int) (include "fleetwright.seconds" $life | int) -}}
-{{- fail (printf "%s.%s is %s and must not be longer than %s.%s, which is %s: shorten the one or lengthen the other" .in .overlap $overlap .in .life $life) -}}
+{{- fail (printf "%s.%s is %s and must not be longer than %s.%s, which is %s; shorten the former or lengthen the latter" .in .overlap $overlap .in .life $life) -}}
 {{- end -}}
 {{- end }}
 
@@ -89,7 +91,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ dict "namespace" .namespace "labels" (.podLabels | default dict) | toJson }}
 {{- end }}
 
-{{/* Those pods, as a NetworkPolicy names them. */}}
+{{/* A NetworkPolicy peer for pods in a namespace. */}}
 {{- define "fleetwright.peer" -}}
 namespaceSelector:
   matchLabels: {kubernetes.io/metadata.name: {{ .namespace }}}
@@ -99,7 +101,7 @@ podSelector:
 {{- end }}
 {{- end }}
 
-{{/* The pods of every agent. */}}
+{{/* The labels of all agents' pods. */}}
 {{- define "fleetwright.agents" -}}
 app.kubernetes.io/managed-by: fleetwright
 app.kubernetes.io/component: agent

@@ -1,4 +1,4 @@
-"""The `fleetwright` command, also found as `kubectl fleetwright`. Holds the options; the work is elsewhere."""
+"""The `fleetwright` command, also available as `kubectl fleetwright`. This module only defines the options."""
 
 import hashlib
 import os
@@ -12,15 +12,15 @@ import click
 @click.group()
 @click.version_option(package_name="fleetwright")
 def main() -> None:
-    """Fleets of A2A agents from YAML."""
+    """Run fleets of A2A agents from YAML."""
 
 
 @main.command("offline-model")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8080, show_default=True, envvar="PORT")
-@click.option("--api-key", default=None, help="Refuse every other bearer token.")
+@click.option("--api-key", default=None, help="Accept only this bearer token.")
 def offline_model(host: str, port: int, api_key: str | None) -> None:
-    """Serve a deterministic OpenAI-compatible model, for trying and testing without a provider."""
+    """Serve a deterministic OpenAI-compatible model, to try and test agents without a provider."""
     import uvicorn
 
     from fleetwright_cli.offline.model import OfflineModel
@@ -40,12 +40,14 @@ def offline_orders(host: str, port: int) -> None:
 
 @main.command()
 @click.option("-f", "--folder", required=True, type=click.Path(path_type=Path), help="Folder of manifests.")
-@click.option("--state", type=click.Path(path_type=Path), help="Where memory, credentials and logs are kept.")
+@click.option("--state", type=click.Path(path_type=Path), help="Folder for memory, credentials and logs.")
 @click.option(
     "--catalog", type=click.Path(path_type=Path, exists=True), help="Model windows and prices, as in the chart."
 )
-@click.option("--conversation", type=click.Path(path_type=Path, exists=True), help="Hold it, report, and end.")
-@click.option("--keep", is_flag=True, help="Stay after the conversation.")
+@click.option(
+    "--conversation", type=click.Path(path_type=Path, exists=True), help="Send these messages, report, and exit."
+)
+@click.option("--keep", is_flag=True, help="Keep running after the conversation.")
 @click.option(
     "--contact-declared-hosts",
     "contacts",
@@ -62,8 +64,9 @@ def dev(
 ) -> None:
     """Run a fleet on this machine without a cluster.
 
-    Every agent is a process of the real runtime. An offline model answers unless OPENAI_API_KEY is set
-    (OPENAI_BASE_URL and OPENAI_MODEL choose where and which).
+    Every agent is a process of the real runtime. An offline model answers unless OPENAI_API_KEY is set. OPENAI_BASE_URL
+    and
+    OPENAI_MODEL then select the provider and the model.
     """
     from fleetwright_cli.dev.command import Options, run
 
@@ -74,10 +77,12 @@ def dev(
 @main.command()
 @click.option("--state", type=click.Path(path_type=Path), help="State folder of a running `fleetwright dev`.")
 @click.option("--url", help="Address of an agent anywhere else, without a path.")
-@click.option("--token-file", type=click.Path(path_type=Path, exists=True), help="The bearer for --url.")
-@click.option("--context", "context_id", help="Go on with this conversation.")
-@click.option("--task", "task_id", default="", help="Answer this task, which waits for you.")
-@click.option("--wait", default=0.0, help="Seconds to wait for an agent that is not there yet.")
+@click.option(
+    "--token-file", type=click.Path(path_type=Path, exists=True), help="File with the bearer token for --url."
+)
+@click.option("--context", "context_id", help="Continue this conversation.")
+@click.option("--task", "task_id", default="", help="Answer this waiting task.")
+@click.option("--wait", default=0.0, help="Seconds to wait for an agent that is not reachable yet.")
 @click.argument("words", nargs=-1, required=True)
 def say(
     state: Path | None,
@@ -101,7 +106,7 @@ def say(
         raise click.UsageError("give --state DIR AGENT TEXT, or --url URL --token-file FILE TEXT")
     context_id = context_id or str(uuid.uuid4())
     reply = send(address, text, context_id=context_id, wait=wait, task_id=task_id)
-    way_on = f"to answer: --task {reply.task_id}" if reply.waits else f"to go on: --context {reply.context_id}"
+    way_on = f"to answer: --task {reply.task_id}" if reply.waits else f"to continue: --context {reply.context_id}"
     click.echo(f"[{reply.spent}]\n{reply.text}\n({way_on})")
     sys.exit(0 if reply.completed else 1)
 

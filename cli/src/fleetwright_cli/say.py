@@ -1,4 +1,4 @@
-"""`fleetwright say`: one message to one agent, its answer and its cost."""
+"""`fleetwright say`: sends one message to one agent, and prints the answer and its cost."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ _RETRY_SECONDS = 0.5
 
 
 def address_of(agent: str, state: Path) -> Address:
-    """The address that a running `fleetwright dev` left in its state folder.
+    """Return the address of an agent, which a running `fleetwright dev` wrote to its state folder.
 
     Raises:
         click.ClickException: No fleet runs there, or it has no such agent.
@@ -31,10 +31,12 @@ def address_of(agent: str, state: Path) -> Address:
 
 
 def say(address: Address, text: str, *, context_id: str, wait: float, task_id: str = "") -> Reply:
-    """Sends the message and waits for the end of its task; for `wait` seconds an agent that is not there is waited for.
+    """Send a message and wait for the end of its task.
+
+    An agent that is not reachable is retried for `wait` seconds.
 
     Raises:
-        click.ClickException: No connection, or the agent refused.
+        click.ClickException: The agent is not reachable, or it returned an error.
     """
     deadline = time.monotonic() + wait
 
@@ -53,7 +55,7 @@ def say(address: Address, text: str, *, context_id: str, wait: float, task_id: s
 
 
 def _meaning(error: BaseException) -> str | None:
-    """What the agent said, or None where nobody was there to say anything."""
+    """Return the agent's error message, or None if the agent was not reachable."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, httpx.HTTPStatusError):

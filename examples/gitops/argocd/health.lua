@@ -26,7 +26,7 @@ for _, condition in ipairs(status.conditions or {}) do
   end
 end
 if ready == nil or ready.status == "Unknown" then
-  return verdict("Progressing", ready and ready.message or "the operator has not judged it yet")
+  return verdict("Progressing", ready and ready.message or "the operator has not reconciled it yet")
 end
 if ready.status == "True" then
   -- It serves; what it lacks is said and stops no sync.

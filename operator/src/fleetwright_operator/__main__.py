@@ -19,15 +19,15 @@ from prometheus_client import CollectorRegistry
 from fleetwright_operator.encoding.timestamps import time_of_day, to_the_microsecond, to_the_second
 from fleetwright_operator.kube.errors import OperatorError
 from fleetwright_operator.kube.http_client import KubernetesApi
-from fleetwright_operator.kube.informer import LOST
+from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
 from fleetwright_operator.kube.login import login
 from fleetwright_operator.kube.token_audiences import api_audiences
 from fleetwright_operator.manager import logs
-from fleetwright_operator.manager.api_server_addresses import ApiServerMoved, api_server, denying
-from fleetwright_operator.manager.health import Vitals
-from fleetwright_operator.manager.leader_election import Lease, LeaseLapsed
-from fleetwright_operator.manager.manager import Program, lead
-from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.manager.api_server_addresses import ApiServerMovedError, api_server, denying
+from fleetwright_operator.manager.health import ProcessHealth
+from fleetwright_operator.manager.leader_election import Lease, LeaseExpiredError
+from fleetwright_operator.manager.manager import Manager, lead
+from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.ops_server import ops_app, serve
 from fleetwright_operator.settings import Settings, settings_from
 
@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 
 async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day) -> None:
     """Wait for the Lease, lead while it is held, and release it on SIGTERM."""
-    metrics = Metrics(CollectorRegistry())
-    vitals = Vitals(clock=time.monotonic, resync_seconds=settings.resync_seconds)
+    metrics = OperatorMetrics(CollectorRegistry())
+    vitals = ProcessHealth(clock=time.monotonic, resync_seconds=settings.resync_seconds)
     runner = await serve(ops_app(vitals, metrics.registry), settings.ops_port)
     try:
         async with KubernetesApi(
@@ -53,8 +53,8 @@ async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day
                 on_attempt=vitals.asked,
             )
 
-            def program(settings: Settings) -> Program:
-                return Program(
+            def program(settings: Settings) -> Manager:
+                return Manager(
                     api,
                     settings=settings,
                     metrics=metrics,
@@ -69,11 +69,11 @@ async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day
 
 async def _stand_by_and_lead(
     api: KubernetesApi,
-    program: Callable[[Settings], Program],
+    program: Callable[[Settings], Manager],
     lease: Lease,
     settings: Settings,
-    metrics: Metrics,
-    vitals: Vitals,
+    metrics: OperatorMetrics,
+    vitals: ProcessHealth,
 ) -> None:
     """Acquire the Lease and lead, until SIGTERM.
 
@@ -90,7 +90,7 @@ async def _stand_by_and_lead(
         try:
             await lead(program(settings), vitals, lease.hold())
             return
-        except (LeaseLapsed, ApiServerMoved) as why:
+        except (LeaseExpiredError, ApiServerMovedError) as why:
             logger.warning("no longer leading", extra={"why": str(why)})
         finally:
             vitals.lead(False)
@@ -99,7 +99,7 @@ async def _stand_by_and_lead(
                 await lease.release()
 
 
-async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals: Vitals) -> Settings:
+async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals: ProcessHealth) -> Settings:
     """Return the settings with the API server's audiences and addresses added.
 
     Waits until the addresses are known. Policies that are written without them would open the API server to agents.
@@ -108,7 +108,7 @@ async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals:
     while settings.deny_api_server:
         try:
             return denying(settings, await api_server(api))
-        except LOST as error:
+        except TRANSIENT_ERRORS as error:
             logger.warning("cannot read the addresses of the API server yet", extra={"why": str(error) or repr(error)})
             vitals.asked()
             await asyncio.sleep(1)
@@ -122,7 +122,7 @@ def main() -> None:
         # A restarted container must not mistake its predecessor's Lease for its own.
         unique = replace(settings, identity=f"{settings.identity}-{secrets.token_hex(3)}")
         asyncio.run(run(unique))
-    except (OperatorError, ValueError, *LOST) as error:
+    except (OperatorError, ValueError, *TRANSIENT_ERRORS) as error:
         logger.error("stopped", extra={"why": str(error) or repr(error)})
         sys.exit(1)
 

@@ -58,7 +58,7 @@ class Cilium(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodsOf:
+class PodSelector:
     """Pods of one namespace with all of these labels; without labels, every pod in the namespace."""
 
     namespace: str
@@ -69,7 +69,9 @@ class PodsOf:
 class Dns:
     """The pods and addresses that answer DNS lookups."""
 
-    pods: PodsOf = field(default_factory=lambda: PodsOf(namespace="kube-system", labels={"k8s-app": "kube-dns"}))
+    pods: PodSelector = field(
+        default_factory=lambda: PodSelector(namespace="kube-system", labels={"k8s-app": "kube-dns"})
+    )
     ports: tuple[int, ...] = (53,)
     """The ports of the pods, which may differ from those of the Service."""
     ranges: tuple[Network, ...] = ()
@@ -93,9 +95,9 @@ class Settings:
     token_lead_seconds: int = LEAD
     """Seconds for which agents accept a token before it is used. Longer than their pods take to re-read their files."""
     dns: Dns = field(default_factory=Dns)
-    monitoring: PodsOf | None = None
+    monitoring: PodSelector | None = None
     """The pods that may scrape agents; None means no pods."""
-    operator: PodsOf | None = None
+    operator: PodSelector | None = None
     """The operator's own pods, which read agents' :7871/status."""
     ip_families: frozenset[int] = frozenset({4, 6})
     """The IP families of pods.
@@ -241,13 +243,13 @@ def _json(environ: Mapping[str, str], name: str, default: Mapping[str, Any]) -> 
     return value
 
 
-def _pods(environ: Mapping[str, str], name: str) -> PodsOf | None:
+def _pods(environ: Mapping[str, str], name: str) -> PodSelector | None:
     value = _json(environ, name, {})
     if not value:
         return None
     if set(value) - {"namespace", "labels"} or not value.get("namespace"):
         raise ValueError(f"{name} must be a JSON object with namespace and, optionally, labels")
-    return PodsOf(namespace=value["namespace"], labels=value.get("labels", {}))
+    return PodSelector(namespace=value["namespace"], labels=value.get("labels", {}))
 
 
 def _dns(environ: Mapping[str, str], name: str, base: Dns) -> Dns:

@@ -57,7 +57,7 @@ async def test_the_example_in_an_image_gives_its_tool_and_heeds_its_configuratio
     monkeypatch.setenv("PYTHONPATH", str(site))
     async with agent_process(plugins=[{"name": "units", "config": {"digits": 1}}]) as guest:
         assert "3.0 metres are 9.8 feet." in answer(await guest.say(FEET))
-        assert "Error: metres must not be below 0" in answer(await guest.say("Convert metres to feet for -3"))
+        assert "Error: metres must not be negative" in answer(await guest.say("Convert metres to feet for -3"))
         assert await guest.metric('tool_calls_total{outcome="ok",tool="units__metres_to_feet"}') == 1
         assert await guest.metric('plugin_loaded{plugin="units"}') == 1
         assert await told(guest) == [{"name": "units", "loaded": True, "tools": 1, "message": ""}]

@@ -194,11 +194,11 @@ async def test_what_it_costs_is_on_the_bill_in_the_counters_and_in_the_ledger(ag
     [
         pytest.param("Hello [[fail:401]]", {}, "waiter came to no end", id="its model refuses"),
         pytest.param("Hello [[fail:empty]]", {}, "waiter gave an empty answer", id="its model says nothing"),
-        pytest.param("Book table for 4 [[again:9!]]", {}, "made one call of a tool 6 times", id="it goes in circles"),
+        pytest.param("Book table for 4 [[again:9!]]", {}, "repeated one tool call 6 times", id="it goes in circles"),
         pytest.param(
             "Book table for 2; book table for 3",
             {"maxModelCalls": 1},
-            "after its limit of 1 calls of the model",
+            "reached its limit of 1 model calls",
             id="it comes to no end",
         ),
         pytest.param(

@@ -105,7 +105,7 @@ async def test_a_file_without_a_type_is_refused_in_the_words_of_an_older_dialect
         del http.headers["A2A-Version"]
         answer = (await http.post("/a2a", json={"jsonrpc": "2.0", "id": 1, **body})).json()
     assert answer["error"]["code"] == -32005
-    assert "state the mimeType" in answer["error"]["message"]
+    assert "set the mimeType" in answer["error"]["message"]
 
 
 async def test_a_file_alone_is_no_request(open_door: Any) -> None:

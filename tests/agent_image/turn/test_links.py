@@ -281,7 +281,7 @@ async def test_a_call_that_is_repeated(turn, outcome):
 
 async def test_a_turn_has_so_many_calls_of_the_model(config):
     link = LimitsLink(Limits.model_validate({"maxModelCalls": 3}).most_model_calls)
-    with pytest.raises(TurnFailed, match="its limit of 3 calls"):
+    with pytest.raises(TurnFailed, match="its limit of 3 model calls"):
         await link.around_model(request_of(HumanMessage("x"), *different(3)), Models())
 
 

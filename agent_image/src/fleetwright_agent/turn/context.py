@@ -44,7 +44,7 @@ class TurnContext:
     withheld: frozenset[str] = frozenset()
     """Names of tools whose declarations the model does not receive."""
     found: tuple[str, ...] = ()
-    """Withheld tools that the model has found by a search, so that it receives their declarations after all."""
+    """Withheld tools that the model has searched for or called, so that it receives their declarations after all."""
     recall: Tool | None = None
     """Offered to the model after the first compaction, when there is something to recall."""
     remembered: str | None = None

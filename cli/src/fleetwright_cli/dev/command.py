@@ -1,4 +1,4 @@
-"""`fleetwright dev`: puts the parts together, watches the folder, and cleans up however it ends."""
+"""`fleetwright dev`: assembles the parts, watches the folder, and stops all processes at exit."""
 
 import asyncio
 import fcntl
@@ -38,11 +38,11 @@ class Options:
     conversation: Path | None
     keep: bool
     contacts: bool = False
-    """Agents may connect to the hosts that they declare."""
+    """True if agents may connect to the hosts that they declare."""
 
 
 def run(options: Options, environ: Mapping[str, str]) -> int:
-    """Runs the fleet; gives the exit status."""
+    """Run the fleet, and return the exit status."""
     say = _clock()
     unfinished = options.conversation is not None
     signal.signal(signal.SIGTERM, _interrupt)
@@ -76,7 +76,7 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
 
 
 def _private(state: Path) -> None:
-    """Make new files and existing databases readable by this user alone."""
+    """Make new files and existing databases readable by this user only."""
     os.umask(0o077)
     for path in state.rglob("*.db*"):
         path.chmod(0o600)
@@ -84,7 +84,10 @@ def _private(state: Path) -> None:
 
 @contextmanager
 def _alone(state: Path) -> Iterator[None]:
-    """Two fleets on one memory would each end the other's tasks. The lock dies with its process."""
+    """Lock the state folder. Two fleets with one memory would each end the other's tasks.
+
+    The lock ends with its process.
+    """
     state.mkdir(parents=True, exist_ok=True)
     with (state / "lock").open("w") as file:
         try:
@@ -117,7 +120,7 @@ def _provider(environ: Mapping[str, str], processes: Processes, say: Callable[[s
 
 
 def _catalog(path: Path | None) -> Catalog:
-    """The given catalog, else the one that the chart installs."""
+    """Return the given catalog, or the one that the chart installs."""
     try:
         if path is None:
             values = resources.files("fleetwright_cli").joinpath("chart-values.yaml").read_text()
@@ -139,12 +142,12 @@ def _demonstrate(options: Options, fleet: FleetRun, provider: Provider) -> list[
     wrong = asyncio.run(hold())
     for fault in wrong:
         click.echo(f"WRONG  {fault}", err=True)
-    click.echo(f"\n{len(exchanges)} exchanges held, {len(wrong)} faults")
+    click.echo(f"\n{len(exchanges)} exchanges, {len(wrong)} faults")
     return wrong
 
 
 def _explain(fleet: FleetRun, options: Options) -> None:
-    click.echo("\nThe fleet goes on; interrupt to end it. A change in the folder is applied at once.")
+    click.echo("\nThe fleet keeps running; press Ctrl-C to stop it. Changes in the folder are applied at once.")
     for name, address in fleet.addresses().items():
         click.echo(f"\n  {name}\n    card     {address.url}/.well-known/agent-card.json")
         click.echo(f"    A2A      {address.url}/a2a\n    metrics  {address.ops_url}/metrics")
@@ -153,7 +156,7 @@ def _explain(fleet: FleetRun, options: Options) -> None:
 
 
 def _stay(folder: Path, fleet: FleetRun, processes: Processes, say: Callable[[str], None]) -> None:
-    """Applies changes of the folder until the interrupt; a mistake in it is said, and what runs goes on."""
+    """Apply changes of the folder until the interrupt. An invalid change is reported, and the running fleet stays."""
     for changes in watchfiles.watch(folder, rust_timeout=1000, yield_on_timeout=True):
         lost = processes.ended()
         for name in lost:
@@ -166,6 +169,6 @@ def _stay(folder: Path, fleet: FleetRun, processes: Processes, say: Callable[[st
             fleet.apply()
         except (InvalidFleet, ProcessFailed) as error:
             say(f"not applied: {error}")
-            # What did not come up is tried again with the next change, not for ever.
+            # A process that did not start is not restarted before the next change.
             for name in processes.ended():
                 processes.end(name)

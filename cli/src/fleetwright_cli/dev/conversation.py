@@ -1,4 +1,4 @@
-"""Talks to a fleet through the A2A client: one exchange of messages, what it cost, what the counters say."""
+"""A client for fleets over A2A: sends messages, and reads their cost and the agent's metrics."""
 
 import re
 import tomllib
@@ -28,9 +28,9 @@ class Exchange:
     agent: str
     say: Sequence[str]
     answer: str = ""
-    """What the last answer must contain; checked only where the offline model answers."""
+    """Text that the last answer must contain. Checked only with the offline model."""
     grown: Sequence[str] = ()
-    """`<agent> <metric>{<labels>}` of counters that must have grown; checked like `answer`."""
+    """Counters that must have increased, as `<agent> <metric>{<labels>}`. Checked only with the offline model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Reply:
 
     @property
     def waits(self) -> bool:
-        """For whoever began the task."""
+        """Return whether the task waits for the caller that started it."""
         return self.state == "input-required"
 
     @property
@@ -62,7 +62,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where an agent is reached, and the credential of one of its clients."""
+    """The addresses of an agent, and the token of one of its clients."""
 
     url: str
     ops_url: str
@@ -70,15 +70,15 @@ class Address:
 
 
 def read_conversation(path: Path) -> list[Exchange]:
-    """The exchanges of a TOML file.
+    """Read the exchanges of a TOML file.
 
     Raises:
-        InvalidFleet: It cannot be read as a conversation.
+        InvalidFleet: The file is not a conversation.
     """
     try:
         return [Exchange(**entry) for entry in tomllib.loads(path.read_text())["exchange"]]
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidFleet(f"{path}: no conversation: {error}") from None
+        raise InvalidFleet(f"{path}: not a conversation: {error}") from None
 
 
 class Conversation:
@@ -90,9 +90,13 @@ class Conversation:
         self._context_id = context_id or str(uuid.uuid4())
 
     async def say(self, text: str, *, task_id: str = "") -> Reply:
-        """Sends a message and waits for the end of its task, or until that waits; with a task, the answer to it."""
+        """Send a message, and wait until its task ends or waits for input.
+
+        With a task id, the message answers that task.
+        """
         card = await A2ACardResolver(self._http, self._address.url).get_agent_card()
-        # The address was given by a person, who may come through a tunnel; a card sends our token nowhere else.
+        # The user gave this address, perhaps that of a tunnel. The token is never sent to another address from the
+        # card.
         for interface in card.supported_interfaces:
             interface.url = f"{self._address.url.rstrip('/')}{urlsplit(interface.url).path}"
         config = ClientConfig(httpx_client=self._http, streaming=False, supported_protocol_bindings=["JSONRPC"])
@@ -134,7 +138,7 @@ Counters = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 async def counters(address: Address, http: httpx.AsyncClient) -> Counters:
-    """Every sample of an agent's metrics, by name and labels."""
+    """Return every sample of an agent's metrics, by name and labels."""
     text = (await http.get(f"{address.ops_url}/metrics")).raise_for_status().text
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -144,7 +148,7 @@ async def counters(address: Address, http: httpx.AsyncClient) -> Counters:
 
 
 def total(found: Counters, selector: str) -> float:
-    """The sum of a metric over the series that carry the selector's labels.
+    """Return the sum of a metric over the series that have the selector's labels.
 
     Raises:
         ValueError: The selector is not `<metric>` or `<metric>{label="value",…}`.

@@ -1,4 +1,4 @@
-"""Holds a written conversation with a running fleet, prints what happened, and says whether all of it did."""
+"""Runs a scripted conversation with a running fleet, prints the results, and checks them."""
 
 import asyncio
 import re
@@ -18,11 +18,14 @@ _SHOWN_METRICS = (
 )
 _WIDTH = 300
 _MARKER = re.compile(r"\s*\[\[[^\]]*\]\]")
-"""What only the offline model understands."""
+"""Markers that only the offline model understands."""
 
 
 class Demonstration:
-    """With `strict`, answers and counters must be what the conversation expects; without, errors alone count."""
+    """A runner of conversations.
+
+    With `strict`, answers and counters are checked; otherwise only errors count as faults.
+    """
 
     def __init__(
         self, addresses: Mapping[str, Address], http: httpx.AsyncClient, *, strict: bool, say: Callable[[str], None]
@@ -33,14 +36,14 @@ class Demonstration:
         self._say = say
 
     async def hold(self, exchanges: Sequence[Exchange]) -> list[str]:
-        """Every exchange in turn, then the counters; gives what went wrong."""
+        """Run all exchanges, print the counters, and return the faults."""
         if not self._strict:
-            self._say("a real provider answers: what it says and does is shown, and only errors count")
+            self._say("a real provider answers; its answers are shown, and only errors count as faults")
         wrong: list[str] = []
         for exchange in exchanges:
             wrong += await self._exchange(exchange)
             if wrong and not self._strict:
-                break  # a provider that fails once here fails everywhere, slowly
+                break  # a provider that fails once here fails for every exchange, slowly
         self._say("\nCounters scraped from the agents")
         for name, found in (await self._counters()).items():
             for (metric, labels), value in sorted(found.items()):

@@ -1,7 +1,7 @@
-"""A running local fleet: chooses ports, writes each agent's folder, starts what has to run, replaces what changed.
+"""A running local fleet: chooses ports, writes each agent's folder, and starts and replaces processes.
 
-The state folder keeps memory and credentials from one run to the next, so a conversation survives a restart
-of `fleetwright dev` as it survives one of a pod.
+The state folder keeps memory and credentials between runs, so conversations survive a restart of `fleetwright dev` as
+they survive the restart of a pod.
 """
 
 import json
@@ -26,7 +26,7 @@ _HOST = "127.0.0.1"
 
 
 class FleetRun:
-    """`apply` makes the running fleet what the folder says; calling it again restarts only what changed."""
+    """A local fleet. `apply` makes it match the folder; calling it again restarts only what changed."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class FleetRun:
         say: Callable[[str], None],
         contacts: bool = False,
     ) -> None:
-        """Args: `contacts` says whether agents may connect to the hosts that they declare."""
+        """Args: `contacts` is whether agents may connect to the hosts that they declare."""
         self._contacts = contacts
         self._folder = folder
         self._state = state
@@ -52,11 +52,11 @@ class FleetRun:
         self._tokens = _Tokens(state / "tokens.json")
 
     def apply(self) -> None:
-        """Reads the folder and starts, replaces or ends what differs.
+        """Read the folder, and start, replace or stop processes that differ.
 
         Raises:
-            InvalidFleet: The folder cannot be used; what runs goes on.
-            ProcessFailed: Something did not start.
+            InvalidFleet: The folder is invalid. The running processes stay.
+            ProcessFailed: A process did not start.
         """
         fleet = read_fleet(self._folder, namespace=NAMESPACE)
         ports = self._with_ports(fleet)
@@ -86,7 +86,7 @@ class FleetRun:
         _write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
 
     def _tell_differences(self, fleet: Fleet, changed: set[str]) -> None:
-        """Name every model that another one answers, and every host that is not contacted."""
+        """Print every model that is substituted, and every declared host that is left out."""
         for name, agent in fleet.agents.items():
             if f"agent-{name}" not in changed:
                 continue
@@ -96,14 +96,14 @@ class FleetRun:
                 self._say(f"agent {name}: {field} is left out: --contact-declared-hosts connects to {url}")
 
     def lost(self, name: str) -> bool:
-        """Forgets a process that ended, so that `apply` starts it; False where it is none of the fleet's."""
+        """Forget a process that ended, so that `apply` starts it again. Return False if it is not part of the fleet."""
         if self._running.pop(name, None) is None:
             return False
         self._processes.end(name)
         return True
 
     def addresses(self) -> dict[str, Address]:
-        """Where each running agent is, with the credential of its first client."""
+        """Return the addresses of each running agent, with the token of its first client."""
         return {
             name: Address(
                 f"http://{_HOST}:{port}", f"http://{_HOST}:{self._ports.ops[name]}", self._tokens.client(name)
@@ -128,7 +128,7 @@ class FleetRun:
             command = _command(name, workload, port)
             self._say(f"starting McpServer {name}: {shlex.join(command)}")
             environ = {entry["name"]: entry["value"] for entry in workload.get("env", ())}
-            # The same two variables a pod would have, with the address of this machine.
+            # A pod gets the same two variables; here they have the address of this machine.
             self._processes.start(f"server-{name}", command, environ | {"HOST": _HOST, "PORT": str(port)})
         for name, port in self._ports.servers.items():
             if f"server-{name}" in changed:
@@ -149,13 +149,15 @@ class FleetRun:
 
 
 def _command(name: str, workload: Manifest, port: int) -> list[str]:
-    """The workload's command line as the kubelet would expand it; our own command runs in this environment.
+    """Return the workload's command line with expanded variables. `fleetwright` runs in this Python environment.
 
     Raises:
-        InvalidFleet: There is none.
+        InvalidFleet: The workload has no command.
     """
     if not workload.get("command"):
-        raise InvalidFleet(f"McpServer {name}: spec.workload.command: a local run needs it, for no image runs here")
+        raise InvalidFleet(
+            f"McpServer {name}: spec.workload.command: a local run needs a command, because it runs no images"
+        )
     words = [*_bridge(workload), *workload["command"], *workload.get("args", ())]
     expanded = [word.replace("$(PORT)", str(port)).replace("$(HOST)", _HOST) for word in words]
     if expanded[:1] == ["fleetwright"]:
@@ -164,7 +166,7 @@ def _command(name: str, workload: Manifest, port: int) -> list[str]:
 
 
 def _bridge(workload: Manifest) -> list[str]:
-    """What stands before the command of a stdio server, as it does in a pod."""
+    """Return the bridge command that precedes the command of a stdio server, as in a pod."""
     if workload.get("transport") != "Stdio":
         return []
     bridge = [sys.executable, "-m", "fleetwright_agent", "bridge", "--host", _HOST, "--port", "$(PORT)"]
@@ -172,7 +174,7 @@ def _bridge(workload: Manifest) -> list[str]:
 
 
 def _write(root: Path, files: Mapping[str, str]) -> None:
-    """Makes the configuration folder hold exactly these files; memory beside it stays."""
+    """Make the configuration folder contain exactly these files. Memory in other folders stays."""
     configuration = root / "etc/fleetwright"
     stale = {path for path in configuration.rglob("*") if path.is_file()} - {root / name for name in files}
     for path in stale:
@@ -191,7 +193,7 @@ def _write_private(path: Path, content: str) -> None:
 
 
 class _Tokens:
-    """Credentials by name, kept in one private file."""
+    """Tokens by name, kept in one private file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -201,7 +203,7 @@ class _Tokens:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, TypeError):
-            raise InvalidFleet(f"{path} cannot be read; remove it, and every credential is made anew") from None
+            raise InvalidFleet(f"{path} cannot be read; remove it to create new credentials") from None
 
     def of(self, names: list[str]) -> Mapping[str, str]:
         self._known = {name: self._known.get(name) or secrets.token_urlsafe(32) for name in names}
@@ -209,5 +211,5 @@ class _Tokens:
         return self._known
 
     def client(self, agent: str) -> str:
-        """The token of an agent's first client; empty where it has none, and only agents may call."""
+        """Return the token of an agent's first client; empty if it has no clients."""
         return next((token for name, token in self._known.items() if name.startswith(f"client.{agent}.")), "")

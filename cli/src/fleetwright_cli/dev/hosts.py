@@ -1,6 +1,7 @@
-"""The hosts that an agent declares beside its models: a local run connects to none of them unless it is asked to.
+"""The remote hosts that an agent declares besides its models. By default a local run does not connect to them.
 
-A host is declared with `remote` of an McpServer, or as the collector of `telemetry`. This machine is no such host.
+Hosts are declared as `remote` of an McpServer, or as the collector of `telemetry`. Addresses of this machine do not
+count.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ _HERE = ("127.0.0.1", "localhost", "::1")
 
 
 def declared_hosts(agent: Manifest, servers: Mapping[str, Manifest]) -> dict[str, str]:
-    """Return the address of each, by the field that declares it."""
+    """Return the address of each declared host, by its field."""
     spec = agent["spec"]
     found = {
         f"mcpServers[{use['name']}]": servers[use["name"]]["spec"]["remote"]["url"]
@@ -25,7 +26,7 @@ def declared_hosts(agent: Manifest, servers: Mapping[str, Manifest]) -> dict[str
 
 
 def without_declared_hosts(agent: Manifest, servers: Mapping[str, Manifest]) -> dict[str, Any]:
-    """Return the agent without what would connect to such a host."""
+    """Return the agent without the parts that connect to declared hosts."""
     spec, left_out = dict(agent["spec"]), declared_hosts(agent, servers)
     if "telemetry" in left_out:
         del spec["telemetry"]

@@ -1,6 +1,6 @@
-"""What a fleet becomes on one machine: a folder and two ports per agent, a port per server. Pure.
+"""The files and ports of a fleet on one machine: a folder and two ports per agent, a port per server. Pure.
 
-The documents come from the operator's own `render_agent`; nothing here decides what an agent is.
+The documents come from the operator's own `render_agent`; this module does not decide their content.
 """
 
 import json
@@ -23,10 +23,10 @@ from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.card import served_card, unsigned
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.deployment import is_suspended
-from fleetwright_operator.build.documents import Rendered, render_agent
+from fleetwright_operator.build.documents import AgentDocuments, render_agent
 from fleetwright_operator.build.pod.file_references import instructions_file
 from fleetwright_operator.build.pod.mounted_files import CONFIG_MAP
-from fleetwright_operator.credentials.rotating_token import Bearer, Token
+from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
 from fleetwright_operator.settings import Settings
 
 _HOST = "127.0.0.1"
@@ -34,7 +34,7 @@ _HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """By name; a port is chosen once and kept while the fleet runs."""
+    """Ports by name. A port is chosen once and kept while the fleet runs."""
 
     agents: Mapping[str, int]
     ops: Mapping[str, int]
@@ -43,7 +43,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class AgentFiles:
-    """One agent's folder: path to content. Whoever holds the same `revision` runs the same agent."""
+    """The files of one agent, by path. Agents with equal `revision` have equal configuration and card."""
 
     name: str
     revision: str
@@ -51,9 +51,11 @@ class AgentFiles:
 
 
 def token_names(fleet: Fleet) -> list[str]:
-    """A name for every secret that the fleet needs.
+    """Return a name for every secret that the fleet needs.
 
-    `client.<agent>.<client>` and `edge.<caller>.<callee>` for callers, `push.<agent>` for what an agent seals.
+    The names are `client.<agent>.<client>` and `edge.<caller>.<callee>` for callers, and `push.<agent>` for the key
+    with
+    which an agent encrypts webhook credentials.
     """
     clients = [f"client.{name}.{client}" for name, agent in fleet.agents.items() for client in client_names(agent)]
     edges = [f"edge.{name}.{peer}" for name in fleet.agents for _, peer in _allowed_peers(name, fleet)]
@@ -62,7 +64,7 @@ def token_names(fleet: Fleet) -> list[str]:
 
 
 def read_skills(fleet: Fleet) -> dict[str, SkillContent]:
-    """The content of every Skill.
+    """Return the content of every Skill.
 
     Raises:
         InvalidFleet: A skill breaks a rule, or names a ConfigMap that is not in the folder.
@@ -100,12 +102,12 @@ def agent_files(
     catalog: Catalog,
     contacts: bool = False,
 ) -> list[AgentFiles]:
-    """The folder of every agent that is not suspended.
+    """Return the files of every agent that is not suspended.
 
-    Args: `contacts` says whether agents may connect to the hosts that they declare.
+    Args: `contacts` is whether agents may connect to the hosts that they declare.
 
     Raises:
-        InvalidFleet: A reference leads nowhere.
+        InvalidFleet: A reference does not exist.
     """
     skills = read_skills(fleet)
     endpoints = Endpoints(
@@ -124,7 +126,7 @@ def agent_files(
 
 
 def server_url(server: Manifest, port: int) -> str:
-    """Where the workload of an McpServer is reached on this machine."""
+    """Return the address of an McpServer's workload on this machine."""
     return f"http://{_HOST}:{port}{server['spec']['workload'].get('path', '/mcp')}"
 
 
@@ -157,12 +159,12 @@ def _agent(
 
 
 def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:
-    """The tokens between the agent, its clients, its callers and its peers."""
+    """Return the tokens of the agent's clients, callers and peers."""
     agent = fleet.agents[name]
     namespace = agent["metadata"]["namespace"]
 
-    def bearer(edge: str) -> Bearer:
-        return Bearer(Token(tokens[edge]))
+    def bearer(edge: str) -> RotatingToken:
+        return RotatingToken(Token(tokens[edge]))
 
     return Tokens(
         clients={client: bearer(f"client.{name}.{client}") for client in client_names(agent)},
@@ -174,8 +176,8 @@ def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:
     )
 
 
-def _mounted(agent: Mapping[str, Any], rendered: Rendered) -> dict[str, str]:
-    """What a pod would find in its folders of configuration, credentials, cards and skills."""
+def _mounted(agent: Mapping[str, Any], rendered: AgentDocuments) -> dict[str, str]:
+    """Return the files that a pod would mount: configuration, credentials, cards and skills."""
     card = served_card(rendered.card, unsigned)
     files = {
         "agent.json": _json(rendered.config),
@@ -216,7 +218,7 @@ def _labels(fleet: Fleet) -> dict[str, Mapping[str, str]]:
 
 
 def _require_obeyable(name: str, config: Mapping[str, Any]) -> None:
-    """On a cluster the CRD's rules refuse such values; here the runtime's own model does, before anything starts."""
+    """Validate the configuration with the runtime's model. On a cluster, the CRD's rules reject such values earlier."""
     try:
         AgentConfig.model_validate(config)
     except ValidationError as error:

@@ -1,7 +1,7 @@
-"""Reads a folder of manifests into a fleet, and refuses what the API would refuse by its schema.
+"""Reads a folder of manifests into a fleet, and rejects objects that violate the CRD's schema.
 
-What only a cluster can run (a Deployment, a Service) is not an error: it is named, and left out. So is a
-Secret: a local run takes the provider's key from the environment.
+Objects that only a cluster can run, such as a Deployment or a Service, are reported and left out. So are Secrets: a
+local run takes the provider's key from the environment.
 """
 
 import re
@@ -23,12 +23,12 @@ _CRDS = {"Agent": "agent.yaml", "Skill": "skill.yaml", "McpServer": "mcpserver.y
 
 
 class InvalidFleet(ValueError):  # noqa: N818 - reads as what the folder holds
-    """A manifest cannot be used; the message names file, object and field."""
+    """A manifest is invalid; the message names the file, the object and the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Objects by name; all of them live in one namespace."""
+    """Objects by name, all in one namespace."""
 
     agents: Mapping[str, Manifest]
     skills: Mapping[str, Manifest]
@@ -38,10 +38,10 @@ class Fleet:
 
 
 def read_fleet(folder: Path, *, namespace: str) -> Fleet:
-    """Every manifest of the folder itself, as `kubectl apply -f` would take them.
+    """Read every manifest in the folder itself, as `kubectl apply -f` would.
 
     Raises:
-        InvalidFleet: A file or an object cannot be used.
+        InvalidFleet: A file or an object is invalid.
     """
     kinds: dict[str, dict[str, Manifest]] = {kind: {} for kind in (*_CRDS, "ConfigMap")}
     left_out: list[str] = []
@@ -68,7 +68,7 @@ def read_fleet(folder: Path, *, namespace: str) -> Fleet:
 
 def _documents(folder: Path) -> Iterator[tuple[str, Manifest]]:
     if not folder.is_dir():
-        raise InvalidFleet(f"{folder}: is no folder")
+        raise InvalidFleet(f"{folder}: is not a folder")
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         try:
             documents = list(yaml.safe_load_all(path.read_text()))
@@ -112,7 +112,7 @@ def _schema(kind: str) -> Mapping[str, Any]:
 
 
 def _closed(schema: Any) -> Any:
-    """A CRD prunes unknown fields; somebody who just wrote one wants to hear of it."""
+    """Forbid unknown fields. The API server prunes them, but a user who writes one should see an error."""
     if isinstance(schema, list):
         return [_closed(item) for item in schema]
     if not isinstance(schema, dict):

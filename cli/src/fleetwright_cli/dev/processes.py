@@ -1,7 +1,7 @@
-"""Local processes with a log file each: started, waited for, and ended in the reverse order.
+"""Local processes with a log file each: started, checked for readiness, and stopped in reverse order.
 
-Holds only processes it started. A child gets its own process group and dies with this one, so that a
-terminal's interrupt reaches us first and nothing stays behind.
+This module stops only processes that it started. A child has its own process group and is killed when this process
+exits. So an interrupt in the terminal reaches this process first, and no process is left behind.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _PROVIDER = "OPENAI_"
 
 
 class ProcessFailed(RuntimeError):  # noqa: N818 - reads as what happened
-    """A process ended or did not become ready; the message holds the end of its log."""
+    """A process exited or did not become ready; the message contains the end of its log."""
 
 
 def free_port() -> int:
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 class Processes:
-    """A stack of named processes; a name is started again by starting it once more."""
+    """A stack of named processes. Starting a name again replaces its process."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
@@ -56,7 +56,9 @@ class Processes:
         return self._logs / f"{name}.log"
 
     def start(self, name: str, command: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
-        """Without the provider's settings: agents read the key from their own folder, others must not see it.
+        """Start a process without the provider's settings in its environment.
+
+        Agents read the key from their own folder; other programs must not see it.
 
         Raises:
             ProcessFailed: The program cannot be started.
@@ -92,14 +94,14 @@ class Processes:
             process.wait()
 
     def ended(self) -> list[str]:
-        """Names of processes that are no longer there although nobody ended them."""
+        """Return the names of processes that exited without being stopped."""
         return [name for name, process in self._running.items() if process.poll() is not None]
 
     def wait_ready(self, name: str, url: str, *, seconds: float = 30.0) -> None:
-        """Until the address answers at all, a refusal included.
+        """Wait until the address responds, even with a client error.
 
         Raises:
-            ProcessFailed: It ended, or the time did.
+            ProcessFailed: The process exited, or the time ran out.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -110,7 +112,7 @@ class Processes:
                     if answer.status == 200:
                         return
             except urllib.error.HTTPError as error:
-                with error:  # it holds the connection
+                with error:  # the error holds the connection
                     if error.code < 500:
                         return
             except OSError:

@@ -1,4 +1,4 @@
-"""Which model answers in a local run: the offline server, or the provider that the environment names."""
+"""Selects the model of a local run: the offline server, or the provider that the environment names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ _OF_THE_DECLARED: Final = frozenset(
         *("provider", "promptCache", "reasoningEffort", "vision"),
     }
 )
-"""Fields of a model that mean its declared provider, or that are substituted by themselves."""
+"""Fields of a model that depend on its declared provider, or that are substituted separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A real one has a key; the offline one has an address only."""
+    """A model provider. A real one has a key; the offline one has only an address."""
 
     base_url: str
     model: str | None = None
@@ -30,7 +30,7 @@ class Provider:
 
 
 def provider_from(environ: Mapping[str, str], *, offline_url: str) -> Provider:
-    """OPENAI_API_KEY chooses the real one, with OPENAI_BASE_URL and OPENAI_MODEL beside it."""
+    """Return the provider. OPENAI_API_KEY selects a real one, with OPENAI_BASE_URL and OPENAI_MODEL."""
     key = environ.get("OPENAI_API_KEY")
     if not key:
         return Provider(offline_url)
@@ -39,9 +39,9 @@ def provider_from(environ: Mapping[str, str], *, offline_url: str) -> Provider:
 
 
 def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
-    """Return the same agent, of which that provider alone answers every model that the spec names.
+    """Return the agent with all its models replaced by the provider's.
 
-    A price declared for another model is dropped with its name.
+    A price that was declared for another model is removed with its name.
     """
     own = agent["spec"]["model"]
     model = _substituted(own, provider)
@@ -58,7 +58,7 @@ def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any
 
 
 def substitutions(agent: Mapping[str, Any], provider: Provider) -> list[str]:
-    """Return a line for each model of the agent that the provider answers in the place of the declared one."""
+    """Return a line for each model of the agent that the provider's model replaces."""
     spec = agent["spec"]
     own = spec["model"]
     declared = [
@@ -88,12 +88,12 @@ def _answerer(model: Mapping[str, Any], provider: Provider) -> str:
 
 def _substituted(model: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
     kept = {field: value for field, value in model.items() if field not in _OF_THE_DECLARED}
-    # A fallback without an address is where the agent's own model is; that is the provider already.
+    # A fallback without an address uses that of the agent's own model, which is the provider already.
     return _named({**kept, "baseURL": provider.base_url}, provider)
 
 
 def _with_other(part: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
-    """Return a part of the spec that may name another model at the address of the agent's own."""
+    """Return a part of the spec whose model, if any, is replaced."""
     return {**part, "model": _named(part["model"], provider)} if "model" in part else dict(part)
 
 

@@ -1,1 +1,1 @@
-"""Stand-ins that need no network: a deterministic model server, and an order book for the examples."""
+"""Substitutes that need no network: a deterministic model server, and an order book for the examples."""

@@ -1,4 +1,4 @@
-"""What the model says to a request: tool calls while a plan has steps left, then words. Pure."""
+"""The model's reply to a request: tool calls while its plan has steps left, then text. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,16 +15,16 @@ _THINK = re.compile(r"\[\[think:(\d+)\]\]")
 _LONG = re.compile(r"\[\[long:(\d+)\]\]")
 _LETTER = re.compile(r"\[\[letter:(\d+)\]\]")
 _TOGETHER = "[[together]]"
-"""Every call that is left at once, instead of one after the other."""
+"""All remaining calls in one reply, instead of one after the other."""
 _NOTE = re.compile(r"\s*(note:|please continue\b)", re.IGNORECASE)
 _AGAIN = re.compile(r"\[\[again:(\d+)(!?)\]\]")
-"""The first call so many times, until the model is told not to; with an exclamation mark even then."""
+"""Repeats the first call N times, until a note asks the model to stop; with an exclamation mark, even then."""
 _MUTE = re.compile(r"\[\[mute:(\d+)\]\]")
-"""So many replies to the results of tools say nothing."""
+"""The first N replies to tool results are empty."""
 _MARKER = re.compile(r'("[^"]*")|\[\[[^\]]*\]\]')
 _FENCE = re.compile(r"</?[a-z_]+(?: note=\"[^\"]*\")?>")
 _DATA = re.compile(r"\s*(?:<(?P<tag>[a-z_]+) note=\"[^\"]*\">.*</(?P=tag)>\s*)+", re.DOTALL)
-"""A message of nothing but data, in marks that say what it is: it asks nothing."""
+"""A message that consists only of marked data. It asks nothing."""
 _ASKS_BACK = re.compile(
     r'call this tool again with (?P<place>\w+) "(?P<value>[^"]+)" and the answer as (?P<message>\w+)'
 )
@@ -38,7 +38,7 @@ _DOCUMENT = re.compile(r"\s*---\n")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Either words or calls."""
+    """A reply with either text or calls."""
 
     text: str = ""
     thought: str = ""
@@ -46,9 +46,10 @@ class Answer:
 
 
 def submission(name: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
-    """A call that the request demands, filled from the newest user message.
+    """Return the call that the request demands, with arguments from the newest user message.
 
-    What cannot be read there is left out, and made up by its type when the call was refused before.
+    Arguments that cannot be read there are left out. If the call was refused before, they get default values of their
+    type.
     """
     asked_at = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=0)
     refused = any(message["role"] == "tool" for message in messages[asked_at + 1 :])
@@ -57,19 +58,19 @@ def submission(name: str, messages: Sequence[Mapping[str, Any]], tools: Sequence
 
 
 def thinking(asked: str, reply: Answer) -> Answer:
-    """The same reply with thoughts before it, as many words as `[[think:N]]` asks for."""
+    """Return the reply with as many words of reasoning as `[[think:N]]` asks for."""
     found = _THINK.search(own(asked))
     return replace(reply, thought=" ".join(f"thought{i}" for i in range(int(found.group(1))))) if found else reply
 
 
 def halved(reply: Answer) -> Answer:
-    """As much of it as there is room for."""
+    """Return the first half of the reply, as if the output limit was reached."""
     words = reply.text.split(" ")
     return replace(reply, text=" ".join(words[: -(-len(words) // 2)]))
 
 
 def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
-    """The reply to a chat-completions request."""
+    """Return the reply to a chat completions request."""
     said_at = newest_said(messages)
     if said_at >= 0 and _SUMMARISE.match(text_of(messages[said_at])):
         return Answer(_summary(messages[:said_at]))
@@ -98,19 +99,19 @@ def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, A
 
 
 def _unmarked(text: str) -> str:
-    """Without markers, but for those in quotation marks."""
+    """Remove markers, except those in quotation marks."""
     return _MARKER.sub(lambda found: found.group(1) or "", text)
 
 
 def _asked(messages: Sequence[Mapping[str, Any]], said_at: int) -> int:
-    """Where the request stands: before the notes on results of tools, which ask nothing."""
+    """Return the index of the request, which precedes the notes on tool results."""
     while said_at > 0 and _is_note(messages, said_at):
         said_at = newest_said(messages[:said_at])
     return said_at
 
 
 def newest_said(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Where the user said something last, and not only passed data on; -1 where nowhere."""
+    """Return the index of the newest user message that is not only data; -1 if there is none."""
     return next((i for i in range(len(messages) - 1, -1, -1) if _is_said(messages[i])), -1)
 
 
@@ -128,7 +129,7 @@ def _is_note(messages: Sequence[Mapping[str, Any]], at: int) -> bool:
 
 
 def _notes(messages: Sequence[Mapping[str, Any]]) -> int:
-    """How many stand at the end."""
+    """Return the number of notes at the end."""
     count = 0
     while count < len(messages) and _is_note(messages, len(messages) - 1 - count):
         count += 1
@@ -146,7 +147,7 @@ def _steps(asked: str, tools: Sequence[Mapping[str, Any]], *, noted: bool) -> li
 def _answering(
     result: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
 ) -> Call | None:
-    """A tool that asks back, and says how it is answered, is told what the user said that fits its question best."""
+    """Answer a tool that asks a question, with the user's sentence that matches the question best."""
     asked = _ASKS_BACK.search(text_of(result))
     known = _recalled(text_of(result), messages, but=lambda sentence: bool(plan(sentence, tools))) if asked else None
     if asked is None or known is None:
@@ -156,7 +157,7 @@ def _answering(
 
 
 def _answered(results: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> int:
-    """How many of the results asked back and were answered by a call of their own, which is no step of the plan."""
+    """Return how many questions of tools were answered by a call. Such calls are not steps of the plan."""
     asked = [found["value"] for result in results if (found := _ASKS_BACK.search(text_of(result)))]
     return sum(any(value in call["function"]["arguments"] for call in _calls(messages)) for value in asked)
 
@@ -214,7 +215,7 @@ def _quoted(document: str, wanted: set[str]) -> str:
 def _recalled(
     asked: str, earlier: Sequence[Mapping[str, Any]], *, but: Callable[[str], bool] = lambda _: False
 ) -> str | None:
-    """The sentence a user said, or a summary kept, that shares most words with the question; the newest wins a tie."""
+    """Return the user's or a summary's sentence with the most words of the question. The newest wins a tie."""
     wanted = words(asked)
     best: tuple[int, str] = (1, "")
     for message in earlier:
@@ -228,7 +229,7 @@ def _recalled(
 
 
 def _summary(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The beginning of everything a user said, one line each, and what an earlier summary already held."""
+    """Return the beginning of each line that a user wrote, including lines of an earlier summary."""
     lines: list[str] = []
     for message in messages:
         if message["role"] != "user":

@@ -1,4 +1,4 @@
-"""Anthropic's messages on the wire: content in blocks, results of tools in the user's turn, cached tokens apart."""
+"""The format of Anthropic's messages API: content blocks, tool results in the user's turn, separate cached tokens."""
 
 import asyncio
 import json
@@ -61,7 +61,7 @@ def _read_message(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for block in blocks:
         if block["type"] == "tool_result":
             yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": _text(block.get("content") or "")}
-    # Clients put what a user said in several messages into one, a block each.
+    # Clients combine consecutive user messages into one, with a block each.
     yield from ({"role": "user", "content": text} for block in blocks if (text := _text([block])))
 
 

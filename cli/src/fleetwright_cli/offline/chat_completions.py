@@ -1,4 +1,4 @@
-"""Chat completions on the wire: what OpenAI and everybody compatible with it receives and sends."""
+"""The format of OpenAI's chat completions API, which many providers support."""
 
 import asyncio
 import hashlib
@@ -13,7 +13,7 @@ from fleetwright_cli.offline.failing import STATUS
 
 
 def read(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What the rules read: they speak this very format."""
+    """Return the request unchanged, because the rules use this format."""
     return dict(body)
 
 
@@ -32,7 +32,7 @@ def calls_of(reply: Answer, kind: str | None) -> list[dict[str, Any]]:
 
 
 def _tool_call(index: int, function: Mapping[str, str]) -> dict[str, Any]:
-    # Equal calls in one reply are two calls, and a call keeps its identifier when it stands first or alone.
+    # Equal calls in one reply need different ids. The first call has the same id as if it were alone.
     identity = json.dumps(function) if index == 0 else json.dumps([index, function])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:20]
     return {"index": index, "id": f"call_{digest}", "type": "function", "function": dict(function)}

@@ -1,9 +1,10 @@
 """Markers in a prompt that make the model fail on purpose.
 
-`[[fail:KIND]]` in the newest user message fails every time, `[[fail:KIND*N]]` the first N times that message is
-seen; `[[fail:KIND@MODEL]]` fails only the model of that name. `[[pause:SECONDS]]` waits between the pieces of a
-streamed answer. What stands in quotation marks is for whoever is told it. Control characters are refused, as by some
-providers, and so is a result of a tool with `[[refuse]]`.
+`[[fail:KIND]]` in the newest user message fails every time. `[[fail:KIND*N]]` fails the first N times that message is
+seen. `[[fail:KIND@MODEL]]` fails only the model of that name. `[[pause:SECONDS]]` waits between the pieces of a
+streamed
+answer. Markers in quotation marks are for the receiver of a delegated message and are ignored. Control characters are
+refused, as by some providers, and so is a tool result with `[[refuse]]`.
 """
 
 import hashlib
@@ -33,7 +34,7 @@ STATUS = {
 
 @dataclass(slots=True)
 class Failing:
-    """Remembers how often a counted failure has been given; nothing else of a request is kept."""
+    """Counts how often each counted failure was returned. No other part of a request is stored."""
 
     seen: Counter[str]
 
@@ -50,11 +51,11 @@ class Failing:
 
 
 def offends(text: str, *, is_result: bool) -> bool:
-    """Whether a message is one that the request is refused for."""
+    """Return whether a message makes the server refuse the request."""
     return bool(_CONTROL.search(text)) or (is_result and _REFUSE in text)
 
 
 def pause(asked: str) -> float:
-    """Seconds between two pieces of the answer."""
+    """Return the seconds between two pieces of the answer."""
     match = _PAUSE.search(own(asked))
     return min(_MOST_PAUSE, float(match.group(1))) if match else 0.0

@@ -1,4 +1,4 @@
-"""Google's `generateContent` on the wire: parts instead of messages, calls without identifiers, whole calls at once."""
+"""The format of Google's `generateContent` API: parts instead of messages, calls without ids, calls never split."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from fleetwright_cli.offline.failing import STATUS
 
 
 def read(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The caller puts what stands in the address, `model` and `stream`, beside the body."""
+    """Convert a request. The caller has added `model` and `stream` from the URL to the body."""
     system = _text((body.get("systemInstruction") or {}).get("parts") or ())
     messages = [{"role": "system", "content": system}] if system else []
     for turn, content in enumerate(body["contents"]):
@@ -43,9 +43,9 @@ def _read_content(content: Mapping[str, Any], turn: int) -> Iterator[dict[str, A
         return
     results = [part["functionResponse"] for part in parts if "functionResponse" in part]
     for number, result in enumerate(results):
-        # Results stand in the order of the calls, in the content right after them.
+        # Results follow the calls directly, in the same order.
         yield {"role": "tool", "tool_call_id": f"{turn - 1}-{number}", "content": _result(result["response"])}
-    # Clients put what a user said in several messages into one, a part each.
+    # Clients combine consecutive user messages into one, with a part each.
     yield from ({"role": "user", "content": text} for part in parts if (text := _text([part])))
 
 
@@ -63,7 +63,7 @@ def _function(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lower(schema: Any) -> Any:
-    """Types of schemas are in capitals here."""
+    """Convert the upper-case types of a schema to lower case."""
     if isinstance(schema, list):
         return [_lower(each) for each in schema]
     if not isinstance(schema, Mapping):
@@ -109,7 +109,7 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _parts(reply: Answer, kind: str | None) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Each with whether it is of the answer's text."""
+    """Yield each part, and whether it belongs to the answer's text."""
     for word in reply.thought.split():
         yield {"text": f"{word} ", "thought": True}, False
     if reply.calls:

@@ -1,7 +1,7 @@
 """A model server that answers by rules: the same request always gets the same reply.
 
-Chat completions, Anthropic's messages and Google's contents, with and without streaming, tool calls, usage with cached
-tokens, and failures on demand. It sees only the request; nothing in it knows an example or a test.
+It supports chat completions, Anthropic's messages and Google's contents, with and without streaming, tool calls, usage
+with cached tokens, and failures on demand. Replies depend on the request only, not on examples or tests.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class Wire(Protocol):
-    """One provider's format; the rules between reading and saying are the same for all."""
+    """The format of one provider. The rules that produce replies are the same for all."""
 
     def read(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The request as chat completions would put it."""
+        """Convert a request to the format of chat completions."""
         ...
 
     def error(self, kind: str) -> Response: ...
@@ -52,7 +52,7 @@ class Wire(Protocol):
 
 
 class OfflineModel:
-    """The routes of one server; `key` makes it refuse every other bearer token."""
+    """The routes of one server. If `key` is set, only that bearer token is accepted."""
 
     def __init__(self, *, key: str | None = None) -> None:
         self._key = key
@@ -136,7 +136,7 @@ class OfflineModel:
 
 
 def _keys(request: Request) -> list[str]:
-    """By each provider's own header."""
+    """Return the keys from the headers that the providers use."""
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
     return [bearer, request.headers.get("x-api-key", ""), request.headers.get("x-goog-api-key", "")]
 
@@ -149,7 +149,7 @@ def _reply(body: Mapping[str, Any]) -> Answer:
 
 
 def _bad_tool_name(tools: Sequence[Mapping[str, Any]]) -> Response | None:
-    """Providers refuse names that are no function names, so this one does as well."""
+    """Refuse invalid function names, as providers do."""
     for index, tool in enumerate(tools):
         name = tool["function"]["name"]
         if not _TOOL_NAME.fullmatch(name):
@@ -159,7 +159,7 @@ def _bad_tool_name(tools: Sequence[Mapping[str, Any]]) -> Response | None:
 
 
 def _common(one: str, other: str) -> int:
-    """Length of the common beginning, found by halving: prompts are long and mostly alike."""
+    """Return the length of the common prefix, by binary search because prompts are long and mostly equal."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

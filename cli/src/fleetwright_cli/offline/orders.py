@@ -15,7 +15,7 @@ _BOOK = {
 
 
 def orders_server(*, host: str, port: int) -> FastMCP:
-    """The server, ready to run; stateless, so a restart loses no session."""
+    """Return the server. It is stateless, so a restart loses no session."""
     server = FastMCP("orders", host=host, port=port, stateless_http=True, json_response=True)
 
     @server.tool()

@@ -1,7 +1,7 @@
-"""Which tools a request should call, and with what. Pure rules that see only the request.
+"""Decides which tools a request should call, with which arguments. Pure rules that see only the request.
 
-A user's text is split into steps. A step calls the declared tool whose name and description share the most
-words with it, provided it shares enough and every required argument can be read from the step.
+A user's text is split into steps. A step calls the declared tool whose name and description share the most words with
+it, if it shares enough words and every required argument can be read from the step.
 """
 
 import json
@@ -28,13 +28,13 @@ class Call:
 
 
 def plan(text: str, tools: Sequence[Mapping[str, Any]]) -> list[Call]:
-    """The calls that a text asks for, in order; none where nothing fits."""
+    """Return the calls that a text asks for, in order; none if no tool matches."""
     calls = (_best(step, tools) for step in _split(text) if step.strip())
     return [call for call in calls if call is not None]
 
 
 def _split(text: str) -> Iterator[str]:
-    """What stands in quotation marks is for somebody else, and stays whole."""
+    """Split a text into steps. Quoted text is meant for another receiver and is never split."""
     masked = QUOTED.sub(lambda found: "_" * len(found.group()), text)
     end = 0
     for gap in _STEPS.finditer(masked):
@@ -56,7 +56,7 @@ def _best(step: str, tools: Sequence[Mapping[str, Any]]) -> Call | None:
 
 
 def _score(step: str, function: Mapping[str, Any]) -> int:
-    """A word of the tool's own name counts more than one of its description."""
+    """Count common words. Words of the tool's name weigh more than those of its description."""
     said = words(step)
     named = words(function["name"])
     described = words(function.get("description", "")) - named
@@ -67,14 +67,14 @@ _PLAIN = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": []
 
 
 def demanded(text: str, function: Mapping[str, Any], *, complete: bool) -> Call:
-    """A call with what a text tells; `complete` puts plain values where it tells nothing."""
+    """Return a call with arguments from a text. With `complete`, missing arguments get default values."""
     properties = (function.get("parameters") or {}).get("properties") or {}
     plain = {name: _PLAIN.get(declared.get("type"), "") for name, declared in properties.items()} if complete else {}
     return Call(function["name"], plain | _read(text, function))
 
 
 def _fill(step: str, function: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Every required argument, or nothing."""
+    """Return the arguments, or None if a required one is missing."""
     arguments = _read(step, function)
     required = (function.get("parameters") or {}).get("required") or ()
     return arguments if set(required) <= set(arguments) else None
@@ -85,7 +85,8 @@ def _read(step: str, function: Mapping[str, Any]) -> dict[str, Any]:
     required = set((function.get("parameters") or {}).get("required") or properties)
     reading = _Reading(step)
     last = len(required) == 1
-    # What may be left out is read last, and text of it only where the step names it: the rest of a step is the request.
+    # Optional arguments are read last, and optional text only if the step names the argument. Otherwise an optional
+    # argument would take the text of the request.
     found = {
         name: reading.value(name, properties[name], last=last, function=function["name"], named=name not in required)
         for name in sorted(properties, key=lambda name: name not in required)
@@ -94,7 +95,7 @@ def _read(step: str, function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Reading:
-    """Takes values out of one step; a number, a quotation or a piece of JSON serves once."""
+    """Reads values from one step. Each number, quotation or piece of JSON is used once."""
 
     def __init__(self, step: str) -> None:
         self._json, step = _literals(step)
@@ -144,7 +145,7 @@ class _Reading:
 
 
 def _literals(step: str) -> tuple[list[Any], str]:
-    """Arrays and objects that are written as JSON, and the step without them."""
+    """Return the arrays and objects that are written as JSON, and the step without them."""
     found: list[Any] = []
     rest, at = "", 0
     while at < len(step):
@@ -162,7 +163,7 @@ def _literals(step: str) -> tuple[list[Any], str]:
 
 
 def _addressed(step: str, function: str) -> str:
-    """What is to be passed on: "Ask the cook to boil eggs" gives "boil eggs" where the tool asks the cook."""
+    """Return the text to pass on: for a tool that asks the cook, "Ask the cook to boil eggs" gives "boil eggs"."""
     name = r"[\s-]".join(re.escape(part) for part in function.split("_") if part != "ask")
     match = re.match(
         rf"(?:please\s+)?ask\s+(?:the\s+)?{name}(?:\s+agent)?[,:]?\s+(?:to\s+|about\s+|that\s+)?(.+)", step, re.I

@@ -1,4 +1,4 @@
-"""Words of a text as the rules compare them: lower case, without endings, without those that say nothing."""
+"""Compares texts by words: lower case, without endings, without stop words."""
 
 import re
 
@@ -14,11 +14,11 @@ _SILENT = frozenset({
 # fmt: on
 
 QUOTED = re.compile(r'"[^"]*"')
-"""What a request passes on to somebody."""
+"""Quoted text, which a request passes on to another receiver."""
 
 
 def words(text: str) -> set[str]:
-    """The set of telling words of a text."""
+    """Return the set of words of a text without stop words."""
     found = re.findall(r"[a-z0-9]+", text.lower().replace("_", " "))
     return {_stem(word) for word in found if word not in _SILENT}
 
@@ -31,7 +31,7 @@ def _stem(word: str) -> str:
 
 
 def own(text: str) -> str:
-    """What a request says itself: what it passes on has markers of its own."""
+    """Return the text without quoted parts, which may contain markers for another receiver."""
     return QUOTED.sub('""', text)
 
 

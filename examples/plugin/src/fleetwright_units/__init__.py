@@ -1,4 +1,4 @@
-"""A plugin for Fleetwright's agents: a tool that says lengths in feet."""
+"""A plugin for Fleetwright's agents: a tool that converts lengths to feet."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ _PARAMETERS = {
 
 
 def plugin(config: Mapping[str, Any]) -> Plugin:
-    """Called once with `config` of the Agent; what it raises is told in the agent's status."""
+    """Return the plugin. The runtime calls this once with `config` of the Agent. Its status reports exceptions."""
     digits = config.get("digits", 2)
     if not isinstance(digits, int) or not 0 <= digits <= 9:
         raise ValueError("digits must be a whole number from 0 to 9")
@@ -22,7 +22,7 @@ def plugin(config: Mapping[str, Any]) -> Plugin:
     async def metres_to_feet(call: Call) -> str:
         metres = call.arguments["metres"]
         if metres < 0:
-            raise ToolError("metres must not be below 0: ask for the length")
+            raise ToolError("metres must not be negative; ask for the length")
         return f"{metres} metres are {metres * _FEET:.{digits}f} feet."
 
     tool = PluginTool(

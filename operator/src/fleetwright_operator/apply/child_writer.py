@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from fleetwright_operator.api import names
 from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.build.manifest import Manifest
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.errors import Forbidden, Missing, Rejected, Stalled, Waiting
+from fleetwright_operator.kube.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    NotFoundError,
+    RetryLaterError,
+    TerminalError,
+)
 from fleetwright_operator.kube.port import RESOURCES
 from fleetwright_operator.status.conditions import CONFLICT
 
@@ -42,7 +48,7 @@ async def write_children(
             condition reports every conflict.
 
     Raises:
-        Waiting: A Secret was deleted meanwhile. The next reconcile decides whether it needs another token.
+        RetryLaterError: A Secret was deleted meanwhile. The next reconcile decides whether it needs another token.
     """
     seen = {_place(manifest) for manifest in manifests if manifest["kind"] == "Secret" and _is_seen(cluster, manifest)}
     outdated = [wanted for manifest in manifests if (wanted := cluster.outdated(manifest)) is not None]
@@ -122,20 +128,20 @@ async def _write_lane(cluster: Cluster, lane: _Lane, seen: set[tuple[str, str]])
     while lane.manifests and lane.stopped is None:
         wanted = lane.manifests.pop(0)
         if _place(wanted) in seen and not _is_seen(cluster, wanted):
-            raise Waiting(0.1, f"{_named(wanted)} was deleted during this reconcile; the next one decides")
+            raise RetryLaterError(0.1, f"{_named(wanted)} was deleted during this reconcile; the next one decides")
         lane.stopped = await _write(cluster, wanted)
 
 
 async def _write(cluster: Cluster, wanted: Manifest) -> Violation | None:
     try:
         await cluster.ensure(wanted)
-    except Stalled as stalled:
+    except TerminalError as stalled:
         return Violation(stalled.reason, stalled.message)
-    except Rejected as refused:
+    except InvalidRequestError as refused:
         return Violation("Rejected", f"{_named(wanted)} was rejected by the API server: {refused.message}")
-    except Forbidden as refused:
+    except ForbiddenError as refused:
         return Violation("Forbidden", f"{_named(wanted)} was forbidden by the API server: {refused.message}")
-    except Missing:
+    except NotFoundError:
         remedy = RESOURCES[wanted["kind"]].if_unserved
         if not remedy:
             raise
@@ -174,7 +180,7 @@ def _is_seen(cluster: Cluster, manifest: Manifest) -> bool:
     return cluster.cache.get(manifest["kind"], metadata["namespace"], metadata["name"]) is not None
 
 
-async def prune(cluster: Cluster, owner: Entry, manifests: Sequence[Manifest]) -> None:
+async def prune(cluster: Cluster, owner: CachedObject, manifests: Sequence[Manifest]) -> None:
     """Delete the children that the owner controls and no longer wants."""
     wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
     for child in cluster.cache.find("child-of", *owner.id):
@@ -183,7 +189,7 @@ async def prune(cluster: Cluster, owner: Entry, manifests: Sequence[Manifest]) -
             await cluster.delete(child)
 
 
-async def prune_released(cluster: Cluster, holder: Entry) -> None:
+async def prune_released(cluster: Cluster, holder: CachedObject) -> None:
     """Delete the snapshots of a deleted Skill that the holder kept, once no Deployment mounts them."""
     cache = cluster.cache
     for held in cache.find("held-by", *holder.id):
@@ -195,7 +201,7 @@ async def prune_released(cluster: Cluster, holder: Entry) -> None:
             await cluster.delete(held)
 
 
-async def prune_history(cluster: Cluster, owner: Entry, *, current: str) -> None:
+async def prune_history(cluster: Cluster, owner: CachedObject, *, current: str) -> None:
     """Keep the current ConfigMap, the last ones before it, and every one that a Deployment still mounts."""
     cache = cluster.cache
     history = [

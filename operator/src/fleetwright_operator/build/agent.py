@@ -12,10 +12,10 @@ from fleetwright_operator.build.callers import Tokens
 from fleetwright_operator.build.card import ServedCard, Sign, card_config_map, served_card, unsigned
 from fleetwright_operator.build.cilium_policy import names_policies, plain_routes
 from fleetwright_operator.build.deployment import Skills, agent_deployment
-from fleetwright_operator.build.documents import Rendered, render_agent
+from fleetwright_operator.build.documents import AgentDocuments, render_agent
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
-from fleetwright_operator.build.network.egress import Route, Services, egress_routes
-from fleetwright_operator.build.network.ingress import Entrance, entrances
+from fleetwright_operator.build.network.egress import EgressRule, Services, egress_routes
+from fleetwright_operator.build.network.ingress import IngressPeer, entrances
 from fleetwright_operator.build.network.network_additions import (
     added_entrances,
     added_routes,
@@ -53,9 +53,9 @@ class AgentChildren:
     """The objects that a pod mounts. They may be written while another revision serves."""
     serving: list[Manifest]
     """Card, egress policies, Service and, last, the Deployment. Writing them replaces the serving revision."""
-    rendered: Rendered
+    rendered: AgentDocuments
     card: ServedCard
-    routes: list[Route]
+    routes: list[EgressRule]
 
     @property
     def manifests(self) -> list[Manifest]:
@@ -110,7 +110,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     return AgentChildren(mounted=mounted, serving=serving, rendered=rendered, card=card, routes=routes)
 
 
-def _routes(parts: AgentParts, settings: Settings) -> Iterator[Route]:
+def _routes(parts: AgentParts, settings: Settings) -> Iterator[EgressRule]:
     if is_managed(parts.agent):
         yield from egress_routes(
             parts.agent,
@@ -122,7 +122,7 @@ def _routes(parts: AgentParts, settings: Settings) -> Iterator[Route]:
         yield from added_routes(parts.agent, settings)
 
 
-def _ways_out(owner: Owner, agent: Agent, routes: list[Route], settings: Settings) -> Iterator[Manifest]:
+def _ways_out(owner: Owner, agent: Agent, routes: list[EgressRule], settings: Settings) -> Iterator[Manifest]:
     if is_managed(agent):
         # The Cilium policy comes first, because the plain policy no longer contains its routes.
         yield from names_policies(owner, routes, settings)
@@ -145,7 +145,7 @@ def agent_access(
     return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *policies]
 
 
-def ways_in(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[Entrance]:
+def ways_in(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:
     """Return the ingress peers. An empty list means that no policy is to be written.
 
     That is so if the policy is unmanaged, or if a range of the spec is invalid and the existing policy must stay.
@@ -161,7 +161,7 @@ def _service_account(owner: Owner) -> Manifest:
     return {**head, "automountServiceAccountToken": False}
 
 
-def _config_map(owner: Owner, rendered: Rendered) -> Manifest:
+def _config_map(owner: Owner, rendered: AgentDocuments) -> Manifest:
     head = manifest(
         "v1",
         "ConfigMap",

@@ -10,7 +10,7 @@ from typing import Any
 
 from fleetwright_operator.api import names
 from fleetwright_operator.credentials.push_keys import PushKeys
-from fleetwright_operator.credentials.rotating_token import Bearer
+from fleetwright_operator.credentials.rotating_token import RotatingToken
 from fleetwright_operator.encoding.timestamps import written
 
 DEFAULT_CLIENTS = ("default",)
@@ -20,11 +20,11 @@ DEFAULT_CLIENTS = ("default",)
 class Tokens:
     """The credentials of one agent. Their texts are never logged, because the representation hides them."""
 
-    clients: Mapping[str, Bearer] = field(default_factory=dict)
+    clients: Mapping[str, RotatingToken] = field(default_factory=dict)
     """By client name: the token with which users and gateways call this agent."""
-    callers: Mapping[str, Bearer] = field(default_factory=dict)
+    callers: Mapping[str, RotatingToken] = field(default_factory=dict)
     """By `<namespace>/<name>` of an allowed caller: the token with which that agent calls this one."""
-    peers: Mapping[str, Bearer] = field(default_factory=dict)
+    peers: Mapping[str, RotatingToken] = field(default_factory=dict)
     """By `<namespace>/<name>` of a peer: the token with which this agent calls it."""
     push: PushKeys | None = None
     """Set if the agent offers push notifications."""
@@ -52,7 +52,7 @@ def peer_token_files(tokens: Tokens) -> dict[str, str]:
     return files
 
 
-def _entries(kind: str, name: str, bearer: Bearer) -> Iterator[dict[str, str]]:
+def _entries(kind: str, name: str, bearer: RotatingToken) -> Iterator[dict[str, str]]:
     for sha256, expires in bearer.accepted:
         end = {"expires": written(expires)} if expires is not None else {}
         yield {"name": name, "kind": kind, "sha256": sha256, **end}

@@ -11,18 +11,18 @@ from typing import Any
 
 from fleetwright_operator.api.address_space import METADATA, Network, contains
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
-from fleetwright_operator.build.network.egress import Route, dns_route, is_by_name
+from fleetwright_operator.build.network.egress import EgressRule, dns_route, is_by_name
 from fleetwright_operator.settings import Dns, Settings
 
 
-def plain_routes(routes: Sequence[Route], settings: Settings) -> list[Route]:
+def plain_routes(routes: Sequence[EgressRule], settings: Settings) -> list[EgressRule]:
     """Return the routes of the plain NetworkPolicy."""
     if not any(is_by_name(route, settings) for route in routes):
         return list(routes)
     return [route for route in routes if not is_by_name(route, settings) and route != dns_route(settings)]
 
 
-def names_policies(owner: Owner, routes: Sequence[Route], settings: Settings) -> Iterator[Manifest]:
+def names_policies(owner: Owner, routes: Sequence[EgressRule], settings: Settings) -> Iterator[Manifest]:
     """Yield one policy if there is a route by name."""
     named = [route for route in routes if is_by_name(route, settings)]
     if not named:
@@ -51,12 +51,12 @@ def _dns(dns: Dns) -> Iterator[dict[str, Any]]:
         yield {"toCIDRSet": [{"cidr": str(each)} for each in dns.ranges], "toPorts": [lookups]}
 
 
-def _to_name(route: Route) -> dict[str, Any]:
+def _to_name(route: EgressRule) -> dict[str, Any]:
     ports = [{"port": str(port), "protocol": protocol} for protocol, port in route.ports]
     return {"toFQDNs": [{"matchName": route.name}], "toPorts": [{"ports": ports}]}
 
 
-def _denied(plain: Sequence[Route], settings: Settings) -> Iterator[dict[str, Any]]:
+def _denied(plain: Sequence[EgressRule], settings: Settings) -> Iterator[dict[str, Any]]:
     """Yield the denied ranges, without ranges that the spec or DNS explicitly allows."""
     opened = [*_ranges(plain), *settings.dns.ranges]
     for network in (*METADATA, *settings.denied_ranges):
@@ -65,7 +65,7 @@ def _denied(plain: Sequence[Route], settings: Settings) -> Iterator[dict[str, An
             yield {"cidr": str(network), **({"except": inside} if inside else {})}
 
 
-def _ranges(routes: Sequence[Route]) -> Iterator[Network]:
+def _ranges(routes: Sequence[EgressRule]) -> Iterator[Network]:
     for route in routes:
         for peer in route.peers:
             if block := peer.get("ipBlock"):

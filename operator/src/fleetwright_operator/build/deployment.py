@@ -25,7 +25,12 @@ from fleetwright_operator.build.pod.mounted_files import (
 )
 from fleetwright_operator.build.pod.pod_security import container_security, http_probe, pull_secrets, sealed_pod
 from fleetwright_operator.build.pod.pod_template import patched
-from fleetwright_operator.build.pod.skill_source import Foreign, fetching_container, foreign_volumes, image_pull_secrets
+from fleetwright_operator.build.pod.skill_source import (
+    RemoteSkill,
+    fetching_container,
+    foreign_volumes,
+    image_pull_secrets,
+)
 from fleetwright_operator.encoding.canonical_json import short_hash
 from fleetwright_operator.settings import Settings
 
@@ -37,14 +42,14 @@ _CLOSING_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class SkillSnapshot:
     """The immutable ConfigMap with a skill's files, and its keys."""
 
     name: str
     keys: tuple[str, ...]
 
 
-Skills = Mapping[str, Snapshot | Foreign]
+Skills = Mapping[str, SkillSnapshot | RemoteSkill]
 """By skill name: the source of its files."""
 
 
@@ -154,8 +159,8 @@ def _fetching(skills: Skills, settings: Settings) -> dict[str, Any]:
     return {"initContainers": containers} if containers else {}
 
 
-def _foreign(skills: Skills) -> dict[str, Foreign]:
-    return {name: skill for name, skill in skills.items() if isinstance(skill, Foreign)}
+def _foreign(skills: Skills) -> dict[str, RemoteSkill]:
+    return {name: skill for name, skill in skills.items() if isinstance(skill, RemoteSkill)}
 
 
 def _mounts(agent: Agent, files: Sequence[File], skills: Sequence[str]) -> list[dict[str, Any]]:
@@ -193,8 +198,8 @@ def _files(agent: Agent, servers: Servers) -> list[File]:
     return own + [(SECRET, *key) for server in servers.values() for key in credential_keys(server)]
 
 
-def _skill(name: str, skill: Snapshot | Foreign) -> list[dict[str, Any]]:
-    if isinstance(skill, Foreign):
+def _skill(name: str, skill: SkillSnapshot | RemoteSkill) -> list[dict[str, Any]]:
+    if isinstance(skill, RemoteSkill):
         return foreign_volumes(skill_volume(name), skill)
     items = [{"key": key, "path": key_to_path(key)} for key in sorted(skill.keys)]
     return [config_map_volume(skill_volume(name), skill.name, items)]

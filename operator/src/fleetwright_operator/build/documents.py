@@ -20,7 +20,7 @@ from fleetwright_operator.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rendered:
+class AgentDocuments:
     """The files that the runtime reads, as documents. Only `callers` and `peer_tokens` are secret."""
 
     revision: str
@@ -45,7 +45,7 @@ def render_agent(
     endpoints: Endpoints,
     settings: Settings,
     tokens: Tokens,
-) -> Rendered:
+) -> AgentDocuments:
     """Return the documents of one agent. All its references must exist; the checks report missing ones.
 
     Args:
@@ -68,7 +68,7 @@ def render_agent(
     )
     card = agent_card(agent, url=config["url"], skills=mounted)
     revision = short_hash({"config": config, "card": card})
-    return Rendered(
+    return AgentDocuments(
         revision=revision,
         config={**config, "revision": revision},
         card=card,

@@ -8,7 +8,7 @@ from fleetwright_operator.api.endpoints import DEFAULT_MCP_PATH, DEFAULT_MCP_POR
 from fleetwright_operator.build.config.tool_access import credential_keys, server_entry
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.build.network.addresses import destination, parse_address, pods
-from fleetwright_operator.build.network.egress import Route, Services, dns_route
+from fleetwright_operator.build.network.egress import EgressRule, Services, dns_route
 from fleetwright_operator.build.network_policy import server_policy
 from fleetwright_operator.build.pod.ephemeral_storage import limited, tmp_volume
 from fleetwright_operator.build.pod.mounted_files import SECRET, file_mounts, file_volumes
@@ -69,17 +69,17 @@ def server_probe(server: Mapping[str, Any], *, about: Sequence[str], services: S
     )
 
 
-def _way(server: Mapping[str, Any], services: Services, settings: Settings) -> Route:
+def _way(server: Mapping[str, Any], services: Services, settings: Settings) -> EgressRule:
     space, why = server["metadata"]["namespace"], "to look at its tools"
     if workload := server["spec"].get("workload"):
         labels = {names.MCP_SERVER_LABEL: server["metadata"]["name"]}
         ports: tuple[tuple[str, int | str], ...] = (("TCP", workload.get("port", DEFAULT_MCP_PORT)),)
-        return Route(to="its pods", why=why, peers=(pods(labels, namespace=space),), ports=ports)
+        return EgressRule(to="its pods", why=why, peers=(pods(labels, namespace=space),), ports=ports)
     url = server["spec"]["remote"]["url"]
     found = destination(parse_address(url, namespace=space, settings=settings), services, settings)
     if isinstance(found, str):
         raise ValueError(found)
-    return Route(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),))
+    return EgressRule(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),))
 
 
 def _service(owner: Owner, port: int) -> Manifest:

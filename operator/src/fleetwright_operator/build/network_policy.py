@@ -5,20 +5,20 @@ from typing import Any
 
 from fleetwright_operator.api import names
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
-from fleetwright_operator.build.network.egress import Route, policy_rules
-from fleetwright_operator.build.network.ingress import Entrance, agents, ingress_rules
+from fleetwright_operator.build.network.egress import EgressRule, policy_rules
+from fleetwright_operator.build.network.ingress import IngressPeer, agents, ingress_rules
 
 
-def ingress_policy(owner: Owner, ways: Sequence[Entrance]) -> Manifest:
+def ingress_policy(owner: Owner, ways: Sequence[IngressPeer]) -> Manifest:
     """Return the ingress policy. It is separate because callers change at once, and egress with a revision."""
     return _policy(owner, name=names.agent_ingress(owner.name), ingress=ingress_rules(ways))
 
 
-def egress_policy(owner: Owner, routes: list[Route]) -> Manifest:
+def egress_policy(owner: Owner, routes: list[EgressRule]) -> Manifest:
     return _policy(owner, name=owner.name, egress=policy_rules(routes))
 
 
-def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: Route) -> Manifest:
+def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: EgressRule) -> Manifest:
     """Return the policy of an MCP server: agents that name it and its probes may reach it, and it may reach only DNS.
 
     Policies add up. To let a server reach more, a user writes a policy for its label.

@@ -12,7 +12,7 @@ from fleetwright_operator.api import names
 from fleetwright_operator.api.quantity import amount
 from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.manifest import Owner
-from fleetwright_operator.build.network.egress import Route
+from fleetwright_operator.build.network.egress import EgressRule
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir, limit_of
 from fleetwright_operator.build.pod.pod_template import somebodys
 from fleetwright_operator.build.probe import Probe
@@ -26,7 +26,7 @@ _NEVER = f"{names.GROUP}/serves"
 
 
 def preflight(
-    owner: Owner, template: Mapping[str, Any], *, routes: Sequence[Route] | None, referenced: Sequence[str]
+    owner: Owner, template: Mapping[str, Any], *, routes: Sequence[EgressRule] | None, referenced: Sequence[str]
 ) -> Probe:
     """Return the preflight probe. `routes` is None if the agent's policies are not managed.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fleetwright_operator.api import names
 from fleetwright_operator.build.manifest import Manifest, Owner
-from fleetwright_operator.build.network.egress import Route, policy_rules
+from fleetwright_operator.build.network.egress import EgressRule, policy_rules
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.encoding.canonical_json import short_hash
@@ -31,7 +31,7 @@ class Probe:
 
     owner: Owner
     pod: Mapping[str, Any]
-    routes: Sequence[Route] | None
+    routes: Sequence[EgressRule] | None
     """All that the pod may reach; None if other policies decide that."""
     seconds: int = 60
     """The deadline; after it the probe has failed."""

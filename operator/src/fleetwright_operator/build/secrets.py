@@ -11,12 +11,12 @@ from fleetwright_operator.api import names
 from fleetwright_operator.build.callers import Tokens, callers_document, peer_token_files
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.credentials.push_keys import PushKeys
-from fleetwright_operator.credentials.rotating_token import Bearer, record
+from fleetwright_operator.credentials.rotating_token import RotatingToken, record
 from fleetwright_operator.encoding.canonical_json import canonical_json
 from fleetwright_operator.encoding.timestamps import written
 
 
-def client_secret(owner: Owner, *, client: str, bearer: Bearer) -> Manifest:
+def client_secret(owner: Owner, *, client: str, bearer: RotatingToken) -> Manifest:
     following = {names.NEXT_KEY: bearer.next.text} if bearer.next else {}
     end = bearer.current.expires
     return _secret(
@@ -40,7 +40,7 @@ def push_secret(owner: Owner, keys: PushKeys) -> Manifest:
     return _secret(owner, names.agent_push(owner.name), {names.PUSH_KEY: keys.file}, annotations)
 
 
-def _records(bearers: Mapping[str, Bearer]) -> dict[str, str]:
+def _records(bearers: Mapping[str, RotatingToken]) -> dict[str, str]:
     return {names.RECORDS_ANNOTATION: canonical_json({name: record(bearer) for name, bearer in bearers.items()})}
 
 

@@ -34,7 +34,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class RetiredToken:
     """A former token. Its text is not needed any more."""
 
     sha256: str
@@ -42,10 +42,10 @@ class Retired:
 
 
 @dataclass(frozen=True, slots=True)
-class Bearer:
+class RotatingToken:
     current: Token
     next: Token | None = None
-    previous: Retired | None = None
+    previous: RetiredToken | None = None
     asked: str = ""
     """The last rotation request that was granted."""
 
@@ -60,7 +60,7 @@ class Bearer:
 
 
 def turned(
-    stored: Bearer | None,
+    stored: RotatingToken | None,
     *,
     now: int,
     rotation: Rotation,
@@ -68,7 +68,7 @@ def turned(
     listed: int | None = None,
     asked: str = "",
     lead: int = LEAD,
-) -> Bearer:
+) -> RotatingToken:
     """Return the credential as it should be now; usually that is the same one.
 
     Args:
@@ -82,21 +82,21 @@ def turned(
         return Token(mint(), now, now + rotation.ttl + rotation.overlap)
 
     if stored is None:
-        return Bearer(fresh(), asked=asked)
+        return RotatingToken(fresh(), asked=asked)
     bearer = _bounded(stored, now=now, rotation=rotation)
     if _over(bearer.current, now):
-        return Bearer(fresh(), asked=asked)
+        return RotatingToken(fresh(), asked=asked)
     if bearer.next is None:
         wanted = now >= _due(bearer.current, rotation) or asked != bearer.asked
         return replace(bearer, next=fresh(), asked=asked) if wanted else bearer
     if listed is None or now < listed + lead:
         return bearer
     end = now + rotation.overlap
-    retired = Retired(bearer.current.sha256, min(bearer.current.expires or end, end))
-    return Bearer(bearer.next, previous=retired, asked=bearer.asked)
+    retired = RetiredToken(bearer.current.sha256, min(bearer.current.expires or end, end))
+    return RotatingToken(bearer.next, previous=retired, asked=bearer.asked)
 
 
-def next_turn(bearer: Bearer, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
+def next_turn(bearer: RotatingToken, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
     """Return the time at which `turned` next changes the credential.
 
     A next token that the callee does not accept yet waits for an event instead.
@@ -109,7 +109,7 @@ def next_turn(bearer: Bearer, *, rotation: Rotation, listed: int | None = None, 
     return min(ends)
 
 
-def record(bearer: Bearer) -> dict[str, Any]:
+def record(bearer: RotatingToken) -> dict[str, Any]:
     """Return the metadata of a credential: dates and digests, but no secret text."""
     parts: dict[str, Any] = {"current": _dated(bearer.current), "asked": bearer.asked}
     if bearer.next:
@@ -119,19 +119,19 @@ def record(bearer: Bearer) -> dict[str, Any]:
     return {key: part for key, part in parts.items() if part}
 
 
-def recorded(document: Any, *, current: str, following: str) -> Bearer | None:
+def recorded(document: Any, *, current: str, following: str) -> RotatingToken | None:
     """Return the credential that this record describes, or None if the record and the tokens do not match.
 
     A token without a record dates from before records existed. Its lifetime starts when it is found.
     """
     if document is None:
-        return Bearer(Token(current))
+        return RotatingToken(Token(current))
     try:
         previous = document.get("previous")
-        return Bearer(
+        return RotatingToken(
             _undated(document["current"], current),
             _undated(document["next"], following) if "next" in document else None,
-            Retired(str(previous["sha256"]), moment(previous["expires"])) if previous else None,
+            RetiredToken(str(previous["sha256"]), moment(previous["expires"])) if previous else None,
             str(document.get("asked", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -150,7 +150,7 @@ def _undated(document: Mapping[str, str], text: str) -> Token:
     return token
 
 
-def _bounded(bearer: Bearer, *, now: int, rotation: Rotation) -> Bearer:
+def _bounded(bearer: RotatingToken, *, now: int, rotation: Rotation) -> RotatingToken:
     """Drop expired tokens, and limit all dates to what this rotation allows.
 
     A wrong clock or a manual edit can produce later dates.
@@ -167,7 +167,7 @@ def _bounded(bearer: Bearer, *, now: int, rotation: Rotation) -> Bearer:
         bearer,
         current=bounded(bearer.current),
         next=bounded(following) if following and not _over(following, now) else None,
-        previous=Retired(previous.sha256, min(previous.expires, now + rotation.overlap))
+        previous=RetiredToken(previous.sha256, min(previous.expires, now + rotation.overlap))
         if previous and previous.expires > now
         else None,
     )

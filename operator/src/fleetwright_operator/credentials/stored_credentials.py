@@ -13,20 +13,20 @@ from fleetwright_operator.api import names
 from fleetwright_operator.api.call_authorization import Identity
 from fleetwright_operator.credentials.keyring import Ring, read_ring
 from fleetwright_operator.credentials.push_keys import PushKeys, read_keys
-from fleetwright_operator.credentials.rotating_token import Bearer, recorded
+from fleetwright_operator.credentials.rotating_token import RotatingToken, recorded
 from fleetwright_operator.credentials.tokens import is_token
 from fleetwright_operator.encoding.canonical_json import short_hash
 from fleetwright_operator.encoding.timestamps import moment
 from fleetwright_operator.encoding.untrusted_json import read_json
 from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class StoredToken:
     """A credential as its Secret stores it."""
 
-    bearer: Bearer | None = None
+    bearer: RotatingToken | None = None
     """None if there is no usable credential."""
     listed: int | None = None
     """The time since which the callee has accepted the next token."""
@@ -49,29 +49,29 @@ class CallersList:
             return None
 
 
-def client_tokens(cache: Cache, entry: Entry) -> dict[str, Held]:
+def client_tokens(cache: Cache, entry: CachedObject) -> dict[str, StoredToken]:
     prefix = names.agent_client(entry.name, "")
     return {
-        client: _held(cache, secret, client, (names.TOKEN_KEY, names.NEXT_KEY), callee=entry.id[1:])
+        client: _stored(cache, secret, client, (names.TOKEN_KEY, names.NEXT_KEY), callee=entry.id[1:])
         for secret in cache.find("child-of", *entry.id)
         if secret.kind == "Secret" and secret.name.startswith(prefix)
         for client in [secret.name.removeprefix(prefix)]
     }
 
 
-def peer_tokens(cache: Cache, namespace: str, agent: str) -> dict[str, Held]:
+def peer_tokens(cache: Cache, namespace: str, agent: str) -> dict[str, StoredToken]:
     secret = _auth_secret(cache, namespace, agent)
     peers = [names.peer_of_token_key(key) for key in secret.facts["data"]] if secret else []
     return {names.qualified(*peer): _peer_token(cache, secret, peer) for peer in peers if secret and peer}
 
 
-def caller_tokens(cache: Cache, callee: Entry, callers: tuple[Identity, ...]) -> dict[str, Bearer]:
+def caller_tokens(cache: Cache, callee: CachedObject, callers: tuple[Identity, ...]) -> dict[str, RotatingToken]:
     secrets = {caller: _auth_secret(cache, *caller) for caller in callers}
     held = {caller: _peer_token(cache, secret, callee.id[1:]) for caller, secret in secrets.items() if secret}
     return {names.qualified(*caller): found.bearer for caller, found in held.items() if found.bearer}
 
 
-def push_keys(cache: Cache, entry: Entry) -> tuple[PushKeys, str]:
+def push_keys(cache: Cache, entry: CachedObject) -> tuple[PushKeys, str]:
     """Return the keys in the agent's Secret, and the rotation request on it."""
     secret = cache.get("Secret", entry.namespace, names.agent_push(entry.name))
     if secret is None or not secret.is_ours:
@@ -80,33 +80,35 @@ def push_keys(cache: Cache, entry: Entry) -> tuple[PushKeys, str]:
     return read_keys(decoded(secret, names.PUSH_KEY), asked=str(granted)), _wish(secret)
 
 
-def _auth_secret(cache: Cache, namespace: str, agent: str) -> Entry | None:
+def _auth_secret(cache: Cache, namespace: str, agent: str) -> CachedObject | None:
     secret = cache.get("Secret", namespace, names.agent_auth(agent))
     return secret if secret and secret.is_ours else None
 
 
-def _peer_token(cache: Cache, secret: Entry, peer: tuple[str, str]) -> Held:
+def _peer_token(cache: Cache, secret: CachedObject, peer: tuple[str, str]) -> StoredToken:
     keys = (names.peer_token_key(*peer), names.next_token_key(*peer))
-    return _held(cache, secret, names.qualified(*peer), keys, callee=peer)
+    return _stored(cache, secret, names.qualified(*peer), keys, callee=peer)
 
 
-def _held(cache: Cache, secret: Entry, name: str, keys: tuple[str, str], *, callee: tuple[str, str]) -> Held:
+def _stored(
+    cache: Cache, secret: CachedObject, name: str, keys: tuple[str, str], *, callee: tuple[str, str]
+) -> StoredToken:
     asked = _wish(secret)
     current, following = (decoded(secret, key) for key in keys)
     if not is_token(current):
-        return Held(asked=asked)
+        return StoredToken(asked=asked)
     record = _mapping(secret, names.RECORDS_ANNOTATION).get(name)
     bearer = recorded(record, current=current, following=following)
     known = callers_list(cache, *callee).since(bearer.next.sha256) if bearer and bearer.next else None
-    return Held(bearer=bearer, asked=asked, listed=known)
+    return StoredToken(bearer=bearer, asked=asked, listed=known)
 
 
-def _wish(secret: Entry) -> str:
+def _wish(secret: CachedObject) -> str:
     wish = secret.annotations.get(names.ROTATE_ANNOTATION)
     return short_hash(wish) if wish else ""
 
 
-def stored_ring(entry: Entry | None) -> Ring:
+def stored_ring(entry: CachedObject | None) -> Ring:
     """Return the card keys in a Secret, or none if there is no Secret or it is damaged."""
     return read_ring(decoded(entry, names.RING_KEY)) if entry is not None else ()
 
@@ -118,7 +120,7 @@ def callers_list(cache: Cache, namespace: str, agent: str) -> CallersList:
     return CallersList(text=decoded(secret, names.CALLERS_KEY), pending=_mapping(secret, names.PENDING_ANNOTATION))
 
 
-def _mapping(secret: Entry, annotation: str) -> Mapping[str, Any]:
+def _mapping(secret: CachedObject, annotation: str) -> Mapping[str, Any]:
     try:
         found = read_json(secret.annotations.get(annotation, "{}"))
     except ValueError:
@@ -126,7 +128,7 @@ def _mapping(secret: Entry, annotation: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def decoded(secret: Entry, key: str) -> str:
+def decoded(secret: CachedObject, key: str) -> str:
     """Return the text of a key, or an empty string if it cannot be decoded."""
     data: Mapping[str, Any] = secret.facts["data"]
     try:

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from fleetwright_operator.kube.cached_object import Entry, entry_of
+from fleetwright_operator.kube.cached_object import CachedObject, cached_object
 from fleetwright_operator.kube.port import Listing, Object, Resource
 
-Term = tuple[Hashable, ...]
+IndexKey = tuple[Hashable, ...]
 Id = tuple[str, str, str]
 _REMEMBERED = 2048
 """How many deleted objects are remembered: far more than there are responses under way."""
@@ -22,38 +22,38 @@ _REMEMBERED = 2048
 class Change:
     """An object before and after; None if it did not exist."""
 
-    before: Entry | None
-    after: Entry | None
+    before: CachedObject | None
+    after: CachedObject | None
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> CachedObject:
         entry = self.after or self.before
         assert entry is not None, "a change has at least one side"  # noqa: S101 - says what the type cannot
         return entry
 
 
 class Cache:
-    def __init__(self, *, terms: Callable[[Entry], Iterable[Term]]) -> None:
+    def __init__(self, *, terms: Callable[[CachedObject], Iterable[IndexKey]]) -> None:
         self._terms = terms
-        self._entries: defaultdict[str, dict[Id, Entry]] = defaultdict(dict)
+        self._entries: defaultdict[str, dict[Id, CachedObject]] = defaultdict(dict)
         """By kind, so that reading all objects of one kind does not walk through the others."""
-        self._by_term: defaultdict[Term, set[Id]] = defaultdict(set)
+        self._by_term: defaultdict[IndexKey, set[Id]] = defaultdict(set)
         self._gone: dict[tuple[str, str], int] = {}
         """By kind and uid: the version at which the object was deleted, or stopped matching the selector."""
 
-    def get(self, kind: str, namespace: str, name: str) -> Entry | None:
+    def get(self, kind: str, namespace: str, name: str) -> CachedObject | None:
         return self._entries[kind].get((kind, namespace, name))
 
-    def find(self, *term: Hashable) -> list[Entry]:
+    def find(self, *term: Hashable) -> list[CachedObject]:
         """Return the objects with this index key, sorted by name."""
         return [self._entries[key[0]][key] for key in sorted(self._by_term.get(term, ()))]
 
-    def all(self, kind: str) -> Iterator[Entry]:
+    def all(self, kind: str) -> Iterator[CachedObject]:
         return iter(list(self._entries[kind].values()))
 
     def put(self, kind: str, body: Object) -> Change | None:
         """Store an object. Return None if this version, or a newer one, is already known."""
-        return None if self._is_known(kind, body) else self._keep(entry_of(kind, body))
+        return None if self._is_known(kind, body) else self._keep(cached_object(kind, body))
 
     def _is_known(self, kind: str, body: Object) -> bool:
         """Return whether this version is already cached. Watches repeat the response of every own write."""
@@ -61,7 +61,7 @@ class Cache:
         known = self._entries[kind].get((kind, metadata.get("namespace", ""), metadata["name"]))
         return known is not None and known.resource_version == metadata["resourceVersion"]
 
-    def _keep(self, entry: Entry) -> Change | None:
+    def _keep(self, entry: CachedObject) -> Change | None:
         kind = entry.kind
         before = self._entries[kind].get(entry.id)
         if before is None and int(entry.resource_version) <= self._gone.get((kind, entry.uid), 0):
@@ -93,7 +93,7 @@ class Cache:
         """
         self._gone.pop((kind, uid), None)
 
-    def replace(self, resource: Resource, listing: Listing[Entry], *, namespace: str | None) -> list[Change]:
+    def replace(self, resource: Resource, listing: Listing[CachedObject], *, namespace: str | None) -> list[Change]:
         """Store a whole list and return the changes, including deletions that a watch missed."""
         changes = [self._keep(entry) for entry in listing.items]
         listed = {entry.id for entry in listing.items}
@@ -114,7 +114,7 @@ class Cache:
         if len(self._gone) > _REMEMBERED:
             del self._gone[next(iter(self._gone))]
 
-    def _set(self, key: Id, entry: Entry | None) -> None:
+    def _set(self, key: Id, entry: CachedObject | None) -> None:
         before = self._entries[key[0]].pop(key, None)
         for term in self._terms(before) if before else ():
             self._by_term[term].discard(key)
@@ -126,7 +126,7 @@ class Cache:
                 self._by_term[term].add(key)
 
 
-def _newer(entry: Entry, than: Entry) -> bool:
+def _newer(entry: CachedObject, than: CachedObject) -> bool:
     """Compare resource versions, which Kubernetes documents as comparable since 1.35.
 
     This also holds for two objects with the same name, because the first was deleted before the second was created.

@@ -12,14 +12,14 @@ from sys import intern
 from typing import Any
 
 from fleetwright_operator.api import names
-from fleetwright_operator.kube.interning import Shared, SharedDict
+from fleetwright_operator.kube.interning import InternedDict, InternPool
 from fleetwright_operator.kube.port import Object
 
 _SORTED = json.JSONEncoder(sort_keys=True)
 _OWN_KINDS = {names.AGENT, names.SKILL, names.MCP_SERVER}
 Fields = Mapping[str, Any]
-_LABELS: Shared[SharedDict] = Shared()
-_FIELDS: Shared[SharedDict] = Shared()
+_LABELS: InternPool[InternedDict] = InternPool()
+_FIELDS: InternPool[InternedDict] = InternPool()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -29,11 +29,11 @@ class OwnedBy:
     uid: str
 
 
-_OWNERS: Shared[OwnedBy] = Shared()
+_OWNERS: InternPool[OwnedBy] = InternPool()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CachedObject:
     kind: str
     namespace: str
     name: str
@@ -65,10 +65,10 @@ class Entry:
         return self.labels.get(names.COMPONENT) == names.PROBE
 
 
-def entry_of(kind: str, body: Object) -> Entry:
+def cached_object(kind: str, body: Object) -> CachedObject:
     """Return the projection. `kind` is the kind in the cache, which a metadata-only object does not contain."""
     metadata = body["metadata"]
-    return Entry(
+    return CachedObject(
         kind=kind,
         namespace=intern(metadata.get("namespace", "")),
         name=intern(metadata["name"]),
@@ -110,7 +110,7 @@ def _owned(metadata: Mapping[str, Any]) -> Fields:
 def _labels(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     labels = metadata.get("labels", {})
     key = _digest(_SORTED.encode(labels))
-    return _LABELS.of(key, lambda: SharedDict((intern(name), intern(value)) for name, value in labels.items()))
+    return _LABELS.of(key, lambda: InternedDict((intern(name), intern(value)) for name, value in labels.items()))
 
 
 def _owner(kind: str, name: str, uid: str) -> OwnedBy:
@@ -119,7 +119,7 @@ def _owner(kind: str, name: str, uid: str) -> OwnedBy:
 
 
 def _fields(text: str) -> Fields:
-    return _FIELDS.of(_digest(text), lambda: SharedDict(json.loads(text)))
+    return _FIELDS.of(_digest(text), lambda: InternedDict(json.loads(text)))
 
 
 def _digest(text: str) -> bytes:

@@ -7,16 +7,22 @@ from enum import StrEnum
 
 from fleetwright_operator.api import names
 from fleetwright_operator.kube.cache import Cache, Change
-from fleetwright_operator.kube.cached_object import Entry, entry_of
+from fleetwright_operator.kube.cached_object import CachedObject, cached_object
 from fleetwright_operator.kube.drift import is_shared, owns_all, stamped
-from fleetwright_operator.kube.errors import Collision, Foreign, Missing, Rejected, Waiting
+from fleetwright_operator.kube.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    OwnershipConflictError,
+    RetryLaterError,
+)
 from fleetwright_operator.kube.ownership import check_ours, same_owners
 from fleetwright_operator.kube.port import RESOURCES, Api, Object, Resource
 
 logger = logging.getLogger(__name__)
 
 _ABSENT = "1"
-"""The resourceVersion of an apply that creates or fails with Collision. A contract test verifies this."""
+"""The resourceVersion of an apply that creates or fails with ConflictError. A contract test verifies this."""
 
 
 class Action(StrEnum):
@@ -33,7 +39,7 @@ class Cluster:
         *,
         on_change: Callable[[Change], None],
         on_write: Callable[[str, str], None],
-        on_status: Callable[[Entry, Object], None],
+        on_status: Callable[[CachedObject, Object], None],
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         """Args: `on_change` is called for every response that changed the cache; `on_write` counts (verb, kind).
@@ -62,9 +68,9 @@ class Cluster:
         """Make the child match a manifest of `outdated`, and do nothing if it already does.
 
         Raises:
-            Foreign: An object that is not managed by Fleetwright has the name. It was not changed.
-            Waiting: The child of a former owner is still being deleted.
-            ApiError: The write failed; Rejected if the same write will always fail.
+            OwnershipConflictError: An object that is not managed by Fleetwright has the name. It was not changed.
+            RetryLaterError: The child of a former owner is still being deleted.
+            ApiError: The write failed; InvalidRequestError if the same write will always fail.
         """
         entry = self._entry(wanted)
         if entry is None or not entry.is_ours:
@@ -75,7 +81,7 @@ class Cluster:
             if entry is None:
                 # The manifest was made without knowing this object, whose content (a token) may have to stay.
                 await self._mark(found, wanted)
-                raise Waiting(0.1, f"{wanted['kind']} {found.name} already exists; the next reconcile decides")
+                raise RetryLaterError(0.1, f"{wanted['kind']} {found.name} already exists; the next reconcile decides")
             entry = found
         check_ours(entry, wanted)
         if _is_current(entry, wanted):
@@ -84,16 +90,16 @@ class Cluster:
         self._note_owners(wanted)
         return Action.CONFIGURED
 
-    async def conflict(self, manifest: Object) -> Foreign | None:
+    async def conflict(self, manifest: Object) -> OwnershipConflictError | None:
         """Return why the child cannot be written if an object that is not ours has its name. Write nothing."""
         entry = self._entry(manifest)
         try:
             if entry is None or not entry.is_ours:
                 entry = await self._head(manifest)
             check_ours(entry, manifest)
-        except Foreign as foreign:
+        except OwnershipConflictError as foreign:
             return foreign
-        except (Missing, Waiting):
+        except (NotFoundError, RetryLaterError):
             return None
         return None
 
@@ -101,7 +107,7 @@ class Cluster:
         """Apply data that belongs to no owner, without overwriting changes that are not in the cache.
 
         Raises:
-            ApiError: The write failed; Collision if the object differs from the cached version.
+            ApiError: The write failed; ConflictError if the object differs from the cached version.
         """
         metadata = body["metadata"]
         entry = self.cache.get(resource.kind, metadata["namespace"], metadata["name"])
@@ -110,15 +116,15 @@ class Cluster:
         version = _ABSENT if entry is None else entry.resource_version
         try:
             answer = await self._api.apply(resource, {**body, "metadata": {**metadata, "resourceVersion": version}})
-        except Collision:
+        except ConflictError:
             # The cached list was stale. Read the object now instead of waiting for the watch.
             self._learn(resource.kind, await self._api.get(resource, metadata["namespace"], metadata["name"]))
             raise
         self._wrote("create" if entry is None else "update", resource.kind, answer)
         return Action.CREATED if entry is None else Action.CONFIGURED
 
-    async def write_status(self, entry: Entry, status: Object) -> None:
-        """Write the status of an object, if it differs. A Collision means that the object must be reconciled again.
+    async def write_status(self, entry: CachedObject, status: Object) -> None:
+        """Write the status of an object, if it differs. A ConflictError means that the object must be reconciled again.
 
         The status is also written after children were written. If the owner was deleted, the response reports that at
         once. The
@@ -133,7 +139,7 @@ class Cluster:
         self._provided.discard(entry.uid)
         try:
             answer = await self._api.apply(RESOURCES[entry.kind], body, subresource="status")
-        except Missing:
+        except NotFoundError:
             self._forget(entry)
             return
         except Exception:
@@ -143,16 +149,16 @@ class Cluster:
         _tell_transitions(entry, status)
         self._on_status(entry, status)
 
-    async def annotate(self, entry: Entry, annotations: dict[str, str]) -> None:
+    async def annotate(self, entry: CachedObject, annotations: dict[str, str]) -> None:
         patch = {"metadata": {"annotations": annotations, "uid": entry.uid}}
         self._guard()
         try:
             answer = await self._api.merge(RESOURCES[entry.kind], entry.namespace, entry.name, patch)
-        except Missing:
+        except NotFoundError:
             return  # the pod is gone, and its successor reads the current files
         self._wrote("annotate", entry.kind, answer)
 
-    async def delete(self, entry: Entry) -> None:
+    async def delete(self, entry: CachedObject) -> None:
         self._guard()
         await self._api.delete(
             RESOURCES[entry.kind], entry.namespace, entry.name, uid=entry.uid, version=entry.resource_version
@@ -160,7 +166,7 @@ class Cluster:
         self._on_write("delete", entry.kind)
         self._forget(entry)
 
-    async def dismiss(self, pod: Entry) -> None:
+    async def dismiss(self, pod: CachedObject) -> None:
         """Delete a pod. It stays in the cache while it terminates, because its NetworkPolicy must exist as long."""
         self._guard()
         ending = await self._api.delete(
@@ -172,7 +178,7 @@ class Cluster:
         else:
             self._forget(pod)
 
-    async def read_log(self, pod: Entry, *, limit: int) -> str:
+    async def read_log(self, pod: CachedObject, *, limit: int) -> str:
         """Return the last line that a pod logged."""
         return await self._api.read_log(pod.namespace, pod.name, limit=limit)
 
@@ -180,19 +186,19 @@ class Cluster:
         """Read a whole object with one GET, for content that the cache does not keep."""
         return await self._api.get(RESOURCES[kind], namespace, name)
 
-    async def _create(self, wanted: Object) -> Entry | None:
+    async def _create(self, wanted: Object) -> CachedObject | None:
         """Create the child. Return None, or the existing object if it is ours."""
         kind, metadata = wanted["kind"], wanted["metadata"]
         body = {**wanted, "metadata": {**metadata, "resourceVersion": _ABSENT}}
         self._guard()
         try:
             answer = await self._api.apply(RESOURCES[kind], body)
-        except Collision:
+        except ConflictError:
             return await self._existing(wanted)
         self._wrote("create", kind, answer)
         return None
 
-    async def _existing(self, wanted: Object) -> Entry:
+    async def _existing(self, wanted: Object) -> CachedObject:
         """Return the existing object if it is ours. Until that is known, only its metadata is read."""
         kind, metadata = wanted["kind"], wanted["metadata"]
         place = (metadata["namespace"], metadata["name"])
@@ -203,16 +209,16 @@ class Cluster:
         self._learn(kind, await self._api.get(RESOURCES[kind], *place))
         entry = self.cache.get(kind, *place)
         if entry is None:
-            raise Waiting(0.2, f"{kind} {place[1]} was replaced meanwhile")
+            raise RetryLaterError(0.2, f"{kind} {place[1]} was replaced meanwhile")
         return entry
 
-    async def _head(self, manifest: Object) -> Entry:
+    async def _head(self, manifest: Object) -> CachedObject:
         """Read the metadata of the object that has the child's name."""
         kind, metadata = manifest["kind"], manifest["metadata"]
         resource = replace(RESOURCES[kind], metadata_only=True)
-        return entry_of(f"{kind}Metadata", await self._api.get(resource, metadata["namespace"], metadata["name"]))
+        return cached_object(f"{kind}Metadata", await self._api.get(resource, metadata["namespace"], metadata["name"]))
 
-    async def _mark(self, entry: Entry, wanted: Object) -> None:
+    async def _mark(self, entry: CachedObject, wanted: Object) -> None:
         """Restore removed labels: without them the content of the object does not count as ours."""
         if entry.is_ours:
             return
@@ -221,34 +227,34 @@ class Cluster:
         answer = await self._api.merge_unowned(RESOURCES[entry.kind], entry.namespace, entry.name, patch)
         self._wrote("label", entry.kind, answer)
 
-    async def _update(self, wanted: Object, entry: Entry) -> None:
+    async def _update(self, wanted: Object, entry: CachedObject) -> None:
         resource = RESOURCES[entry.kind]
         body = {**wanted, "metadata": {**wanted["metadata"], "uid": entry.uid}}
         self._guard()
         try:
             answer = await self._api.apply(resource, body)
-        except (Collision, Rejected) as error:
+        except (ConflictError, InvalidRequestError) as error:
             # If another object or none has the name, the cache was stale and the manifest is valid.
             existing = await self._still(entry)
             if existing is None:
-                raise Waiting(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error
-            if isinstance(error, Collision) or not is_shared(existing):
+                raise RetryLaterError(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error
+            if isinstance(error, ConflictError) or not is_shared(existing):
                 raise
             # Another manager's entry in one of our lists may make the apply invalid.
             answer = await self._api.take_over(resource, body)
         self._wrote("update", entry.kind, answer)
 
-    async def _still(self, entry: Entry) -> Object | None:
+    async def _still(self, entry: CachedObject) -> Object | None:
         """Return the object itself, if it still has the known uid."""
         try:
             existing = await self._api.get(RESOURCES[entry.kind], entry.namespace, entry.name)
-        except Missing:
+        except NotFoundError:
             self._forget(entry)
             return None
         self._learn(entry.kind, existing)
         return existing if existing["metadata"]["uid"] == entry.uid else None
 
-    def _entry(self, manifest: Object) -> Entry | None:
+    def _entry(self, manifest: Object) -> CachedObject | None:
         metadata = manifest["metadata"]
         return self.cache.get(manifest["kind"], metadata["namespace"], metadata["name"])
 
@@ -257,13 +263,13 @@ class Cluster:
 
     def _guard(self) -> None:
         if not self._may_write():
-            raise Waiting(1.0, "this process does not hold the Lease any more")
+            raise RetryLaterError(1.0, "this process does not hold the Lease any more")
 
     def _wrote(self, verb: str, kind: str, answer: Object) -> None:
         self._on_write(verb, kind)
         self._learn(kind, answer)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: CachedObject) -> None:
         if change := self.cache.drop(*entry.id, uid=entry.uid):
             self._on_change(change)
 
@@ -272,12 +278,12 @@ class Cluster:
             self._on_change(change)
 
 
-def _is_current(entry: Entry, wanted: Object) -> bool:
+def _is_current(entry: CachedObject, wanted: Object) -> bool:
     same = entry.annotations.get(names.HASH_ANNOTATION) == wanted["metadata"]["annotations"][names.HASH_ANNOTATION]
     return same and not entry.deleting and owns_all(entry.owned, wanted) and same_owners(entry, wanted)
 
 
-def _tell_transitions(entry: Entry, status: Object) -> None:
+def _tell_transitions(entry: CachedObject, status: Object) -> None:
     """Log one line for each changed condition, so that the log shows the history of the objects."""
     before = {condition["type"]: condition for condition in entry.facts["status"].get("conditions", ())}
     about = {"kind": entry.kind, "namespace": entry.namespace, "object": entry.name}

@@ -1,15 +1,15 @@
 """The operator's errors, by what happens next. Every other exception is retried with backoff.
 
 OperatorError
-├── Waiting              retry after a fixed time; nothing is wrong
-├── Stalled              a user must act: reported in a condition, retried slowly or on a change
-│   └── Foreign          an object with the name of a child exists and is not managed by Fleetwright
-└── ApiError             an error response of the API server, by status
-    ├── Missing          404
-    ├── Collision        409
-    ├── Expired          410
-    ├── Forbidden        403
-    └── Rejected         422, 400 and the 500 of a malformed body: the same request will never succeed
+├── RetryLaterError                  retry after a fixed time; nothing is wrong
+├── TerminalError                    a user must act: reported in a condition, retried slowly or on a change
+│   └── OwnershipConflictError       an object with the name of a child exists and is not managed by Fleetwright
+└── ApiError                         an error response of the API server, by status
+    ├── NotFoundError                404
+    ├── ConflictError                409
+    ├── GoneError                    410
+    ├── ForbiddenError               403
+    └── InvalidRequestError          422, 400 and the 500 of a malformed body: the same request will never succeed
 """
 
 from typing import ClassVar
@@ -19,20 +19,20 @@ class OperatorError(Exception):
     """The base class of all errors that this package raises on purpose."""
 
 
-class Waiting(OperatorError):  # noqa: N818 - named by what the work queue does
+class RetryLaterError(OperatorError):
     def __init__(self, seconds: float, message: str) -> None:
         super().__init__(message)
         self.seconds = seconds
 
 
-class Stalled(OperatorError):  # noqa: N818 - named as the condition is
+class TerminalError(OperatorError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
 
 
-class Foreign(Stalled):
+class OwnershipConflictError(TerminalError):
     def __init__(self, kind: str, name: str, *, owner: str = "") -> None:
         """`owner` is `<Kind> <name>` of the controller. An object with a controller must not be deleted."""
         whose = f"belongs to {owner}. Rename one of the two" if owner else "is not managed by Fleetwright"
@@ -50,23 +50,23 @@ class ApiError(OperatorError):
         self.retry_after = retry_after
 
 
-class Missing(ApiError):  # noqa: N818 - named by what was answered
+class NotFoundError(ApiError):
     status = 404
 
 
-class Collision(ApiError):  # noqa: N818 - named by what was answered
+class ConflictError(ApiError):
     status = 409
 
 
-class Expired(ApiError):  # noqa: N818 - named by what was answered
+class GoneError(ApiError):
     status = 410
 
 
-class Forbidden(ApiError):  # noqa: N818 - named by what was answered
+class ForbiddenError(ApiError):
     status = 403
 
 
-class Rejected(ApiError):  # noqa: N818 - named by what was answered
+class InvalidRequestError(ApiError):
     status = 422
 
 
@@ -79,8 +79,15 @@ They report a duplicate list key or an unknown field in an apply, or a text that
 
 def api_error(code: int, message: str, *, retry_after: float | None = None) -> ApiError:
     """Return the error for a response of this status."""
-    kinds = {404: Missing, 409: Collision, 410: Expired, 403: Forbidden, 422: Rejected, 400: Rejected}
+    kinds = {
+        404: NotFoundError,
+        409: ConflictError,
+        410: GoneError,
+        403: ForbiddenError,
+        422: InvalidRequestError,
+        400: InvalidRequestError,
+    }
     kind = kinds.get(code, ApiError)
     if code == 500 and any(sign in message for sign in _MALFORMED):
-        kind = Rejected
+        kind = InvalidRequestError
     return kind(message, code=code, retry_after=retry_after)

@@ -5,8 +5,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 
-from fleetwright_operator.kube.errors import Collision, Missing
-from fleetwright_operator.kube.informer import LOST
+from fleetwright_operator.kube.errors import ConflictError, NotFoundError
+from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
 from fleetwright_operator.kube.port import EVENTS, Api, Object
 
 logger = logging.getLogger(__name__)
@@ -15,7 +15,7 @@ _REMEMBERED = 4096
 _PER_SECOND = 20.0
 
 
-class Announcer:
+class EventRecorder:
     """Sends Events by name: the first one is created, and equal ones later increase its count."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Announcer:
             event = await self._queue.get()
             try:
                 await self._send(event)
-            except LOST as error:
+            except TRANSIENT_ERRORS as error:
                 about = event["involvedObject"]
                 why = str(error) or repr(error)
                 where = {"kind": about["kind"], "namespace": about["namespace"], "object": about["name"]}
@@ -53,14 +53,14 @@ class Announcer:
         if place not in self._counts:
             try:
                 await self._create(event, place)
-            except Collision:
+            except ConflictError:
                 pass  # created by an earlier process
             else:
                 return
         try:
             counted = self._counts.get(place) or await self._counted(place)
             await self._count(event, place, counted + 1)
-        except Missing:  # the API server deletes Events after a while, and the same event may recur
+        except NotFoundError:  # the API server deletes Events after a while, and the same event may recur
             await self._create(event, place)
 
     async def _create(self, event: Object, place: tuple[str, str]) -> None:

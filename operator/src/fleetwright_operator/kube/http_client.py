@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
 from fleetwright_operator.api import names
-from fleetwright_operator.kube.errors import Collision, Missing, Waiting, api_error
+from fleetwright_operator.kube.errors import ConflictError, NotFoundError, RetryLaterError, api_error
 from fleetwright_operator.kube.port import LEASES, PODS, Kept, Listing, Object, Resource
 
 _CHUNK = 100
@@ -33,7 +33,7 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
 
-class Credentials(Protocol):
+class ApiCredentials(Protocol):
     """The part of kopf's ConnectionInfo that is used here."""
 
     @property
@@ -58,14 +58,14 @@ class _Write(aiohttp.payload.BytesPayload):
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         if not self._may_go():
-            raise Waiting(1.0, "this process does not hold the Lease any more")
+            raise RetryLaterError(1.0, "this process does not hold the Lease any more")
         await super().write_with_length(writer, content_length)
 
 
 class KubernetesApi:
     def __init__(
         self,
-        login: Callable[[], Credentials],
+        login: Callable[[], ApiCredentials],
         *,
         request_seconds: float = 15.0,
         watch_seconds: int = 300,
@@ -134,7 +134,7 @@ class KubernetesApi:
         for tries_left in reversed(range(_DISOWNING_TRIES)):
             try:
                 return await self.merge(resource, namespace, name, {"metadata": _disowning(body["metadata"])})
-            except Collision:  # a controller wrote the status meanwhile
+            except ConflictError:  # a controller wrote the status meanwhile
                 if not tries_left:
                     raise
                 body = await self.get(resource, namespace, name)
@@ -155,7 +155,7 @@ class KubernetesApi:
         options = {"preconditions": preconditions, "propagationPolicy": "Background"}
         try:
             answer = await self._request("DELETE", resource.path(namespace, name), body=options)
-        except Missing:
+        except NotFoundError:
             return {}
         lingers = answer.get("metadata", {}).get("deletionGracePeriodSeconds")
         return {"kind": resource.kind, **answer} if lingers else {}
@@ -205,7 +205,7 @@ class KubernetesApi:
             read_bufsize=4 * 1024 * 1024,
         )
 
-    async def _log_in_again(self, refused: Credentials) -> None:
+    async def _log_in_again(self, refused: ApiCredentials) -> None:
         """Read the credentials again. Only the first of many rejected requests does so; the session stays."""
         if self._credentials is refused:
             self._credentials = self._login()

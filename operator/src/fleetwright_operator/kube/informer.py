@@ -15,19 +15,19 @@ from functools import partial
 import aiohttp
 
 from fleetwright_operator.kube.cache import Cache, Change
-from fleetwright_operator.kube.cached_object import entry_of
-from fleetwright_operator.kube.errors import ApiError, Expired, Forbidden, Missing
+from fleetwright_operator.kube.cached_object import cached_object
+from fleetwright_operator.kube.errors import ApiError, ForbiddenError, GoneError, NotFoundError
 from fleetwright_operator.kube.port import Api, Object, Resource
 
 logger = logging.getLogger(__name__)
-LOST = (ApiError, aiohttp.ClientError, TimeoutError, OSError)
+TRANSIENT_ERRORS = (ApiError, aiohttp.ClientError, TimeoutError, OSError)
 """The errors of a broken connection or a failing server."""
 _FORBIDDEN_PAUSES = 10
 _LISTS_AT_ONCE = 2
 """The limit of concurrent lists. It bounds the memory of the process, because lists hold whole objects."""
 
 
-class Feed:
+class Informer:
     def __init__(
         self,
         api: Api,
@@ -79,10 +79,10 @@ class Feed:
     async def _refused(self, resource: Resource, namespace: str | None) -> str:
         try:
             await self._list(resource, namespace)
-        except Forbidden as error:
+        except ForbiddenError as error:
             logger.error("no permission to list a kind", extra={"kind": resource.kind, "why": error.message})
             return resource.kind
-        except Missing:
+        except NotFoundError:
             if not resource.if_unserved:
                 raise
             logger.error(
@@ -93,7 +93,7 @@ class Feed:
 
     async def _list(self, resource: Resource, namespace: str | None) -> str:
         async with self._gate:
-            listing = await self._api.list(resource, namespace=namespace, keep=partial(entry_of, resource.kind))
+            listing = await self._api.list(resource, namespace=namespace, keep=partial(cached_object, resource.kind))
             for change in self._cache.replace(resource, listing, namespace=namespace):
                 self._on_change(change)
         self._listed[resource.kind, namespace] = listing.resource_version
@@ -110,13 +110,13 @@ class Feed:
                     version = body["metadata"]["resourceVersion"]
                     if event_type != "BOOKMARK":
                         self.event(resource.kind, event_type, body)
-            except Expired:
+            except GoneError:
                 version = None
                 await asyncio.sleep(self._pause)
-            except (Forbidden, Missing):
+            except (ForbiddenError, NotFoundError):
                 version = None
                 await asyncio.sleep(_FORBIDDEN_PAUSES * self._pause)
-            except LOST as error:
+            except TRANSIENT_ERRORS as error:
                 logger.warning("watch lost", extra={"kind": resource.kind, "error": str(error) or repr(error)})
                 version = None
                 await asyncio.sleep(self._pause)

@@ -10,13 +10,13 @@ from weakref import WeakValueDictionary
 Value = TypeVar("Value")
 
 
-class SharedDict(dict[str, Any]):
+class InternedDict(dict[str, Any]):
     """A dict that supports weak references, which a plain dict does not. It must not be changed once it is shared."""
 
     __slots__ = ("__weakref__",)
 
 
-class Shared(Generic[Value]):
+class InternPool(Generic[Value]):
     def __init__(self) -> None:
         self._kept: WeakValueDictionary[Hashable, Value] = WeakValueDictionary()
 

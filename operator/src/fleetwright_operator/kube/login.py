@@ -2,19 +2,19 @@
 
 from kopf import ConnectionInfo, OperatorSettings, login_with_kubeconfig, login_with_service_account
 
-from fleetwright_operator.kube.errors import Stalled
+from fleetwright_operator.kube.errors import TerminalError
 
 
 def login() -> ConnectionInfo:
     """Read the credentials from disk, again at each call.
 
     Raises:
-        Stalled: There are no credentials.
+        TerminalError: There are no credentials.
     """
     settings = OperatorSettings()
     found = login_with_service_account(settings=settings) or login_with_kubeconfig(settings=settings)
     if found is None:
-        raise Stalled(
+        raise TerminalError(
             "NoCredentials", "no credentials for a cluster; run in a pod with a service account, or set KUBECONFIG"
         )
     return found

@@ -7,34 +7,34 @@ agent, is ours if it has the labels of this owner.
 from typing import Any
 
 from fleetwright_operator.api import names
-from fleetwright_operator.kube.cached_object import Entry
-from fleetwright_operator.kube.errors import Foreign, Waiting
+from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_operator.kube.errors import OwnershipConflictError, RetryLaterError
 from fleetwright_operator.kube.port import Object
 
 
-def check_ours(entry: Entry, manifest: Object) -> None:
+def check_ours(entry: CachedObject, manifest: Object) -> None:
     """Return if the manifest may be written over the cached object.
 
     Raises:
-        Foreign: The object is not managed by Fleetwright.
-        Waiting: The object is ours but is being deleted.
+        OwnershipConflictError: The object is not managed by Fleetwright.
+        RetryLaterError: The object is ours but is being deleted.
     """
     kind = manifest["kind"]  # the cached object may be a metadata-only view, whose kind differs
     owner = controller_of(manifest)
     controller = entry.controller
     if controller is not None and owner is not None and controller.uid != owner["uid"]:
         if (controller.kind, controller.name) == (owner["kind"], owner["name"]):
-            raise Waiting(1.0, f"{kind} {entry.name} still belongs to the deleted {owner['kind']} of that name")
-        raise Foreign(kind, entry.name, owner=f"{controller.kind} {controller.name!r}")
+            raise RetryLaterError(1.0, f"{kind} {entry.name} still belongs to the deleted {owner['kind']} of that name")
+        raise OwnershipConflictError(kind, entry.name, owner=f"{controller.kind} {controller.name!r}")
     controlled = controller is not None and owner is not None
     if not controlled and not _carries_labels(entry, manifest):
         owner_name = f"{controller.kind} {controller.name!r}" if controller is not None else ""
-        raise Foreign(kind, entry.name, owner=owner_name)
+        raise OwnershipConflictError(kind, entry.name, owner=owner_name)
     if entry.deleting:
-        raise Waiting(1.0, f"{kind} {entry.name} is being deleted")
+        raise RetryLaterError(1.0, f"{kind} {entry.name} is being deleted")
 
 
-def same_owners(entry: Entry, manifest: Object) -> bool:
+def same_owners(entry: CachedObject, manifest: Object) -> bool:
     """Return whether the controller and the other owners match. If they were removed, the manifest is written again."""
     owner = controller_of(manifest)
     held_by = {each["uid"] for each in manifest["metadata"].get("ownerReferences", ()) if each is not owner}
@@ -47,7 +47,7 @@ def controller_of(manifest: Object) -> dict[str, Any] | None:
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
-def _carries_labels(entry: Entry, manifest: Object) -> bool:
+def _carries_labels(entry: CachedObject, manifest: Object) -> bool:
     ours = (names.GROUP, names.MANAGED_BY)
     return all(
         entry.labels.get(key) == value for key, value in manifest["metadata"]["labels"].items() if key.startswith(ours)

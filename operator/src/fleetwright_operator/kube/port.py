@@ -128,14 +128,14 @@ class Api(Protocol):
     async def create(self, resource: Resource, body: Object) -> Object: ...
 
     async def replace(self, resource: Resource, body: Object) -> Object:
-        """Replace an object. Raises Collision if metadata.resourceVersion is not the current one."""
+        """Replace an object. Raises ConflictError if metadata.resourceVersion is not the current one."""
 
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
         """Apply an object server-side as our field manager, with force.
 
         `metadata.resourceVersion` "1" means: only if it does not exist. Any other version means: only that version,
         else
-        Collision. `metadata.uid` guards an update.
+        ConflictError. `metadata.uid` guards an update.
         """
 
     async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
@@ -153,7 +153,7 @@ class Api(Protocol):
         """
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
-        """Delete exactly this version of this object. Raises Collision if it changed; succeeds if it is gone.
+        """Delete exactly this version of this object. Raises ConflictError if it changed; succeeds if it is gone.
 
         Return the remaining object if it terminates gracefully, else an empty one.
         """
@@ -168,5 +168,5 @@ class Api(Protocol):
     ) -> AsyncIterator[tuple[str, Object]]:
         """Yield (type, object) for every change, until the server closes the stream.
 
-        Raises Expired if the version is too old.
+        Raises GoneError if the version is too old.
         """

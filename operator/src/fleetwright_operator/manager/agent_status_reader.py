@@ -16,7 +16,7 @@ import aiohttp
 
 from fleetwright_operator.api import names
 from fleetwright_operator.encoding.untrusted_json import read_json
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 
 logger = logging.getLogger(__name__)
 _LIMIT = 64 * 1024
@@ -37,9 +37,9 @@ _NEW = _Turn(-1, -math.inf)
 class AgentStatusReader:
     def __init__(
         self,
-        pods: Callable[[], Iterable[Entry]],
+        pods: Callable[[], Iterable[CachedObject]],
         *,
-        on_status: Callable[[Entry, Any], None],
+        on_status: Callable[[CachedObject, Any], None],
         every: float = 60.0,
         look: float = 5.0,
         patience: float = 3.0,
@@ -58,7 +58,7 @@ class AgentStatusReader:
         self._clock = clock
         self._port = port
         self._turns: dict[str, _Turn] = {}
-        self._waiting: deque[Entry] = deque()
+        self._waiting: deque[CachedObject] = deque()
         self._some_wait = asyncio.Event()
 
     async def run(self) -> None:
@@ -92,7 +92,7 @@ class AgentStatusReader:
             answered = await self._read(session, pod)
             self._turns[pod.uid] = self._next(0 if answered else failures + 1)
 
-    def _turn(self, pod: Entry) -> _Turn:
+    def _turn(self, pod: CachedObject) -> _Turn:
         return self._turns.get(pod.uid, _NEW)
 
     def _next(self, failures: int) -> _Turn:
@@ -100,7 +100,7 @@ class AgentStatusReader:
         # Jitter: after a restart all agents are due at the same moment.
         return _Turn(failures, self._clock() + pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
 
-    async def _read(self, session: aiohttp.ClientSession, pod: Entry) -> bool:
+    async def _read(self, session: aiohttp.ClientSession, pod: CachedObject) -> bool:
         url = f"http://{_host(pod.facts['podIP'])}:{self._port}/status"
         try:
             # The client's own timeout loses a cancellation that comes at the same time, so asyncio's is used.
@@ -133,7 +133,7 @@ def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def _is_ready_agent(pod: Entry) -> bool:
+def _is_ready_agent(pod: CachedObject) -> bool:
     conditions = pod.facts.get("conditions", ())
     ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
     return ready and not pod.deleting and names.AGENT_LABEL in pod.labels and bool(pod.facts.get("podIP"))

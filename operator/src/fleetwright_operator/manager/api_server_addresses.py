@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from fleetwright_operator.api.address_space import Endpoint, Network, is_outside
-from fleetwright_operator.kube.errors import Forbidden, Missing, OperatorError
+from fleetwright_operator.kube.errors import ForbiddenError, NotFoundError, OperatorError
 from fleetwright_operator.kube.port import Api, Resource
 from fleetwright_operator.settings import Settings
 
@@ -19,7 +19,7 @@ _SLICES = Resource(kind="EndpointSlice", group="discovery.k8s.io", version="v1",
 _PLACE = ("default", "kubernetes")
 
 
-class ApiServerMoved(OperatorError):  # noqa: N818 - named by what happened
+class ApiServerMovedError(OperatorError):
     """The API server has an address that is not denied yet."""
 
 
@@ -33,9 +33,9 @@ async def api_server(api: Api) -> ApiServer:
     """Return the addresses; none if reading is forbidden or the cluster does not publish them."""
     try:
         found = await api.get(_SLICES, *_PLACE)
-    except Missing:
+    except NotFoundError:
         return ApiServer()
-    except Forbidden as refused:
+    except ForbiddenError as refused:
         remedy = "grant it, or set network.denyAPIServer to false and name the addresses in network.deniedRanges"
         logger.error(
             "no permission to read a kind", extra={"kind": _SLICES.kind, "why": refused.message, "remedy": remedy}
@@ -58,8 +58,8 @@ def denying(settings: Settings, found: ApiServer) -> Settings:
 
 
 async def check_api_server(api: Api, settings: Settings) -> None:
-    """Read the addresses again. Raises ApiServerMoved if there is a new one."""
+    """Read the addresses again. Raises ApiServerMovedError if there is a new one."""
     found = await api_server(api)
     private = (f"{ip} port {port}" for ip, port in found.private - settings.api_server)
     if new := sorted([*map(str, found.public - set(settings.denied_ranges)), *private]):
-        raise ApiServerMoved(f"the API server listens at {', '.join(new)}: restarting with these addresses denied")
+        raise ApiServerMovedError(f"the API server listens at {', '.join(new)}: restarting with these addresses denied")

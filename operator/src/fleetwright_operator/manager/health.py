@@ -10,7 +10,7 @@ _HANGING_SECONDS = 60
 """A request ends within its timeout, and the next one follows after a few seconds."""
 
 
-class Vitals:
+class ProcessHealth:
     def __init__(self, *, clock: Callable[[], float], resync_seconds: float) -> None:
         self._clock = clock
         self._patience = 3 * resync_seconds + 60

@@ -5,12 +5,12 @@ from typing import Any
 
 import kopf
 
-from fleetwright_operator.kube.informer import Feed
+from fleetwright_operator.kube.informer import Informer
 from fleetwright_operator.kube.login import login
 from fleetwright_operator.kube.port import Resource
 
 
-def register(registry: kopf.OperatorRegistry, feed: Feed, resources: Sequence[Resource]) -> None:
+def register(registry: kopf.OperatorRegistry, feed: Informer, resources: Sequence[Resource]) -> None:
     _on_login(registry)
     for resource in resources:
         _on_event(registry, feed, resource)
@@ -22,7 +22,7 @@ def _on_login(registry: kopf.OperatorRegistry) -> None:
         return login()
 
 
-def _on_event(registry: kopf.OperatorRegistry, feed: Feed, resource: Resource) -> None:
+def _on_event(registry: kopf.OperatorRegistry, feed: Informer, resource: Resource) -> None:
     @kopf.on.event(resource.group, resource.version, resource.plural, registry=registry)
     async def hand_on(event: Any, **_: Any) -> None:
         feed.event(resource.kind, event["type"], dict(event["object"]))

@@ -11,18 +11,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.kube.errors import Collision, Missing, OperatorError
-from fleetwright_operator.kube.informer import LOST
+from fleetwright_operator.kube.errors import ConflictError, NotFoundError, OperatorError
+from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
 from fleetwright_operator.kube.port import LEASES, Api, Object
 
 logger = logging.getLogger(__name__)
 
 
-class LeaseLost(OperatorError):  # noqa: N818 - named by what happened
+class LeaseLostError(OperatorError):
     """Another process holds the Lease."""
 
 
-class LeaseLapsed(OperatorError):  # noqa: N818 - named by what happened
+class LeaseExpiredError(OperatorError):
     """The Lease could not be renewed in time."""
 
 
@@ -79,9 +79,9 @@ class Lease:
             try:
                 if await self._attempt():
                     return
-            except Collision:
+            except ConflictError:
                 pass  # another process was faster
-            except LOST as error:
+            except TRANSIENT_ERRORS as error:
                 logger.warning("cannot read or write the Lease", extra={"why": str(error) or repr(error)})
             await self._sleep(self._times.retry)
 
@@ -89,8 +89,8 @@ class Lease:
         """Renew the Lease until it is lost.
 
         Raises:
-            LeaseLost: Stop writing now; another process may write.
-            LeaseLapsed: Stop writing now, and acquire the Lease again.
+            LeaseLostError: Stop writing now; another process may write.
+            LeaseExpiredError: Stop writing now, and acquire the Lease again.
         """
         renewed = self._clock()
         while True:
@@ -98,12 +98,12 @@ class Lease:
             try:
                 async with asyncio.timeout(self._times.deadline):
                     if not await self._attempt():
-                        raise LeaseLost("another process holds the Lease")
+                        raise LeaseLostError("another process holds the Lease")
                 renewed = self._clock()
-            except (Collision, *LOST) as error:
+            except (ConflictError, *TRANSIENT_ERRORS) as error:
                 if self._clock() - renewed > self._times.deadline:
                     self._renewed = None
-                    raise LeaseLapsed(f"the Lease could not be renewed: {str(error) or repr(error)}") from error
+                    raise LeaseExpiredError(f"the Lease could not be renewed: {str(error) or repr(error)}") from error
 
     async def release(self) -> None:
         """Release the Lease so that the next process need not wait for its expiry. A failure is only logged."""
@@ -111,7 +111,7 @@ class Lease:
             lease = await self._api.get(LEASES, self._namespace, self._name)
             if lease["spec"].get("holderIdentity") == self._identity:
                 await self._api.replace(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
-        except LOST as error:
+        except TRANSIENT_ERRORS as error:
             logger.warning("could not release the Lease", extra={"why": str(error) or repr(error)})
 
     async def _attempt(self) -> bool:
@@ -125,7 +125,7 @@ class Lease:
         asked = self._clock()
         try:
             lease = await self._api.get(LEASES, self._namespace, self._name)
-        except Missing:
+        except NotFoundError:
             await self._api.create(LEASES, self._fresh())
             self._renewed = asked
             return True

@@ -18,11 +18,11 @@ from fleetwright_operator.credentials.jws import new_secret
 from fleetwright_operator.credentials.tokens import mint_token
 from fleetwright_operator.encoding.timestamps import moment, time_of_day, to_the_second
 from fleetwright_operator.kube.cache import Cache, Change
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.errors import Collision
-from fleetwright_operator.kube.event_recorder import Announcer
-from fleetwright_operator.kube.informer import LOST, Feed
+from fleetwright_operator.kube.errors import ConflictError
+from fleetwright_operator.kube.event_recorder import EventRecorder
+from fleetwright_operator.kube.informer import TRANSIENT_ERRORS, Informer
 from fleetwright_operator.kube.port import (
     CILIUM_POLICIES,
     OBSERVED,
@@ -36,18 +36,18 @@ from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
 from fleetwright_operator.manager.api_server_addresses import check_api_server
 from fleetwright_operator.manager.cancellation import stopped
 from fleetwright_operator.manager.gc_tuning import collect_seldom
-from fleetwright_operator.manager.health import Vitals
+from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.kopf_handlers import kopf_settings, register
-from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.warning_delay import SECONDS as WARNING_SECONDS
 from fleetwright_operator.manager.warning_delay import WarningDelay
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.manager.worker import work
-from fleetwright_operator.observe.watch_index import OWN_KINDS, Key, Relations
+from fleetwright_operator.observe.watch_index import OWN_KINDS, Key, WatchIndex
 from fleetwright_operator.reconcilers.reconciler import Reconciler
-from fleetwright_operator.rollout.probe_schedule import Rounds
+from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.settings import Cilium, Settings
-from fleetwright_operator.status.agent_reports import Reports, parse_report
+from fleetwright_operator.status.agent_reports import AgentReports, parse_report
 from fleetwright_operator.status.events import Notice, event_manifest, notices
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ _SOON_SECONDS = 10.0
 _WATCH_PAUSE_SECONDS = 2.0
 
 
-class Program:
+class Manager:
     """The parts between the Kubernetes API and the work queue, without kopf and the Lease, so that tests can drive
     them.
     """
@@ -65,7 +65,7 @@ class Program:
         api: Api,
         *,
         settings: Settings,
-        metrics: Metrics | None = None,
+        metrics: OperatorMetrics | None = None,
         now: Callable[[], str] = lambda: to_the_second(time_of_day()),
         mint: Callable[[], str] = mint_token,
         new_secret: Callable[[], str] = new_secret,
@@ -76,15 +76,15 @@ class Program:
         """Args: `warning_seconds` is for how long a condition must hold before a Warning is sent."""
         self._api = api
         self.settings = settings
-        self.metrics = metrics or Metrics(CollectorRegistry())
+        self.metrics = metrics or OperatorMetrics(CollectorRegistry())
         self.queue: WorkQueue[Key] = WorkQueue(cap_seconds=settings.retry_cap_seconds)
-        self.reports = Reports(lambda: moment(now()))
-        self._relations = Relations(settings)
+        self.reports = AgentReports(lambda: moment(now()))
+        self._relations = WatchIndex(settings)
         self._live = False
         self.cache = Cache(terms=self._relations.terms)
-        self.feed = Feed(api, self.cache, namespaces=settings.namespaces, on_change=self._changed)
+        self.feed = Informer(api, self.cache, namespaces=settings.namespaces, on_change=self._changed)
         self._now = now
-        self.announcer = Announcer(api, on_write=self._count_write)
+        self.announcer = EventRecorder(api, on_write=self._count_write)
         self._warnings = WarningDelay(self.announcer.announce, seconds=warning_seconds)
         cluster = Cluster(
             api,
@@ -98,7 +98,7 @@ class Program:
         others = () if settings.cilium is Cilium.OFF else (CILIUM_POLICIES,)
         self._watched = (*WATCHED, *OBSERVED, *others)
         self._own = (own_card_keys(name), own_key_set(name))
-        self._own_feed = Feed(api, self.cache, namespaces=(settings.lease_namespace,), on_change=self._changed)
+        self._own_feed = Informer(api, self.cache, namespaces=(settings.lease_namespace,), on_change=self._changed)
         self.reconcile = Reconciler(
             cluster,
             settings=settings,
@@ -106,7 +106,7 @@ class Program:
             now=now,
             mint=mint,
             new_secret=new_secret,
-            rounds=Rounds(every=settings.discovery_seconds, clock=clock, jitter=random.random),
+            rounds=ProbeSchedule(every=settings.discovery_seconds, clock=clock, jitter=random.random),
             wake=self.queue.add,
         )
         self.metrics.queue_depth.set_function(lambda: self.queue.depth)
@@ -131,8 +131,8 @@ class Program:
             try:
                 await self.reconcile(key)
                 return
-            except LOST as error:
-                if not (tries_left and isinstance(error, Collision)):
+            except TRANSIENT_ERRORS as error:
+                if not (tries_left and isinstance(error, ConflictError)):
                     logger.warning(
                         "card keys not written; cards are unsigned", extra={"why": str(error) or repr(error)}
                     )
@@ -176,7 +176,7 @@ class Program:
             await self._list_all()
             if self.settings.deny_api_server:
                 await check_api_server(self._api, self.settings)
-        except LOST as error:
+        except TRANSIENT_ERRORS as error:
             logger.warning("resync failed", extra={"why": str(error) or repr(error)})
             return False
         return True
@@ -192,7 +192,7 @@ class Program:
             for _ in range(self.settings.workers)
         ]
 
-    def agent_said(self, pod: Entry, document: Any) -> None:
+    def agent_said(self, pod: CachedObject, document: Any) -> None:
         """Store an agent's report, and queue the objects that it concerns."""
         agent = pod.labels[names.AGENT_LABEL]
         before, said = self.reports.said(pod.namespace, agent), parse_report(document, pod=pod.name)
@@ -206,7 +206,7 @@ class Program:
             if self.cache.get(names.MCP_SERVER, pod.namespace, server):
                 self.queue.add((names.MCP_SERVER, pod.namespace, server))
 
-    def pods(self) -> list[Entry]:
+    def pods(self) -> list[CachedObject]:
         return list(self.cache.all("Pod"))
 
     def _changed(self, change: Change) -> None:
@@ -214,14 +214,14 @@ class Program:
             if self.cache.get(*key) or key == change.entry.id:
                 self.queue.add(key, fresh=self._live and change.entry.kind != names.CARD_KEYS)
 
-    def _announce(self, entry: Entry, status: Mapping[str, Any]) -> None:
+    def _announce(self, entry: CachedObject, status: Mapping[str, Any]) -> None:
         about = {"kind": entry.kind, "namespace": entry.namespace, "name": entry.name, "uid": entry.uid}
         before = entry.facts["status"].get("conditions", ())
         for notice in notices(before, status["conditions"]):
             event = event_manifest(notice, about, now=self._now())
             self._warnings.tell(entry.uid, notice, event, stands=partial(self._stands, entry, notice))
 
-    def _stands(self, known: Entry, notice: Notice) -> bool:
+    def _stands(self, known: CachedObject, notice: Notice) -> bool:
         """Return whether the condition still matches the notice."""
         entry = self.cache.get(*known.id)
         conditions = entry.facts["status"].get("conditions", ()) if entry and entry.uid == known.uid else ()
@@ -231,13 +231,13 @@ class Program:
         self.metrics.api_writes.labels(verb=verb, kind=kind).inc()
 
 
-async def lead(program: Program, vitals: Vitals, hold: Coroutine[Any, Any, None]) -> None:
+async def lead(program: Manager, vitals: ProcessHealth, hold: Coroutine[Any, Any, None]) -> None:
     """Run the operator while the Lease is held. Return on SIGTERM, which kopf handles.
 
     Raises:
-        LeaseLost: Another process may be writing already.
-        LeaseLapsed: The API server is unreachable, so no process writes.
-        ApiServerMoved: The API server has an address that the policies do not deny to agents yet.
+        LeaseLostError: Another process may be writing already.
+        LeaseExpiredError: The API server is unreachable, so no process writes.
+        ApiServerMovedError: The API server has an address that the policies do not deny to agents yet.
     """
     holding = asyncio.create_task(hold)
     listing = asyncio.create_task(_listed(program))
@@ -263,17 +263,17 @@ async def _first(tasks: Sequence[asyncio.Task[Any]]) -> None:
         task.result()
 
 
-async def _listed(program: Program) -> set[str]:
+async def _listed(program: Manager) -> set[str]:
     """List everything, and retry until that succeeds."""
     while True:
         try:
             return await program.synchronise()
-        except LOST as error:
+        except TRANSIENT_ERRORS as error:
             logger.warning("cannot list yet", extra={"why": str(error) or repr(error)})
             await asyncio.sleep(1)
 
 
-def _parts(program: Program, vitals: Vitals, forbidden: set[str]) -> list[Coroutine[Any, Any, None]]:
+def _parts(program: Manager, vitals: ProcessHealth, forbidden: set[str]) -> list[Coroutine[Any, Any, None]]:
     reader = AgentStatusReader(program.pods, on_status=program.agent_said, clock=time.monotonic)
     return [
         *program.workers(),
@@ -284,7 +284,7 @@ def _parts(program: Program, vitals: Vitals, forbidden: set[str]) -> list[Corout
     ]
 
 
-async def _watch(program: Program, forbidden: set[str]) -> None:
+async def _watch(program: Manager, forbidden: set[str]) -> None:
     """Run kopf's watches until SIGTERM.
 
     A watch that kopf gives up stops kopf; then all watches start again from a list.
@@ -300,7 +300,7 @@ async def _watch(program: Program, forbidden: set[str]) -> None:
             await asyncio.sleep(_WATCH_PAUSE_SECONDS)
 
 
-async def _watch_once(program: Program, forbidden: set[str]) -> None:
+async def _watch_once(program: Manager, forbidden: set[str]) -> None:
     watched = _kopfs(forbidden)
     registry = kopf.OperatorRegistry()
     register(registry, program.feed, watched)

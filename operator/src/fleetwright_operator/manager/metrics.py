@@ -15,12 +15,12 @@ from prometheus_client.registry import Collector
 
 from fleetwright_operator.api import names
 from fleetwright_operator.encoding.timestamps import moment
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 
 _SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
 
 
-class Metrics:
+class OperatorMetrics:
     """The metrics of one registry: one registry per process in production, one per test."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -40,19 +40,19 @@ class Metrics:
             "fleetwright_api_writes_total", "Writes to the API server.", ["verb", "kind"], registry=registry
         )
         self.leader = Gauge("fleetwright_leader", "1 while this process holds the Lease.", registry=registry)
-        self._objects: Callable[[], Iterable[Entry]] = tuple
-        self._secrets: Callable[[], Iterable[Entry]] = tuple
+        self._objects: Callable[[], Iterable[CachedObject]] = tuple
+        self._secrets: Callable[[], Iterable[CachedObject]] = tuple
         registry.register(_Objects(lambda: self._objects()))
         registry.register(_Expiries(lambda: self._secrets()))
 
-    def count_objects(self, objects: Callable[[], Iterable[Entry]]) -> None:
+    def count_objects(self, objects: Callable[[], Iterable[CachedObject]]) -> None:
         """Set the objects that each scrape counts by true condition.
 
         A process that starts to lead again sets them again.
         """
         self._objects = objects
 
-    def tell_expiries(self, secrets: Callable[[], Iterable[Entry]]) -> None:
+    def tell_expiries(self, secrets: Callable[[], Iterable[CachedObject]]) -> None:
         """Set the Secrets whose client token expiry each scrape reports.
 
         A process that starts to lead again sets them again.
@@ -61,7 +61,7 @@ class Metrics:
 
 
 class _Expiries(Collector):
-    def __init__(self, secrets: Callable[[], Iterable[Entry]]) -> None:
+    def __init__(self, secrets: Callable[[], Iterable[CachedObject]]) -> None:
         self._secrets = secrets
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
@@ -87,7 +87,7 @@ class _Expiries(Collector):
 
 
 class _Objects(Collector):
-    def __init__(self, objects: Callable[[], Iterable[Entry]]) -> None:
+    def __init__(self, objects: Callable[[], Iterable[CachedObject]]) -> None:
         self._objects = objects
 
     def describe(self) -> Iterator[GaugeMetricFamily]:

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from fleetwright_operator.manager.health import Vitals
+from fleetwright_operator.manager.health import ProcessHealth
 
 
-def ops_app(vitals: Vitals, registry: CollectorRegistry) -> web.Application:
+def ops_app(vitals: ProcessHealth, registry: CollectorRegistry) -> web.Application:
     app = web.Application()
 
     async def metrics(_: web.Request) -> web.Response:

@@ -4,12 +4,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from fleetwright_operator.kube.errors import ApiError, Waiting
-from fleetwright_operator.kube.informer import LOST
-from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.kube.errors import ApiError, RetryLaterError
+from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
+from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.watch_index import Key
-from fleetwright_operator.reconcilers.result import Ending
+from fleetwright_operator.reconcilers.result import ReconcileResult
 
 logger = logging.getLogger(__name__)
 
@@ -19,9 +19,9 @@ _SHORTEST_PAUSE = 1.0
 
 async def work(
     queue: WorkQueue[Key],
-    reconcile: Callable[[Key], Awaitable[Ending]],
+    reconcile: Callable[[Key], Awaitable[ReconcileResult]],
     *,
-    metrics: Metrics,
+    metrics: OperatorMetrics,
     stalled_seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
@@ -43,16 +43,16 @@ async def work(
 
 
 async def _attempt(
-    queue: WorkQueue[Key], reconcile: Callable[[Key], Awaitable[Ending]], key: Key, stalled_seconds: float
+    queue: WorkQueue[Key], reconcile: Callable[[Key], Awaitable[ReconcileResult]], key: Key, stalled_seconds: float
 ) -> str:
     about = {"kind": key[0], "namespace": key[1], "object": key[2]}
     try:
         ending = await reconcile(key)
-    except Waiting as waiting:
+    except RetryLaterError as waiting:
         logger.info("waiting", extra={**about, "why": str(waiting), "seconds": waiting.seconds})
         queue.add_after(key, waiting.seconds)
         return "waiting"
-    except LOST as error:
+    except TRANSIENT_ERRORS as error:
         wanted = error.retry_after if isinstance(error, ApiError) else None
         pause = queue.retry(key, at_least=wanted or 0.0, not_its_fault=True)
         logger.warning(

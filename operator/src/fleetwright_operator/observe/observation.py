@@ -13,16 +13,16 @@ from fleetwright_operator.api.skill_selection import skill_names
 from fleetwright_operator.build.config.permissions import Needs
 from fleetwright_operator.build.config.tool_access import SecretKey, credential_keys
 from fleetwright_operator.build.mcp_server import environment_sources
-from fleetwright_operator.build.network.addresses import Address, ServiceFacts, UnusableAddress, parse_address
+from fleetwright_operator.build.network.addresses import HostAddress, ServiceFacts, UnusableAddress, parse_address
 from fleetwright_operator.build.network.egress import Services, named_addresses
 from fleetwright_operator.build.pod.file_references import file_references
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 from fleetwright_operator.credentials.keyring import Ring
 from fleetwright_operator.credentials.push_keys import PushKeys
-from fleetwright_operator.credentials.rotating_token import Bearer
+from fleetwright_operator.credentials.rotating_token import RotatingToken
 from fleetwright_operator.credentials.stored_credentials import (
     CallersList,
-    Held,
+    StoredToken,
     caller_tokens,
     callers_list,
     client_tokens,
@@ -31,20 +31,20 @@ from fleetwright_operator.credentials.stored_credentials import (
     stored_ring,
 )
 from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.status.agent_reports import Said
+from fleetwright_operator.status.agent_reports import AgentReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedAgent:
     """An Agent and everything it refers to. Mappings are by name within the namespace."""
 
-    entry: Entry
-    skills: Mapping[str, Entry | None]
-    snapshots: Mapping[str, Entry]
+    entry: CachedObject
+    skills: Mapping[str, CachedObject | None]
+    snapshots: Mapping[str, CachedObject]
     """By skill: the ConfigMap that the skill's status names, if it exists."""
-    mounted_snapshots: Mapping[str, Entry]
+    mounted_snapshots: Mapping[str, CachedObject]
     """By skill: the ConfigMap with its files that the Deployment mounts, even if the skill was deleted."""
     servers: Mapping[str, Agent | None]
     peers: Mapping[Identity, Agent | None]
@@ -52,26 +52,26 @@ class ObservedAgent:
     """Labels of the namespaces of this agent and of the agents that name it as a peer."""
     callers: tuple[Identity, ...]
     """The agents that name this one as a peer and that it allows."""
-    referenced: Mapping[tuple[str, str], Entry | None]
+    referenced: Mapping[tuple[str, str], CachedObject | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps whose files the pod mounts."""
-    template_files: Mapping[tuple[str, str], Entry | None]
+    template_files: Mapping[tuple[str, str], CachedObject | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps in the volumes of a `podTemplate`."""
-    environment: Mapping[tuple[str, str], Entry | None]
+    environment: Mapping[tuple[str, str], CachedObject | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps in the environment of a `podTemplate`."""
-    server_secrets: Mapping[str, Entry | None]
+    server_secrets: Mapping[str, CachedObject | None]
     """Metadata of the Secrets with the McpServers' credentials."""
     services: Services
-    client_tokens: Mapping[str, Held]
-    own_tokens: Mapping[str, Held]
+    client_tokens: Mapping[str, StoredToken]
+    own_tokens: Mapping[str, StoredToken]
     """By `<namespace>/<name>` of a peer: the token in this agent's auth Secret."""
-    caller_tokens: Mapping[str, Bearer]
+    caller_tokens: Mapping[str, RotatingToken]
     """By `<namespace>/<name>` of a caller: its token for this agent."""
     own_list: CallersList
     push_keys: PushKeys
     push_wish: str
-    children: tuple[Entry, ...]
+    children: tuple[CachedObject, ...]
     card_keys: Ring
-    said: Said | None
+    said: AgentReport | None
     """The report of the agent's current pod; None before it was read."""
 
     @property
@@ -93,14 +93,14 @@ class ObservedAgent:
     def environment_versions(self) -> list[str]:
         return [_version(entry) for _, entry in sorted(self.environment.items())]
 
-    def child(self, kind: str, name: str) -> Entry | None:
+    def child(self, kind: str, name: str) -> CachedObject | None:
         return next((child for child in self.children if (child.kind, child.name) == (kind, name)), None)
 
-    def of_kind(self, kind: str) -> list[Entry]:
+    def of_kind(self, kind: str) -> list[CachedObject]:
         return [child for child in self.children if child.kind == kind]
 
 
-def observe_agent(cache: Cache, entry: Entry, *, settings: Settings, said: Said | None) -> ObservedAgent:
+def observe_agent(cache: Cache, entry: CachedObject, *, settings: Settings, said: AgentReport | None) -> ObservedAgent:
     space, agent = entry.namespace, entry.facts
     spec = agent["spec"]
     skills = {name: _live(cache, names.SKILL, space, name) for name in skill_names(agent, _skill_labels(cache, agent))}
@@ -143,7 +143,7 @@ def observe_agent(cache: Cache, entry: Entry, *, settings: Settings, said: Said 
     )
 
 
-def _is_of(said: Said, children: Iterable[Entry]) -> bool:
+def _is_of(said: AgentReport, children: Iterable[CachedObject]) -> bool:
     """Return whether the report is from a pod that still exists. Reports of earlier pods are outdated."""
     return any(child.kind == "Pod" and child.name == said.pod and not child.deleting for child in children)
 
@@ -152,13 +152,13 @@ def _is_of(said: Said, children: Iterable[Entry]) -> bool:
 class ObservedServer:
     """One McpServer and what it refers to."""
 
-    entry: Entry
+    entry: CachedObject
     users: list[str]
     services: Services
-    secrets: Mapping[str, Entry | None]
-    environment: Mapping[tuple[str, str], Entry | None]
+    secrets: Mapping[str, CachedObject | None]
+    environment: Mapping[tuple[str, str], CachedObject | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps in the workload's environment."""
-    pods: list[Entry]
+    pods: list[CachedObject]
 
     @property
     def server(self) -> Agent:
@@ -180,7 +180,7 @@ class ObservedServer:
         return [*serving, *(_version(secret) for _, secret in sorted(self.secrets.items()))]
 
 
-def observe_server(cache: Cache, entry: Entry, *, settings: Settings) -> ObservedServer:
+def observe_server(cache: Cache, entry: CachedObject, *, settings: Settings) -> ObservedServer:
     server, space = entry.facts, entry.namespace
     # A server that has just become remote may have a pod left, which no longer answers.
     children = cache.find("child-of", *entry.id) if "workload" in server["spec"] else []
@@ -194,7 +194,7 @@ def observe_server(cache: Cache, entry: Entry, *, settings: Settings) -> Observe
     )
 
 
-def observe_services(cache: Cache, addresses: Iterable[Address]) -> dict[tuple[str, str], ServiceFacts]:
+def observe_services(cache: Cache, addresses: Iterable[HostAddress]) -> dict[tuple[str, str], ServiceFacts]:
     """Return the Services that the addresses name, if they exist."""
     wanted = {address.service for address in addresses if address.service}
     found = {service: cache.get("Service", *service) for service in wanted}
@@ -205,16 +205,16 @@ def observe_services(cache: Cache, addresses: Iterable[Address]) -> dict[tuple[s
     }
 
 
-def _metadata(cache: Cache, namespace: str, kind: str, name: str) -> Entry | None:
+def _metadata(cache: Cache, namespace: str, kind: str, name: str) -> CachedObject | None:
     return _live(cache, f"{kind}Metadata", namespace, name)
 
 
-def observe_secrets(cache: Cache, namespace: str, keys: Iterable[SecretKey]) -> dict[str, Entry | None]:
+def observe_secrets(cache: Cache, namespace: str, keys: Iterable[SecretKey]) -> dict[str, CachedObject | None]:
     """Return the metadata of the Secrets that hold these keys, by name."""
     return {secret: _live(cache, "SecretMetadata", namespace, secret) for secret, _ in keys}
 
 
-def _live(cache: Cache, kind: str, namespace: str, name: str) -> Entry | None:
+def _live(cache: Cache, kind: str, namespace: str, name: str) -> CachedObject | None:
     entry = cache.get(kind, namespace, name)
     return None if entry is None or entry.deleting else entry
 
@@ -232,19 +232,19 @@ def _namespace_labels(cache: Cache, namespaces: Iterable[str]) -> dict[str, Mapp
     return {name: entry.labels for name, entry in found.items() if entry is not None}
 
 
-def _facts(entries: Mapping[str, Entry | None]) -> dict[str, Agent | None]:
+def _facts(entries: Mapping[str, CachedObject | None]) -> dict[str, Agent | None]:
     return {name: entry.facts if entry else None for name, entry in entries.items()}
 
 
-def _restarts(pod: Entry) -> int:
+def _restarts(pod: CachedObject) -> int:
     return sum(container.get("restartCount", 0) for container in pod.facts.get("containerStatuses", ()))
 
 
-def _version(entry: Entry | None) -> str:
+def _version(entry: CachedObject | None) -> str:
     return f"{entry.uid} {entry.resource_version}" if entry else ""
 
 
-def _remote_address(server: Agent, settings: Settings) -> list[Address]:
+def _remote_address(server: Agent, settings: Settings) -> list[HostAddress]:
     remote = server["spec"].get("remote")
     if remote is None:
         return []
@@ -254,7 +254,7 @@ def _remote_address(server: Agent, settings: Settings) -> list[Address]:
         return []  # the checks report it
 
 
-def needs_of(skills: Mapping[str, Entry | None]) -> Needs:
+def needs_of(skills: Mapping[str, CachedObject | None]) -> Needs:
     """Return the permissions that each Skill's reconcile has accepted, together with the origin of its files."""
     return {name: _needs(skill.facts["status"]) for name, skill in skills.items() if skill is not None}
 
@@ -264,7 +264,9 @@ def _needs(status: Mapping[str, Any]) -> dict[str, Any]:
     return {**status.get("permissions", {}), **({"fetchedFrom": git["url"]} if git else {})}
 
 
-def _addresses(agent: Agent, servers: Mapping[str, Agent | None], needs: Needs, settings: Settings) -> list[Address]:
+def _addresses(
+    agent: Agent, servers: Mapping[str, Agent | None], needs: Needs, settings: Settings
+) -> list[HostAddress]:
     found = {name: server for name, server in servers.items() if server is not None}
     try:
         return [address for _, address in named_addresses(agent, found, needs, settings)]
@@ -272,14 +274,14 @@ def _addresses(agent: Agent, servers: Mapping[str, Agent | None], needs: Needs, 
         return []  # the checks report it
 
 
-def _mounted_snapshots(cache: Cache, agent: Entry) -> dict[str, Entry]:
+def _mounted_snapshots(cache: Cache, agent: CachedObject) -> dict[str, CachedObject]:
     deployment = cache.get("Deployment", agent.namespace, agent.name)
     mounts = deployment.facts["mounts"] if deployment else frozenset()
     found = [cache.get("ConfigMap", agent.namespace, name) for name in sorted(mounts)]
     return {entry.labels[names.SKILL_LABEL]: entry for entry in found if entry and names.SKILL_LABEL in entry.labels}
 
 
-def _snapshots(cache: Cache, skills: Mapping[str, Entry | None]) -> dict[str, Entry]:
+def _snapshots(cache: Cache, skills: Mapping[str, CachedObject | None]) -> dict[str, CachedObject]:
     found = {
         name: cache.get("ConfigMap", skill.namespace, skill.facts["status"].get("snapshot", ""))
         for name, skill in skills.items()

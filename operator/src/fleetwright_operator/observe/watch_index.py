@@ -17,8 +17,8 @@ from fleetwright_operator.build.pod.file_references import file_references
 from fleetwright_operator.build.pod.skill_source import source_secret
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 from fleetwright_operator.credentials.stored_credentials import stored_ring
-from fleetwright_operator.kube.cache import Cache, Change, Term
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cache import Cache, Change, IndexKey
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.port import RESOURCES
 from fleetwright_operator.settings import Settings
 
@@ -36,11 +36,11 @@ _LABELS = {
 }
 
 
-class Relations:
+class WatchIndex:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def terms(self, entry: Entry) -> Iterator[Term]:
+    def terms(self, entry: CachedObject) -> Iterator[IndexKey]:
         if entry.kind not in OWN_KINDS:
             # A probe concerns its owner, but is not one of the owner's regular pods and policies.
             term = "probe-of" if entry.is_probe else "child-of"
@@ -58,7 +58,7 @@ class Relations:
         except MALFORMED:
             return  # the object's own reconcile reports the error; other objects must not be affected
 
-    def _own_terms(self, entry: Entry) -> Iterator[Term]:
+    def _own_terms(self, entry: CachedObject) -> Iterator[IndexKey]:
         if entry.kind == names.AGENT:
             yield from self._agent_terms(entry)
         elif entry.kind == names.SKILL:
@@ -114,7 +114,7 @@ class Relations:
             case _:
                 return _sides_owners(change)
 
-    def _agent_terms(self, entry: Entry) -> Iterator[Term]:
+    def _agent_terms(self, entry: CachedObject) -> Iterator[IndexKey]:
         agent = entry.facts
         space = entry.namespace
         for skill in agent["spec"].get("skills", ()):
@@ -136,7 +136,7 @@ class Relations:
         for url in [*models, *(url for _, url in receivers(agent)), *collectors]:
             yield from self._reaches(entry, url)
 
-    def _server_terms(self, entry: Entry) -> Iterator[Term]:
+    def _server_terms(self, entry: CachedObject) -> Iterator[IndexKey]:
         server = entry.facts
         for secret, _ in credential_keys(server):
             yield ("mounts", "Secret", entry.namespace, secret)
@@ -145,7 +145,7 @@ class Relations:
         if remote := server["spec"].get("remote"):
             yield from self._reaches(entry, remote["url"])
 
-    def _reaches(self, entry: Entry, url: str) -> Iterator[Term]:
+    def _reaches(self, entry: CachedObject, url: str) -> Iterator[IndexKey]:
         try:
             address = parse_address(url, namespace=entry.namespace, settings=self._settings)
         except UnusableAddress:
@@ -173,14 +173,14 @@ class Relations:
         return _with_users(cache, _keys(cache, "reaches", space, name))
 
 
-def users_of_skill(cache: Cache, skill: Entry) -> list[Entry]:
+def users_of_skill(cache: Cache, skill: CachedObject) -> list[CachedObject]:
     """Return the agents that name the skill, and those whose selector matches it."""
     named = cache.find("uses", *skill.id)
     found = [agent for agent in cache.find("selects-skills", skill.namespace) if selects(agent.facts, skill.labels)]
     return list({agent.id: agent for agent in [*named, *found]}.values())
 
 
-def holders_of_snapshot(cache: Cache, skill: Entry, snapshot: str) -> list[Owner]:
+def holders_of_snapshot(cache: Cache, skill: CachedObject, snapshot: str) -> list[Owner]:
     """Return a snapshot's additional owners: its users, before they mount it, and agents whose pods still mount it."""
     deployments = cache.find("mounted", skill.namespace, snapshot)
     mounting = [deployment.controller for deployment in deployments if deployment.controller]
@@ -189,7 +189,7 @@ def holders_of_snapshot(cache: Cache, skill: Entry, snapshot: str) -> list[Owner
     return list({agent.uid: owner_of(agent.facts) for agent in [*users_of_skill(cache, skill), *alive]}.values())
 
 
-def _selectable(cache: Cache, agents: list[Entry]) -> set[Key]:
+def _selectable(cache: Cache, agents: list[CachedObject]) -> set[Key]:
     """Return the Skills whose number of users an agent with a selector may have changed."""
     spaces = {agent.namespace for agent in agents if "skillSelector" in agent.facts["spec"]}
     return {skill.id for space in spaces for skill in cache.find("in", names.SKILL, space)}
@@ -205,7 +205,7 @@ def _by_namespace(change: Change, cache: Cache) -> set[Key]:
     return {agent.id for agent in inviting}.union(*calling)
 
 
-def _owners(entry: Entry) -> list[Key]:
+def _owners(entry: CachedObject) -> list[Key]:
     """Return the owners of a child: by label, and by its controller in case the labels were edited.
 
     A metadata-only view of a child does not count as the child, because pruning it would delete the object behind it.
@@ -222,7 +222,7 @@ def _sides_owners(change: Change) -> set[Key]:
     return {owner for side in (change.before, change.after) if side for owner in _owners(side)}
 
 
-def _holders(entry: Entry) -> list[Key]:
+def _holders(entry: CachedObject) -> list[Key]:
     held = entry.holders if entry.is_ours else ()
     return sorted((holder.kind, entry.namespace, holder.name) for holder in held if holder.kind in OWN_KINDS)
 
@@ -272,11 +272,11 @@ def _respecified(change: Change) -> bool:
     return _identity(before) != _identity(after)
 
 
-def _identity(entry: Entry) -> tuple[object, ...]:
+def _identity(entry: CachedObject) -> tuple[object, ...]:
     """Return what decides a reconcile of the own kinds: the spec, and annotations that users set."""
     return entry.uid, entry.generation, entry.deleting, entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION)
 
 
-def _is_rollout_slot(entry: Entry) -> bool:
+def _is_rollout_slot(entry: CachedObject) -> bool:
     """Return whether a network policy stands for an Agent that is being replaced; see `rollout_limiter`."""
     return entry.kind == "NetworkPolicy" and entry.is_probe and names.probed_label(names.AGENT) in entry.labels

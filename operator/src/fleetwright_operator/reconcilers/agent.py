@@ -20,26 +20,26 @@ from fleetwright_operator.build.agent import AgentChildren, AgentParts, agent_ac
 from fleetwright_operator.build.callers import client_names
 from fleetwright_operator.build.config.models import assumed, unpriced
 from fleetwright_operator.build.config.permissions import permissions_status
-from fleetwright_operator.build.deployment import Snapshot, is_suspended
+from fleetwright_operator.build.deployment import SkillSnapshot, is_suspended
 from fleetwright_operator.build.network.ingress import ingress_status
 from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.pod.memory_volume import is_ephemeral
-from fleetwright_operator.build.pod.skill_source import Foreign
+from fleetwright_operator.build.pod.skill_source import RemoteSkill
 from fleetwright_operator.credentials.keyring import card_signatures
 from fleetwright_operator.encoding.canonical_json import short_hash
 from fleetwright_operator.encoding.timestamps import moment, written
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedAgent, observe_agent
-from fleetwright_operator.reconcilers.agent_credentials import Credentials, credentials_for
-from fleetwright_operator.reconcilers.result import Ending
+from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials, credentials_for
+from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout import preflight_result
-from fleetwright_operator.rollout.preflight_runner import Proving
+from fleetwright_operator.rollout.preflight_runner import PreflightRunner
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.status.agent_reports import Reports
+from fleetwright_operator.status.agent_reports import AgentReports
 from fleetwright_operator.status.audit_record import Record, lost_lines, record_of
 from fleetwright_operator.status.runtime_conditions import degraded, drift, over_budget, tools_of
-from fleetwright_operator.status.status import Outcome, custom_status
+from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.workload_health import deployment_health
 from fleetwright_operator.validate.agent_checks import ACCEPTED
 from fleetwright_operator.validate.check import violations
@@ -49,22 +49,22 @@ _UNMANAGED = "spec.network.policy is None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPass:
+class AgentReconciler:
     cluster: Cluster
     settings: Settings
-    reports: Reports
+    reports: AgentReports
     now: Callable[[], str]
     mint: Callable[[], str]
-    proving: Proving
+    proving: PreflightRunner
 
-    async def __call__(self, entry: Entry) -> Ending:
+    async def __call__(self, entry: CachedObject) -> ReconcileResult:
         """Reconcile one Agent, and return when to look at it again."""
         try:
             return await self._pass(entry)
         finally:
             self.proving.turns.passed(entry.id)
 
-    async def _pass(self, entry: Entry) -> Ending:
+    async def _pass(self, entry: CachedObject) -> ReconcileResult:
         seen = observe_agent(
             self.cluster.cache,
             entry,
@@ -87,7 +87,7 @@ class AgentPass:
             None if held.next_turn is None else held.next_turn - moment(now),
             self.proving.again_after(entry.id, now=now),
         ]
-        return Ending(
+        return ReconcileResult(
             settled=stopped is None or stopped.reason in preflight_result.REASONS,
             refused=is_refusal(stopped),
             again_after=min((pause for pause in due if pause is not None), default=None),
@@ -96,10 +96,10 @@ class AgentPass:
     async def _withhold(
         self,
         seen: ObservedAgent,
-        held: Credentials,
+        held: AgentCredentials,
         accepted: Sequence[Violation],
         resolved: Sequence[Violation] | None,
-    ) -> Outcome:
+    ) -> StageOutcomes:
         """Apply only what decides who may call, and keep the running revision.
 
         A caller that lost its permission loses its access even while the new spec is invalid.
@@ -111,7 +111,7 @@ class AgentPass:
         await self._refresh_pods(seen)
         await self.proving.interrupt(seen)
         record = self._audit_record(seen)
-        return Outcome(
+        return StageOutcomes(
             accepted=accepted,
             resolved=resolved,
             programmed=stopped,
@@ -120,13 +120,13 @@ class AgentPass:
             facts={"auditTrail": record, **({} if stopped else self._ingress(seen))},
         )
 
-    async def _write(self, seen: ObservedAgent, held: Credentials) -> Outcome:
+    async def _write(self, seen: ObservedAgent, held: AgentCredentials) -> StageOutcomes:
         children = agent_children(_parts(seen, held, self.settings), self.settings)
         revision = children.rendered.revision
         stopped = await self._write_revision(seen, children)
         await self._refresh_pods(seen)
         if stopped is not None:
-            return Outcome(
+            return StageOutcomes(
                 resolved=(), programmed=stopped, serving=self._serving(seen), facts=self._admitted(seen, children)
             )
         await self.proving.conclude(seen)
@@ -135,7 +135,7 @@ class AgentPass:
         status = seen.entry.facts["status"]
         record = self._audit_record(seen)
         tools = tools_of(status, seen.said, servers=tuple(seen.servers), revision=revision)
-        return Outcome(
+        return StageOutcomes(
             resolved=(),
             written=f"revision {revision}",
             health=self._health(seen, revision),
@@ -200,7 +200,7 @@ class AgentPass:
             return ""
         return f"; revision {deployment.facts['revision']} keeps serving"
 
-    def _facts(self, seen: ObservedAgent, children: AgentChildren, held: Credentials) -> dict[str, Any]:
+    def _facts(self, seen: ObservedAgent, children: AgentChildren, held: AgentCredentials) -> dict[str, Any]:
         rendered = children.rendered
         return {
             "url": rendered.config["url"],
@@ -271,7 +271,7 @@ def _egress(seen: ObservedAgent, children: AgentChildren) -> list[dict[str, str]
     return [{"to": route.to, "why": route.why} for route in children.routes]
 
 
-def _parts(seen: ObservedAgent, held: Credentials, settings: Settings) -> AgentParts:
+def _parts(seen: ObservedAgent, held: AgentCredentials, settings: Settings) -> AgentParts:
     """Collect what the children are made from. The checks have passed, so every reference exists."""
     skills = {name: skill.facts["status"] for name, skill in seen.skills.items() if skill is not None}
     return AgentParts(
@@ -286,9 +286,9 @@ def _parts(seen: ObservedAgent, held: Credentials, settings: Settings) -> AgentP
             for name, status in skills.items()
         },
         snapshots={
-            **{name: Snapshot(name=held.name, keys=held.facts["keys"]) for name, held in seen.snapshots.items()},
+            **{name: SkillSnapshot(name=held.name, keys=held.facts["keys"]) for name, held in seen.snapshots.items()},
             **{
-                name: Foreign(source=status["source"], digest=status["digest"])
+                name: RemoteSkill(source=status["source"], digest=status["digest"])
                 for name, status in skills.items()
                 if "source" in status
             },

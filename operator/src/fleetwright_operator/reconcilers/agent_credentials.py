@@ -13,16 +13,16 @@ from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.config.auth_settings import token_rotation
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.credentials.push_keys import renewed
-from fleetwright_operator.credentials.rotating_token import Bearer, next_turn, turned
+from fleetwright_operator.credentials.rotating_token import RotatingToken, next_turn, turned
 from fleetwright_operator.credentials.rotation import Rotation
-from fleetwright_operator.credentials.stored_credentials import Held
+from fleetwright_operator.credentials.stored_credentials import StoredToken
 from fleetwright_operator.encoding.timestamps import moment, written
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class AgentCredentials:
     tokens: Tokens
     pending: Mapping[str, str]
     """By digest of each token that is not in use yet: the time since which the agent accepts it."""
@@ -32,11 +32,11 @@ class Credentials:
     """The earliest expiry of a credential in use, if it were not rotated before."""
 
 
-def credentials_for(seen: ObservedAgent, *, settings: Settings, now: str, mint: Callable[[], str]) -> Credentials:
+def credentials_for(seen: ObservedAgent, *, settings: Settings, now: str, mint: Callable[[], str]) -> AgentCredentials:
     own = token_rotation(seen.agent, settings)
-    clients = {name: (seen.client_tokens.get(name, Held()), own) for name in client_names(seen.agent)}
+    clients = {name: (seen.client_tokens.get(name, StoredToken()), own) for name in client_names(seen.agent)}
     peers = {names.qualified(*identity): token_rotation(peer, settings) for identity, peer in _allowing(seen).items()}
-    edges = {peer: (seen.own_tokens.get(peer, Held()), rotation) for peer, rotation in peers.items()}
+    edges = {peer: (seen.own_tokens.get(peer, StoredToken()), rotation) for peer, rotation in peers.items()}
     lead = settings.token_lead_seconds
     tokens = Tokens(
         clients=_turned(clients, moment(now), mint, lead),
@@ -48,7 +48,7 @@ def credentials_for(seen: ObservedAgent, *, settings: Settings, now: str, mint: 
     held += [(tokens.peers[name], *found) for name, found in edges.items()]
     turns = [next_turn(bearer, rotation=rotation, listed=found.listed, lead=lead) for bearer, found, rotation in held]
     ends = [bearer.current.expires for bearer, _, _ in held if bearer.current.expires is not None]
-    return Credentials(
+    return AgentCredentials(
         tokens=tokens,
         pending=_pending(seen, tokens, moment(now)),
         next_turn=min(turns, default=None),
@@ -69,8 +69,8 @@ def _allowing(seen: ObservedAgent) -> dict[Identity, Agent]:
 
 
 def _turned(
-    held: Mapping[str, tuple[Held, Rotation]], now: int, mint: Callable[[], str], lead: int
-) -> dict[str, Bearer]:
+    held: Mapping[str, tuple[StoredToken, Rotation]], now: int, mint: Callable[[], str], lead: int
+) -> dict[str, RotatingToken]:
     return {
         name: turned(
             found.bearer, now=now, rotation=rotation, mint=mint, listed=found.listed, asked=found.asked, lead=lead

@@ -12,23 +12,23 @@ from fleetwright_operator.api import names
 from fleetwright_operator.credentials.keyring import Ring, key_set, next_change, renewed, ring_text
 from fleetwright_operator.credentials.stored_credentials import stored_ring
 from fleetwright_operator.encoding.timestamps import moment
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.kube.port import Object, own_card_keys, own_key_set
-from fleetwright_operator.reconcilers.result import Ending
+from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CardKeysPass:
+class CardKeysReconciler:
     cluster: Cluster
     settings: Settings
     now: Callable[[], str]
     new_secret: Callable[[], str]
 
-    async def __call__(self) -> Ending:
+    async def __call__(self) -> ReconcileResult:
         entry = self.cluster.cache.get(names.CARD_KEYS, *self.settings.card_keys_place)
         known, now = stored_ring(entry), moment(self.now())
         ring = renewed(known, now=now, rotation=self.settings.card_rotation, new_secret=self.new_secret)
@@ -38,9 +38,9 @@ class CardKeysPass:
         self._tell(entry, known, ring)
         shown = {"data": {names.KEY_SET_KEY: key_set(ring)}}
         await self.cluster.keep(own_key_set(name), _head("ConfigMap", namespace, name) | shown)
-        return Ending(again_after=next_change(ring, rotation=self.settings.card_rotation) - now)
+        return ReconcileResult(again_after=next_change(ring, rotation=self.settings.card_rotation) - now)
 
-    def _tell(self, entry: Entry | None, before: Ring, after: Ring) -> None:
+    def _tell(self, entry: CachedObject | None, before: Ring, after: Ring) -> None:
         old, new = ({key.key.kid for key in ring} for ring in (before, after))
         if old == new:
             return

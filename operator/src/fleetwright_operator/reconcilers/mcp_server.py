@@ -10,13 +10,13 @@ from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.apply.child_writer import is_refusal, prune, write_children
 from fleetwright_operator.build.config.tool_access import credential_keys, pinned_list
 from fleetwright_operator.build.mcp_server import server_children, server_probe
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedServer, observe_server
-from fleetwright_operator.reconcilers.result import Ending
-from fleetwright_operator.rollout.probe_result import Answer, Pending, Report
+from fleetwright_operator.reconcilers.result import ReconcileResult
+from fleetwright_operator.rollout.probe_result import Answer, ProbePending, ProbeReport
 from fleetwright_operator.rollout.probe_runner import ask, clear
-from fleetwright_operator.rollout.probe_schedule import Rounds
+from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.tool_discovery import (
     answered,
     discovered,
@@ -25,9 +25,9 @@ from fleetwright_operator.rollout.tool_discovery import (
     pending_health,
 )
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.status.agent_reports import Reports
-from fleetwright_operator.status.status import Outcome, custom_status
-from fleetwright_operator.status.workload_health import Health, deployment_health
+from fleetwright_operator.status.agent_reports import AgentReports
+from fleetwright_operator.status.status import StageOutcomes, custom_status
+from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 from fleetwright_operator.validate.mcp_server_checks import (
     environment_exists,
     secrets_exist,
@@ -46,18 +46,18 @@ class _Look:
 
     @property
     def kept(self) -> str:
-        return self.probe if isinstance(self.answer, Pending) else ""
+        return self.probe if isinstance(self.answer, ProbePending) else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerPass:
+class McpServerReconciler:
     cluster: Cluster
     settings: Settings
-    reports: Reports
+    reports: AgentReports
     now: Callable[[], str]
-    rounds: Rounds
+    rounds: ProbeSchedule
 
-    async def __call__(self, entry: Entry) -> Ending:
+    async def __call__(self, entry: CachedObject) -> ReconcileResult:
         """Reconcile one McpServer. It is settled once everything was written and the server answered a probe."""
         seen = observe_server(self.cluster.cache, entry, settings=self.settings)
         outcome, look = await self._outcome(seen)
@@ -66,30 +66,30 @@ class ServerPass:
         )
         await self.cluster.write_status(entry, status)
         # Delete the pod only after the status stores its answer; until then the pod is the only copy.
-        if look.answer is not None and not isinstance(look.answer, Pending):
-            self.rounds.answered(entry.id, failed=not isinstance(look.answer, Report))
+        if look.answer is not None and not isinstance(look.answer, ProbePending):
+            self.rounds.answered(entry.id, failed=not isinstance(look.answer, ProbeReport))
         await clear(self.cluster, entry, keep=look.kept)
         stopped = outcome.programmed
-        return Ending(settled=stopped is None and not has_failed(status), refused=is_refusal(stopped))
+        return ReconcileResult(settled=stopped is None and not has_failed(status), refused=is_refusal(stopped))
 
-    async def _outcome(self, seen: ObservedServer) -> tuple[Outcome, _Look]:
+    async def _outcome(self, seen: ObservedServer) -> tuple[StageOutcomes, _Look]:
         server = seen.server
         used_by = {"usedBy": len(seen.users)}
         if accepted := list(server_accepted(server, self.settings)):
-            return Outcome(accepted=accepted, facts=used_by), _Look()
+            return StageOutcomes(accepted=accepted, facts=used_by), _Look()
         if resolved := self._unresolved(seen):
-            return Outcome(resolved=resolved, facts=used_by), _Look()
+            return StageOutcomes(resolved=resolved, facts=used_by), _Look()
         manifests = server_children(
             server, users=seen.users, environment=seen.environment_versions, settings=self.settings
         )
         stopped = await write_children(self.cluster, manifests)
         if stopped is not None:
-            return Outcome(resolved=(), programmed=stopped, facts=used_by), _Look()
+            return StageOutcomes(resolved=(), programmed=stopped, facts=used_by), _Look()
         await prune(self.cluster, seen.entry, manifests)
         process = self._process_health(seen)
         look = await self._look(seen) if process is None else _Look()
         url = Endpoints(cluster_domain=self.settings.cluster_domain).server(server)
-        return Outcome(
+        return StageOutcomes(
             resolved=(),
             written="Deployment and Service" if manifests else "nothing to write: the server is remote",
             health=process or self._health(seen, look),
@@ -103,7 +103,7 @@ class ServerPass:
             *environment_exists(seen.server, seen.environment),
         ]
 
-    def _process_health(self, seen: ObservedServer) -> Health | None:
+    def _process_health(self, seen: ObservedServer) -> WorkloadHealth | None:
         """Return why the workload's pod is unhealthy; None if it is healthy or the server is remote."""
         if "remote" in seen.server["spec"]:
             return None
@@ -120,19 +120,19 @@ class ServerPass:
         if answered(status, probe.question) and not due:
             return _Look(facts=kept)
         answer = await ask(self.cluster, probe)
-        facts = kept if isinstance(answer, Pending) else discovered(server, probe.question, answer)
+        facts = kept if isinstance(answer, ProbePending) else discovered(server, probe.question, answer)
         return _Look(answer, probe.name, facts)
 
-    def _health(self, seen: ObservedServer, look: _Look) -> Health:
-        waiting = pending_health(seen.server, look.answer) if isinstance(look.answer, Pending) else None
+    def _health(self, seen: ObservedServer, look: _Look) -> WorkloadHealth:
+        waiting = pending_health(seen.server, look.answer) if isinstance(look.answer, ProbePending) else None
         looked_at = {**seen.server, "status": {**seen.server["status"], **look.facts}}
         return self._missed(seen) or waiting or discovery_health(looked_at)
 
-    def _missed(self, seen: ObservedServer) -> Health | None:
+    def _missed(self, seen: ObservedServer) -> WorkloadHealth | None:
         """Return the error that a running agent reports for a remote server. Agents are read once a minute."""
         if "remote" not in seen.server["spec"]:
             return None
         for user in sorted(seen.users):
             if why := self.reports.of(seen.entry.namespace, user).get(seen.entry.name):
-                return Health(False, "Unreachable", f"agent {user!r} cannot reach it: {why}")
+                return WorkloadHealth(False, "Unreachable", f"agent {user!r} cannot reach it: {why}")
         return None

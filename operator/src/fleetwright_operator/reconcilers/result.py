@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class ReconcileResult:
     settled: bool = True
     """True if everything was written. If not, a condition explains why, and a user may have to act."""
     refused: bool = False

@@ -15,15 +15,15 @@ from fleetwright_operator.build.config.permissions import permission_problems, s
 from fleetwright_operator.build.network.addresses import UnusableAddress, destination
 from fleetwright_operator.build.pod.skill_source import foreign_source, git_address, skill_probe, source_secret
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.errors import Missing
+from fleetwright_operator.kube.errors import NotFoundError
 from fleetwright_operator.observe.observation import observe_services
 from fleetwright_operator.observe.watch_index import Key, holders_of_snapshot, users_of_skill
-from fleetwright_operator.reconcilers.result import Ending
-from fleetwright_operator.rollout.probe_result import Pending
+from fleetwright_operator.reconcilers.result import ReconcileResult
+from fleetwright_operator.rollout.probe_result import ProbePending
 from fleetwright_operator.rollout.probe_runner import ask, clear
-from fleetwright_operator.rollout.probe_schedule import Rounds
+from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.skill_probe import (
     SOURCE_PENDING,
     answered,
@@ -33,17 +33,17 @@ from fleetwright_operator.rollout.skill_probe import (
     unpullable,
 )
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.status.status import Outcome, custom_status
+from fleetwright_operator.status.status import StageOutcomes, custom_status
 
 Files = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SkillPass:
+class SkillReconciler:
     cluster: Cluster
     settings: Settings
     now: Callable[[], str]
-    rounds: Rounds
+    rounds: ProbeSchedule
     read_before: dict[Key, tuple[str, int, Files]] = field(default_factory=dict)
     """By Skill: uid, resource version and files of its source ConfigMap."""
 
@@ -51,12 +51,12 @@ class SkillPass:
         """Drop the cached files of a deleted Skill, because they can be large."""
         self.read_before.pop(skill, None)
 
-    async def __call__(self, entry: Entry) -> Ending:
+    async def __call__(self, entry: CachedObject) -> ReconcileResult:
         outcome = await self._outcome(entry)
         used_by = len(users_of_skill(self.cluster.cache, entry))
         status = custom_status(
             entry.facts["status"],
-            Outcome(
+            StageOutcomes(
                 accepted=outcome.accepted,
                 resolved=outcome.resolved,
                 programmed=outcome.programmed,
@@ -77,47 +77,47 @@ class SkillPass:
             await clear(self.cluster, entry)
         stopped = outcome.programmed
         settled = stopped is None and not (foreign and has_failed(status))
-        return Ending(settled=settled, refused=is_refusal(stopped))
+        return ReconcileResult(settled=settled, refused=is_refusal(stopped))
 
-    async def _outcome(self, entry: Entry) -> Outcome:
+    async def _outcome(self, entry: CachedObject) -> StageOutcomes:
         if "configMap" not in entry.facts["spec"]["source"]:
             self.forget(entry.id)
         permissions = entry.facts["spec"].get("permissions", {})
         if problems := list(permission_problems(permissions, namespace=entry.namespace, settings=self.settings)):
-            return Outcome(accepted=[Violation("InvalidPermission", problem) for problem in problems])
+            return StageOutcomes(accepted=[Violation("InvalidPermission", problem) for problem in problems])
         if source := foreign_source(entry.facts["spec"]):
             return await self._look(entry, source)
         try:
             files = await self._files(entry)
             if isinstance(files, Violation):
-                return Outcome(resolved=[files])
+                return StageOutcomes(resolved=[files])
             content = read_skill(entry.name, files, permissions=permissions)
         except InvalidSkill as invalid:
-            return Outcome(accepted=[Violation("InvalidSkill", str(invalid))])
+            return StageOutcomes(accepted=[Violation("InvalidSkill", str(invalid))])
         name = names.skill_snapshot(entry.name, content.digest)
         holders = holders_of_snapshot(self.cluster.cache, entry, name)
         stopped = await write_children(self.cluster, [skill_snapshot(entry.facts, content, holders=holders)])
         if stopped is not None:
-            return Outcome(resolved=(), programmed=stopped)
+            return StageOutcomes(resolved=(), programmed=stopped)
         await prune_history(self.cluster, entry, current=name)
-        return Outcome(resolved=(), written=f"snapshot {name}", facts=_facts(content, name))
+        return StageOutcomes(resolved=(), written=f"snapshot {name}", facts=_facts(content, name))
 
-    async def _look(self, entry: Entry, source: Mapping[str, Any]) -> Outcome:
+    async def _look(self, entry: CachedObject, source: Mapping[str, Any]) -> StageOutcomes:
         """Start a probe if the answer is unknown, or if it was a failure and the retry is due."""
         skill, cache = entry.facts, self.cluster.cache
         try:
             address = git_address(skill, self.settings)
         except UnusableAddress as error:
-            return Outcome(accepted=[Violation("InvalidAddress", f"spec.source.git.url: {error}")])
+            return StageOutcomes(accepted=[Violation("InvalidAddress", f"spec.source.git.url: {error}")])
         services = observe_services(cache, [address] if address else [])
         found = destination(address, services, self.settings) if address else None
         if isinstance(found, str):
-            return Outcome(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")])
+            return StageOutcomes(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")])
         secret = source_secret(skill["spec"])
         held = cache.get("SecretMetadata", entry.namespace, secret[1]) if secret else None
         if secret and (held is None or held.deleting):
             message = f"{secret[0]} names Secret {secret[1]!r}, which does not exist in its namespace"
-            return Outcome(resolved=[Violation("SecretNotFound", message)])
+            return StageOutcomes(resolved=[Violation("SecretNotFound", message)])
         about = [f"{held.uid} {held.resource_version}"] if held else []
         probe = skill_probe(skill, about=about, services=services, settings=self.settings)
         failed = has_failed(skill["status"])
@@ -125,9 +125,9 @@ class SkillPass:
             return look_outcome(skill, probe.question, {}, None)
         answer = unpullable(source, await ask(self.cluster, probe))
         facts = looked_at(skill, source, probe.question, answer)
-        return look_outcome(skill, probe.question, facts, answer if isinstance(answer, Pending) else None)
+        return look_outcome(skill, probe.question, facts, answer if isinstance(answer, ProbePending) else None)
 
-    async def _files(self, entry: Entry) -> Files | Violation:
+    async def _files(self, entry: CachedObject) -> Files | Violation:
         """Return the files, or a violation if their source does not exist. Raises InvalidSkill."""
         source = entry.facts["spec"]["source"]
         if "inline" in source:
@@ -144,7 +144,7 @@ class SkillPass:
             return before[2]
         try:
             body = await self.cluster.read("ConfigMap", entry.namespace, name)
-        except Missing:
+        except NotFoundError:
             return missing
         files = files_of(body)
         metadata = body["metadata"]

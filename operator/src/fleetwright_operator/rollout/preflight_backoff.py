@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fleetwright_operator.observe.watch_index import Key
-from fleetwright_operator.rollout.preflight_result import Lost
+from fleetwright_operator.rollout.preflight_result import PreflightInterrupted
 
 _FIRST_PAUSE_SECONDS = 10
 _LONGEST_PAUSE_SECONDS = 600
@@ -21,11 +21,11 @@ class _Try:
     counted: str = ""
     losses: int = 0
     due: int = 0
-    why: Lost | None = None
+    why: PreflightInterrupted | None = None
     obstacle: str = ""
 
 
-class Tries:
+class PreflightBackoff:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._tries: dict[Key, _Try] = {}
@@ -47,7 +47,7 @@ class Tries:
         """Return whether a pod was observed whose end was not."""
         return self._tries[agent].pod != self._tries[agent].counted
 
-    def lost(self, agent: Key, why: Lost) -> None:
+    def lost(self, agent: Key, why: PreflightInterrupted) -> None:
         known = self._tries[agent]
         if known.pod == known.counted:
             return  # the pod is still terminating
@@ -55,10 +55,12 @@ class Tries:
         pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(known.losses, 10))
         known.losses += 1
         known.due = self._now() + pause
-        known.why = Lost(f"{why.message}: {known.obstacle}", late=True) if why.late and known.obstacle else why
+        known.why = (
+            PreflightInterrupted(f"{why.message}: {known.obstacle}", late=True) if why.late and known.obstacle else why
+        )
         known.obstacle = ""
 
-    def next_at(self, agent: Key) -> tuple[Lost, int] | None:
+    def next_at(self, agent: Key) -> tuple[PreflightInterrupted, int] | None:
         """Return why the preflight is paused, and the time of the next try."""
         known = self._tries.get(agent)
         return (known.why, known.due) if known and known.why and known.due > self._now() else None

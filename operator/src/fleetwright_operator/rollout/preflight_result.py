@@ -11,8 +11,8 @@ from fleetwright_operator.api import names
 from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.preflight import SECONDS
 from fleetwright_operator.encoding.timestamps import moment
-from fleetwright_operator.kube.cached_object import Entry
-from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, Failure, last_words, unreported
+from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, last_words, unreported
 from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
 
 TRYING = "Preflight"
@@ -24,26 +24,26 @@ ENDED = {"Succeeded", "Failed"}
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PreflightPending:
     """No result yet; `why` says what keeps the pod from running, if known."""
 
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Proven:
+class PreflightPassed:
     """The program exited successfully, or serves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PreflightFailed:
     """The program exited with an error. The same revision would fail again."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class PreflightInterrupted:
     """The pod's failure says nothing about the revision; another pod may succeed."""
 
     message: str
@@ -51,10 +51,10 @@ class Lost:
     """True if the pod used all its time."""
 
 
-Verdict = Pending | Proven | Refused | Lost
+Verdict = PreflightPending | PreflightPassed | PreflightFailed | PreflightInterrupted
 
 
-def replaces(deployment: Entry | None, *, template: str, suspended: bool) -> bool:
+def replaces(deployment: CachedObject | None, *, template: str, suspended: bool) -> bool:
     """Return whether the pod template would change. `template` is the hash of the desired template."""
     if deployment is None or suspended:
         return False
@@ -62,60 +62,64 @@ def replaces(deployment: Entry | None, *, template: str, suspended: bool) -> boo
     return deployment.annotations.get(names.TEMPLATE_ANNOTATION, template) != template
 
 
-def serves(deployment: Entry | None) -> bool:
+def serves(deployment: CachedObject | None) -> bool:
     return deployment is not None and bool(deployment.facts["status"].get("availableReplicas"))
 
 
-def verdict(pod: Entry | None) -> Verdict:
+def verdict(pod: CachedObject | None) -> Verdict:
     if pod is None:
-        return Pending()
+        return PreflightPending()
     if pod.deleting:
-        return Lost("its pod was deleted")
+        return PreflightInterrupted("its pod was deleted")
     main = _main(pod)
     ended = main.get("state", {}).get("terminated", {})
     if main.get("ready"):
-        return Proven()
+        return PreflightPassed()
     if lost := _lost(pod, ended):
         return lost
     phase = pod.facts.get("phase")
     if phase == "Succeeded" or ended.get("exitCode") == 0:
-        return Proven()
+        return PreflightPassed()
     if ended or phase == "Failed":
         return _refused(pod, ended)
     cause = next(pod_causes(pod), None)
-    return Pending(cause.message if cause else "")
+    return PreflightPending(cause.message if cause else "")
 
 
-def _main(pod: Entry) -> Mapping[str, Any]:
+def _main(pod: CachedObject) -> Mapping[str, Any]:
     statuses = pod.facts.get("containerStatuses", ())
     return next((status for status in statuses if status.get("name") == CONTAINER), {})
 
 
-def _lost(pod: Entry, ended: Mapping[str, Any]) -> Lost | None:
+def _lost(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightInterrupted | None:
     """Return why the node or another actor ended the pod. The kubelet sets `reason`; no program can."""
     reason, message = pod.facts.get("reason", ""), pod.facts.get("message", "")
     if reason == "DeadlineExceeded":
-        return None if _ended_in_time(pod, ended) else Lost(f"it did not end within {SECONDS} seconds", late=True)
+        return (
+            None
+            if _ended_in_time(pod, ended)
+            else PreflightInterrupted(f"it did not end within {SECONDS} seconds", late=True)
+        )
     if pod.facts.get("phase") == "Failed" and reason:
-        return Lost(f"its pod failed, {reason}" + (f": {message}" if message else ""))
+        return PreflightInterrupted(f"its pod failed, {reason}" + (f": {message}" if message else ""))
     if ended.get("reason") == "ContainerStatusUnknown":
-        return Lost("its node lost track of the container")
+        return PreflightInterrupted("its node lost track of the container")
     return None
 
 
-def _ended_in_time(pod: Entry, ended: Mapping[str, Any]) -> bool:
+def _ended_in_time(pod: CachedObject, ended: Mapping[str, Any]) -> bool:
     """Return whether the agent's container ended before the deadline. An added container may run until the deadline."""
     return bool(ended.get("exitCode")) and moment(ended["finishedAt"]) - moment(pod.created) < SECONDS
 
 
-def _refused(pod: Entry, ended: Mapping[str, Any]) -> Refused | Lost:
+def _refused(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightFailed | PreflightInterrupted:
     """Return the error message of the agent's container, or of the init container that ended first."""
     if ended:
-        return Refused(last_words(ended) if ended.get("exitCode") == 2 else crash(ended).message)
+        return PreflightFailed(last_words(ended) if ended.get("exitCode") == 2 else crash(ended).message)
     said = unreported(pod)
-    if isinstance(said, Failure) and said.reason == REFUSED:
-        return Refused(said.message)
-    if isinstance(said, Failure) and said.reason == UNAVAILABLE:
-        return Lost(said.message)
+    if isinstance(said, ProbeFailure) and said.reason == REFUSED:
+        return PreflightFailed(said.message)
+    if isinstance(said, ProbeFailure) and said.reason == UNAVAILABLE:
+        return PreflightInterrupted(said.message)
     cause = next((cause for cause in pod_causes(pod) if cause.reason == CRASH), None)
-    return Refused(cause.message) if cause else Lost("its pod failed")
+    return PreflightFailed(cause.message) if cause else PreflightInterrupted("its pod failed")

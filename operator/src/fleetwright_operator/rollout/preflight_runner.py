@@ -15,32 +15,32 @@ from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.build.probe import Probe, probe_manifests
 from fleetwright_operator.encoding.timestamps import moment, written
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.rollout import preflight_result
-from fleetwright_operator.rollout.preflight_backoff import Tries
+from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
 from fleetwright_operator.rollout.preflight_result import (
     ENDED,
-    Lost,
-    Pending,
-    Proven,
-    Refused,
+    PreflightFailed,
+    PreflightInterrupted,
+    PreflightPassed,
+    PreflightPending,
     replaces,
     serves,
     verdict,
 )
 from fleetwright_operator.rollout.probe_runner import clear
-from fleetwright_operator.rollout.rollout_limiter import WAITING_SECONDS, Turns
+from fleetwright_operator.rollout.rollout_limiter import WAITING_SECONDS, RolloutLimiter
 from fleetwright_operator.status.workload_health import is_rolling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proving:
+class PreflightRunner:
     cluster: Cluster
-    turns: Turns
-    tries: Tries
+    turns: RolloutLimiter
+    tries: PreflightBackoff
 
     async def prove(self, seen: ObservedAgent, children: AgentChildren, *, serving: str) -> Violation | None:
         """Return why this revision may not replace the serving one yet; None if it may.
@@ -77,7 +77,7 @@ class Proving:
 
     async def interrupt(self, seen: ObservedAgent) -> None:
         """Pause the preflight, because the spec or its references are invalid. A refused revision keeps its pod."""
-        if any(isinstance(verdict(pod), Refused) for pod in self._pods(seen.entry)):
+        if any(isinstance(verdict(pod), PreflightFailed) for pod in self._pods(seen.entry)):
             self.turns.leave(seen.entry.id)
         else:
             await self.conclude(seen)
@@ -95,11 +95,11 @@ class Proving:
         self.turns.leave(agent)
         self.turns.passed(agent)
 
-    def _pods(self, entry: Entry) -> list[Entry]:
+    def _pods(self, entry: CachedObject) -> list[CachedObject]:
         found = self.cluster.cache.find("probe-of", *entry.id)
         return [child for child in found if child.kind == "Pod" and not child.deleting]
 
-    def _has_begun(self, entry: Entry, wanted: Probe) -> bool:
+    def _has_begun(self, entry: CachedObject, wanted: Probe) -> bool:
         """Return whether the preflight has begun. It is then finished even if the serving pod disappears for a moment.
 
         After a restart, the operator recognises it by the pod alone. A preflight that waits without a pod has shown no
@@ -108,35 +108,35 @@ class Proving:
         pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
         return pod is not None or self.tries.is_trying(entry.id, wanted.name)
 
-    async def _go_on(self, entry: Entry, wanted: Probe) -> Violation | None:
+    async def _go_on(self, entry: CachedObject, wanted: Probe) -> Violation | None:
         pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
         said = verdict(pod)
         self.tries.saw(
             entry.id,
             wanted.name,
             pod.uid if pod else "",
-            obstacle=said.why if isinstance(said, Pending) else "",
+            obstacle=said.why if isinstance(said, PreflightPending) else "",
         )
         if pod is None and self.tries.misses(entry.id):
-            said = Lost("its pod was deleted")
-        if isinstance(said, Proven):
+            said = PreflightInterrupted("its pod was deleted")
+        if isinstance(said, PreflightPassed):
             return None
-        if isinstance(said, Refused):
+        if isinstance(said, PreflightFailed):
             return await self._hold(pod, said)
-        if isinstance(said, Lost):
+        if isinstance(said, PreflightInterrupted):
             self.tries.lost(entry.id, said)
-        if isinstance(said, Lost) or self.tries.next_at(entry.id):
+        if isinstance(said, PreflightInterrupted) or self.tries.next_at(entry.id):
             return await self._pause(entry)
         return await self._try(entry, wanted, pod, said)
 
-    async def _hold(self, pod: Entry | None, said: Refused) -> Violation:
+    async def _hold(self, pod: CachedObject | None, said: PreflightFailed) -> Violation:
         """Keep the pod as evidence, delete its policy, and so release the rollout slot."""
         policy = self.cluster.cache.get("NetworkPolicy", pod.namespace, pod.name) if pod else None
         if pod and policy and pod.facts.get("phase") in ENDED:
             await self.cluster.delete(policy)
         return Violation(preflight_result.FAILED, f"cannot start: {said.message}")
 
-    async def _pause(self, entry: Entry) -> Violation:
+    async def _pause(self, entry: CachedObject) -> Violation:
         await clear(self.cluster, entry)
         pause = self.tries.next_at(entry.id)
         if pause is None:
@@ -147,7 +147,9 @@ class Proving:
             return Violation(preflight_result.FAILED, f"cannot start: {again}")
         return Violation(preflight_result.TRYING, f"is being tried: {again}")
 
-    async def _try(self, entry: Entry, wanted: Probe, pod: Entry | None, said: Pending) -> Violation:
+    async def _try(
+        self, entry: CachedObject, wanted: Probe, pod: CachedObject | None, said: PreflightPending
+    ) -> Violation:
         if pod is None and (others := self.turns.take(entry.id)):
             return Violation(preflight_result.TRYING, f"waits for other rollouts to finish: {others}")
         stopped = await write_children(self.cluster, probe_manifests(wanted))

@@ -9,30 +9,37 @@ The owner's reconcile decides from its status whether a question must be asked a
 
 from fleetwright_operator.apply.child_writer import write_children
 from fleetwright_operator.build.probe import Probe, probe_manifests
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.errors import Missing, Rejected
-from fleetwright_operator.rollout.probe_result import REPORT_LIMIT, Answer, Failure, Pending, parse_report, unreported
+from fleetwright_operator.kube.errors import InvalidRequestError, NotFoundError
+from fleetwright_operator.rollout.probe_result import (
+    REPORT_LIMIT,
+    Answer,
+    ProbeFailure,
+    ProbePending,
+    parse_report,
+    unreported,
+)
 
 
 async def ask(cluster: Cluster, probe: Probe) -> Answer:
-    """Return the result so far. While it is `Pending`, events of the pod trigger the owner's next reconcile."""
+    """Return the result so far. While it is `ProbePending`, events of the pod trigger the owner's next reconcile."""
     stopped = await write_children(cluster, probe_manifests(probe))
     if stopped is not None:
-        return Failure(stopped.reason, stopped.message)
+        return ProbeFailure(stopped.reason, stopped.message)
     pod = cluster.cache.get("Pod", probe.owner.namespace, probe.name)
     known = unreported(pod)
     if known is not None or pod is None:
-        return known or Pending()
+        return known or ProbePending()
     try:
         return parse_report(await cluster.read_log(pod, limit=REPORT_LIMIT))
-    except Missing:
-        return Pending()  # the pod was deleted before its log was read
-    except Rejected as refused:
-        return Failure("NoReport", f"the probe's log cannot be read: {refused.message}")
+    except NotFoundError:
+        return ProbePending()  # the pod was deleted before its log was read
+    except InvalidRequestError as refused:
+        return ProbeFailure("NoReport", f"the probe's log cannot be read: {refused.message}")
 
 
-async def clear(cluster: Cluster, owner: Entry, *, keep: str = "") -> None:
+async def clear(cluster: Cluster, owner: CachedObject, *, keep: str = "") -> None:
     """Delete the owner's probes except the one named `keep`. A policy is deleted after its pod is gone."""
     for child in cluster.cache.find("probe-of", *owner.id):
         controlled = child.controller is not None and child.controller.uid == owner.uid

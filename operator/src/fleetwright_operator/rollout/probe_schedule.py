@@ -16,7 +16,7 @@ class _Round:
     failures: int = 0
 
 
-class Rounds:
+class ProbeSchedule:
     def __init__(self, *, every: float, clock: Callable[[], float], jitter: Callable[[], float]) -> None:
         """Args: `jitter` returns a number from 0 to 1. It spreads the load after a restart."""
         self._every = every

@@ -18,7 +18,7 @@ WAITING_SECONDS = 30
 """How soon a waiting agent is queued by itself; usually it is woken earlier."""
 
 
-class Turns:
+class RolloutLimiter:
     def __init__(self, cache: Cache, *, most: int, now: Callable[[], int], wake: Callable[[Key], None]) -> None:
         """Args: `most` is the number of slots; `wake` is called with an agent that gets one."""
         self._cache = cache

@@ -10,8 +10,8 @@ from typing import Any
 from fleetwright_operator.api.skill_document import InvalidSkill, read_head
 from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.build.config.permissions import stated
-from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, Answer, Failure, Pending
-from fleetwright_operator.status.status import Outcome
+from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, Answer, ProbeFailure, ProbePending
+from fleetwright_operator.status.status import StageOutcomes
 from fleetwright_operator.status.workload_health import IMAGE_PULL
 
 SOURCE_PENDING = "SourcePending"
@@ -32,18 +32,18 @@ def unpullable(source: Mapping[str, Any], answer: Answer) -> Answer:
 
     Otherwise the pod would run into its deadline, and the reason would be lost.
     """
-    why = answer.why if isinstance(answer, Pending) else None
+    why = answer.why if isinstance(answer, ProbePending) else None
     digest = source.get("image", {}).get("reference", "").rpartition("@")[2]
     if why and why.reason == IMAGE_PULL and digest and digest in why.message:
-        return Failure(REFUSED, why.message)
+        return ProbeFailure(REFUSED, why.message)
     return answer
 
 
 def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: Answer) -> dict[str, Any]:
     """Return the part of the status that an answer changes. Agents use the last good answer until the next one."""
-    if isinstance(answer, Pending):
+    if isinstance(answer, ProbePending):
         return {}
-    if isinstance(answer, Failure):
+    if isinstance(answer, ProbeFailure):
         return _failed(question, answer.reason, answer.message)
     name, report = skill["metadata"]["name"], answer.document
     head, files, digest = report.get("head"), report.get("files"), report.get("digest")
@@ -57,20 +57,24 @@ def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str
     return {**facts, "permissions": stated(skill["spec"].get("permissions")), "look": {"question": question}}
 
 
-def look_outcome(skill: Mapping[str, Any], question: str, facts: Mapping[str, Any], pending: Pending | None) -> Outcome:
+def look_outcome(
+    skill: Mapping[str, Any], question: str, facts: Mapping[str, Any], pending: ProbePending | None
+) -> StageOutcomes:
     """Return the outcome for the conditions; `facts` are the new parts of the status."""
     status = {**skill["status"], **facts}
     if not answered(status, question):
         why = f"; the probe does not run: {pending.why.message}" if pending and pending.why else ""
-        return Outcome(resolved=[Violation(SOURCE_PENDING, f"its files are being checked{why}")], facts=facts)
+        return StageOutcomes(resolved=[Violation(SOURCE_PENDING, f"its files are being checked{why}")], facts=facts)
     failure = status["look"].get("failure")
     if failure is None:
         known = {**facts, "permissions": stated(skill["spec"].get("permissions"))}
-        return Outcome(resolved=(), written="nothing to write: its agents fetch the files themselves", facts=known)
+        return StageOutcomes(
+            resolved=(), written="nothing to write: its agents fetch the files themselves", facts=known
+        )
     if failure["reason"] == _INVALID:
-        return Outcome(accepted=[Violation(_INVALID, failure["message"])], facts=facts)
+        return StageOutcomes(accepted=[Violation(_INVALID, failure["message"])], facts=facts)
     reason = "SourceUnusable" if failure["reason"] in (REFUSED, UNAVAILABLE) else "ProbeFailed"
-    return Outcome(resolved=[Violation(reason, failure["message"])], facts=facts)
+    return StageOutcomes(resolved=[Violation(reason, failure["message"])], facts=facts)
 
 
 def _failed(question: str, reason: str, message: str) -> dict[str, Any]:

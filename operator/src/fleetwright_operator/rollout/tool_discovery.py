@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetwright_operator.build.config.tool_access import digests, pinned_list, policy
-from fleetwright_operator.rollout.probe_result import Failure, Pending, Report
-from fleetwright_operator.status.workload_health import Health
+from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending, ProbeReport
+from fleetwright_operator.status.workload_health import WorkloadHealth
 
 _LONGEST = 256
 _MOST_TOOLS = 256
@@ -26,38 +26,38 @@ def has_failed(status: Mapping[str, Any]) -> bool:
     return "failure" in status.get("discovery", {})
 
 
-def discovered(server: Mapping[str, Any], question: str, answer: Report | Failure) -> dict[str, Any]:
+def discovered(server: Mapping[str, Any], question: str, answer: ProbeReport | ProbeFailure) -> dict[str, Any]:
     """Return the part of the status that a probe's answer changes. A failure keeps the tools discovered before."""
     about = {"question": question, "generation": server["metadata"]["generation"]}
-    facts = answer if isinstance(answer, Failure) else _facts(answer.document)
-    if isinstance(facts, Failure):
+    facts = answer if isinstance(answer, ProbeFailure) else _facts(answer.document)
+    if isinstance(facts, ProbeFailure):
         failure = {"reason": facts.reason, "message": facts.message}
         return {"discovery": {**about, "failure": failure}, "pinned": pinned_list(server)}
     return {"discovery": about, **facts, "pinned": pinned_list({**server, "status": {**server["status"], **facts}})}
 
 
-def discovery_health(server: Mapping[str, Any]) -> Health:
+def discovery_health(server: Mapping[str, Any]) -> WorkloadHealth:
     """Return the health of a server whose process, if the operator runs it, is healthy."""
     status = server["status"]
     if "discovery" not in status:
-        return Health(None, "NotObserved", "its tools are being discovered")
+        return WorkloadHealth(None, "NotObserved", "its tools are being discovered")
     if failure := status["discovery"].get("failure"):
         if failure["reason"] == "Refused":
-            return Health(False, "Unreachable", failure["message"])
+            return WorkloadHealth(False, "Unreachable", failure["message"])
         if failure["reason"] == _TOO_MANY:
-            return Health(False, _TOO_MANY, failure["message"])
-        return Health(None, "ProbeFailed", f"its tools could not be discovered: {failure['message']}")
+            return WorkloadHealth(False, _TOO_MANY, failure["message"])
+        return WorkloadHealth(None, "ProbeFailed", f"its tools could not be discovered: {failure['message']}")
     if changed := drift(server):
-        return Health(False, "ToolsChanged", changed)
-    return Health(True, "Discovered", f"{len(status['tools'])} tools")
+        return WorkloadHealth(False, "ToolsChanged", changed)
+    return WorkloadHealth(True, "Discovered", f"{len(status['tools'])} tools")
 
 
-def pending_health(server: Mapping[str, Any], pending: Pending) -> Health | None:
+def pending_health(server: Mapping[str, Any], pending: ProbePending) -> WorkloadHealth | None:
     """Return the health while a probe is pending; None if this generation of the spec was probed before."""
     if server["status"].get("discovery", {}).get("generation") == server["metadata"]["generation"]:
         return None
     why = f"; the probe does not run: {pending.why.message}" if pending.why else ""
-    return Health(None, "NotObserved", f"its tools are being discovered{why}")
+    return WorkloadHealth(None, "NotObserved", f"its tools are being discovered{why}")
 
 
 def awaits_pin(server: Mapping[str, Any]) -> bool:
@@ -93,9 +93,9 @@ def _some(found: Sequence[str]) -> str:
     return ", ".join(sorted(found)[:_NAMED]) + more
 
 
-def _facts(document: Mapping[str, Any]) -> dict[str, Any] | Failure:
+def _facts(document: Mapping[str, Any]) -> dict[str, Any] | ProbeFailure:
     """Read a report. The operator's image wrote it, but its content comes from an untrusted server."""
-    odd = Failure("NoReport", "the probe's report does not have the expected format")
+    odd = ProbeFailure("NoReport", "the probe's report does not have the expected format")
     info, tools, whole = document.get("serverInfo"), document.get("tools"), document.get("toolsDigest")
     if not isinstance(info, Mapping) or not isinstance(tools, list) or not isinstance(whole, str):
         return odd
@@ -104,7 +104,7 @@ def _facts(document: Mapping[str, Any]) -> dict[str, Any] | Failure:
         return odd
     if (number := max(offered, len(tools))) > _MOST_TOOLS:
         remedy = "offer fewer tools, or divide them among several servers"
-        return Failure(
+        return ProbeFailure(
             _TOO_MANY, f"the server offers {number} tools, and at most {_MOST_TOOLS} are supported; {remedy}"
         )
     return {

@@ -63,7 +63,7 @@ class AuditReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class AgentReport:
     """The report of one pod. Missing or invalid fields are empty."""
 
     pod: str = ""
@@ -79,13 +79,13 @@ class Said:
     """Changes with each tool call, which must not trigger a reconcile."""
 
 
-class Reports:
+class AgentReports:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
-        self._said: dict[tuple[str, str], tuple[Said, int]] = {}
+        self._said: dict[tuple[str, str], tuple[AgentReport, int]] = {}
         self._wanted: dict[tuple[str, str], tuple[str, int]] = {}
 
-    def said(self, namespace: str, agent: str) -> Said | None:
+    def said(self, namespace: str, agent: str) -> AgentReport | None:
         """Return the last report, or None before the agent was first read by this process."""
         found = self._said.get((namespace, agent))
         return found[0] if found else None
@@ -94,7 +94,7 @@ class Reports:
         said = self.said(namespace, agent)
         return {name: server.unreachable for name, server in said.servers.items()} if said else {}
 
-    def put(self, namespace: str, agent: str, said: Said) -> set[str]:
+    def put(self, namespace: str, agent: str, said: AgentReport) -> set[str]:
         """Store a report, and return the servers whose reachability changed."""
         before = self.of(namespace, agent)
         self._said[namespace, agent] = (said, self._now())
@@ -107,7 +107,7 @@ class Reports:
         if self._wanted.get((namespace, agent), ("", 0))[0] != wanted:
             self._wanted[namespace, agent] = (wanted, now)
         since = self._wanted[namespace, agent][1]
-        said, read = self._said.get((namespace, agent), (Said(), 0))
+        said, read = self._said.get((namespace, agent), (AgentReport(), 0))
         return bool(said.card_digest) and said.card_digest != wanted and read - since >= CARD_PATIENCE
 
     def forget(self, namespace: str, agent: str) -> None:
@@ -115,11 +115,11 @@ class Reports:
         self._wanted.pop((namespace, agent), None)
 
 
-def parse_report(document: Any, *, pod: str = "") -> Said:
+def parse_report(document: Any, *, pod: str = "") -> AgentReport:
     if not isinstance(document, Mapping):
-        return Said(pod=pod)
+        return AgentReport(pod=pod)
     audit = _audit(document.get("audit"))
-    return Said(
+    return AgentReport(
         pod=pod,
         revision=_matching(_REVISION, document.get("revision")),
         card_digest=_matching(_DIGEST, document.get("cardDigest")),

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.status.agent_reports import Said
+from fleetwright_operator.status.agent_reports import AgentReport
 
 Tools = list[dict[str, Any]]
 
 
-def tools_of(previous: Mapping[str, Any], said: Said | None, *, servers: Sequence[str], revision: str) -> Tools:
+def tools_of(previous: Mapping[str, Any], said: AgentReport | None, *, servers: Sequence[str], revision: str) -> Tools:
     """Return `status.tools` of this revision, in the order of the spec. `previous` is the status so far."""
     kept = previous.get("tools", ()) if previous.get("revision") == revision else ()
     known = {entry["server"]: dict(entry) for entry in kept}
@@ -26,7 +26,7 @@ def tools_of(previous: Mapping[str, Any], said: Said | None, *, servers: Sequenc
 
 
 def degraded(
-    said: Said | None, tools: Tools, *, servers: Sequence[str], plugins: Sequence[str] = ()
+    said: AgentReport | None, tools: Tools, *, servers: Sequence[str], plugins: Sequence[str] = ()
 ) -> Violation | None:
     """Return a violation that lists what the agent runs without."""
     reports = said.servers if said else {}
@@ -51,7 +51,7 @@ def degraded(
     return Violation(reason, "; ".join(texts))
 
 
-def drift(said: Said | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:
+def drift(said: AgentReport | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:
     """Return a violation if a pod of this revision keeps serving a card that differs from the compiled one."""
     if said is None or said.revision != revision or not serves_another:
         return None
@@ -59,7 +59,7 @@ def drift(said: Said | None, *, wanted: str, revision: str, serves_another: bool
     return Violation("AnotherCard", text)
 
 
-def over_budget(said: Said | None, budgets: Sequence[Mapping[str, Any]]) -> Violation | None:
+def over_budget(said: AgentReport | None, budgets: Sequence[Mapping[str, Any]]) -> Violation | None:
     """Return a violation that lists the spec's budgets which the agent reports as used up."""
     declared = {budget["period"] for budget in budgets}
     full = [each for each in said.budgets if each.exceeded and each.period in declared] if said else []

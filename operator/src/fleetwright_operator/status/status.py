@@ -25,11 +25,11 @@ from fleetwright_operator.status.conditions import (
     condition_list,
     ready,
 )
-from fleetwright_operator.status.workload_health import Health
+from fleetwright_operator.status.workload_health import WorkloadHealth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StageOutcomes:
     """How far a reconcile came. A stage that was not reached is None."""
 
     accepted: Sequence[Violation] = ()
@@ -38,7 +38,7 @@ class Outcome:
     """The error that stopped the writing."""
     written: str = ""
     """A summary of what was written; empty if writing was not tried or was stopped."""
-    health: Health | None = None
+    health: WorkloadHealth | None = None
     degraded: Violation | None = None
     drift: Violation | None = None
     over_budget: Violation | None = None
@@ -55,7 +55,7 @@ class Outcome:
 
 
 def custom_status(
-    previous: Mapping[str, Any], outcome: Outcome, *, generation: int, now: str, rolls_out: bool
+    previous: Mapping[str, Any], outcome: StageOutcomes, *, generation: int, now: str, rolls_out: bool
 ) -> dict[str, Any]:
     """Return the whole status. `rolls_out` is false for kinds without pods, which have no `Available` condition."""
     stages = [_accepted(outcome), _resolved(outcome), _programmed(outcome)]
@@ -74,17 +74,17 @@ def custom_status(
     return {**facts, "observedGeneration": generation, "conditions": conditions}
 
 
-def _accepted(outcome: Outcome) -> Condition:
+def _accepted(outcome: StageOutcomes) -> Condition:
     return _from_violations(ACCEPTED, outcome.accepted, good="Valid")
 
 
-def _resolved(outcome: Outcome) -> Condition:
+def _resolved(outcome: StageOutcomes) -> Condition:
     if outcome.resolved is None:
         return blocked(RESOLVED, ACCEPTED, note=outcome.serving)
     return _from_violations(RESOLVED, outcome.resolved, good="Resolved")
 
 
-def _programmed(outcome: Outcome) -> Condition:
+def _programmed(outcome: StageOutcomes) -> Condition:
     if outcome.programmed is not None:
         return Condition(PROGRAMMED, False, outcome.programmed.reason, outcome.programmed.message)
     if not outcome.written:
@@ -92,25 +92,25 @@ def _programmed(outcome: Outcome) -> Condition:
     return Condition(PROGRAMMED, True, "Written", outcome.written)
 
 
-def _available(outcome: Outcome) -> Condition:
+def _available(outcome: StageOutcomes) -> Condition:
     if outcome.health is None:
         by = PROGRAMMED if outcome.programmed else RESOLVED if outcome.resolved is not None else ACCEPTED
         return blocked(AVAILABLE, by, note=outcome.serving)
     return Condition(AVAILABLE, outcome.health.status, outcome.health.reason, outcome.health.message)
 
 
-def _conflict(outcome: Outcome) -> list[Condition]:
+def _conflict(outcome: StageOutcomes) -> list[Condition]:
     stopped = outcome.programmed
     return [Condition(CONFLICT, True, "NotOwned", stopped.message)] if stopped and stopped.reason == CONFLICT else []
 
 
-def _unsaid(outcome: Outcome) -> list[Condition]:
+def _unsaid(outcome: StageOutcomes) -> list[Condition]:
     """Return the abnormal conditions that do not depend on the agent's report."""
     found = {MODEL_UNPRICED: outcome.unpriced, MODEL_ASSUMED: outcome.assumed, AUDIT_TRAIL_CUT: outcome.audit_cut}
     return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
 
 
-def _heard(outcome: Outcome) -> list[Condition]:
+def _heard(outcome: StageOutcomes) -> list[Condition]:
     """Return the abnormal conditions from the agent's report. Each is present only while it is true."""
     found = {DEGRADED: outcome.degraded, CARD_DRIFT: outcome.drift, BUDGET_EXCEEDED: outcome.over_budget}
     return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]

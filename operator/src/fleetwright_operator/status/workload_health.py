@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 
 IMAGE_PULL = "ImagePull"
 CRASH = "CrashLoop"
@@ -15,55 +15,57 @@ _CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerEr
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class WorkloadHealth:
     status: bool | None
     reason: str
     message: str
 
 
 def deployment_health(
-    deployment: Entry | None,
-    pods: Sequence[Entry],
+    deployment: CachedObject | None,
+    pods: Sequence[CachedObject],
     *,
     revision: str | None,
-    claim: Entry | None = None,
+    claim: CachedObject | None = None,
     suspended: bool = False,
-) -> Health:
+) -> WorkloadHealth:
     """Return whether the desired revision serves. `revision` is None for templates without a revision."""
     if deployment is None:
-        return Health(None, "NotObserved", "the Deployment was written and is not observed yet")
+        return WorkloadHealth(None, "NotObserved", "the Deployment was written and is not observed yet")
     if suspended:
         return _suspended(pods)
     status = deployment.facts["status"]
     current = revision is None or deployment.facts["revision"] == revision
     if current and _rolled_out(deployment, status):
-        return Health(True, "RolledOut", "")
+        return WorkloadHealth(True, "RolledOut", "")
     if not current or status.get("observedGeneration", 0) < deployment.generation:
-        return Health(False, "RollingOut", "the rollout of this revision has not begun")
+        return WorkloadHealth(False, "RollingOut", "the rollout of this revision has not begun")
     newest = sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.created, reverse=True)
     causes = [cause for pod in newest for cause in pod_causes(pod, claim)]
     return (
-        next(iter(causes), None) or _refused(status) or Health(False, "RollingOut", "waiting for the pod to be ready")
+        next(iter(causes), None)
+        or _refused(status)
+        or WorkloadHealth(False, "RollingOut", "waiting for the pod to be ready")
     )
 
 
-def _suspended(pods: Sequence[Entry]) -> Health:
+def _suspended(pods: Sequence[CachedObject]) -> WorkloadHealth:
     if pods:
-        return Health(False, "Suspending", "spec.suspend is true: the pod is finishing its tasks")
-    return Health(False, "Suspended", "spec.suspend is true: no pod runs; tasks and memory are kept")
+        return WorkloadHealth(False, "Suspending", "spec.suspend is true: the pod is finishing its tasks")
+    return WorkloadHealth(False, "Suspended", "spec.suspend is true: no pod runs; tasks and memory are kept")
 
 
-def _rolled_out(deployment: Entry, status: Mapping[str, Any]) -> bool:
+def _rolled_out(deployment: CachedObject, status: Mapping[str, Any]) -> bool:
     wanted = ("replicas", "updatedReplicas", "availableReplicas")
     return status.get("observedGeneration", 0) >= deployment.generation and all(status.get(key) == 1 for key in wanted)
 
 
-def is_rolling(deployment: Entry | None, *, suspended: bool) -> bool:
+def is_rolling(deployment: CachedObject | None, *, suspended: bool) -> bool:
     """Return whether the pod of the newest template does not serve yet."""
     return deployment is not None and not suspended and not _rolled_out(deployment, deployment.facts["status"])
 
 
-def pod_causes(pod: Entry, claim: Entry | None = None) -> Iterator[Health]:
+def pod_causes(pod: CachedObject, claim: CachedObject | None = None) -> Iterator[WorkloadHealth]:
     """Yield why a pod does not run, as far as its status shows."""
     for condition in pod.facts.get("conditions", ()):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
@@ -71,28 +73,28 @@ def pod_causes(pod: Entry, claim: Entry | None = None) -> Iterator[Health]:
     for container in pod.facts.get("containerStatuses", ()):
         yield from _container_causes(container)
     if pod.facts.get("phase") == "Failed":
-        yield Health(
+        yield WorkloadHealth(
             False, "PodFailed", f"the pod failed: {pod.facts.get('reason', '')} {pod.facts.get('message', '')}"
         )
 
 
-def _unscheduled(message: str, claim: Entry | None) -> Health:
+def _unscheduled(message: str, claim: CachedObject | None) -> WorkloadHealth:
     if claim is not None and claim.facts["phase"] != "Bound" and "persistentvolumeclaim" in message.lower():
         text = f"the memory volume {claim.name!r} is not bound: {message}. Check the StorageClass and free volumes"
-        return Health(False, "VolumeUnbound", text)
-    return Health(False, "Unschedulable", f"no node can run the pod: {message}")
+        return WorkloadHealth(False, "VolumeUnbound", text)
+    return WorkloadHealth(False, "Unschedulable", f"no node can run the pod: {message}")
 
 
-def _container_causes(container: Mapping[str, Any]) -> Iterator[Health]:
+def _container_causes(container: Mapping[str, Any]) -> Iterator[WorkloadHealth]:
     waiting = container.get("state", {}).get("waiting", {})
     reason, message = waiting.get("reason", ""), waiting.get("message", "")
     if reason in _IMAGE:
         # The kubelet reports an image that the container mounts under the container's name too.
         named = _NAMED_IMAGE.search(message)
         image = named[1] if named else container.get("image", "")
-        yield Health(False, IMAGE_PULL, f"image {image!r} cannot be pulled: {reason}: {message}")
+        yield WorkloadHealth(False, IMAGE_PULL, f"image {image!r} cannot be pulled: {reason}: {message}")
     elif reason in _CONFIG:
-        yield Health(False, "ContainerConfig", f"the container cannot be started: {message or reason}")
+        yield WorkloadHealth(False, "ContainerConfig", f"the container cannot be started: {message or reason}")
     elif reason == "CrashLoopBackOff":
         yield crash(container.get("lastState", {}).get("terminated", {}))
     before = container.get("lastState", {}).get("terminated", {})
@@ -104,20 +106,20 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[Health]:
         yield crash(ended)
 
 
-def crash(ended: Mapping[str, Any]) -> Health:
+def crash(ended: Mapping[str, Any]) -> WorkloadHealth:
     """Return how a container ended, with its termination message."""
     last = str(ended.get("message", "")).strip()[-800:]
     head = f"the container ended with exit code {ended.get('exitCode', '?')} ({ended.get('reason', 'unknown')})"
-    return Health(False, CRASH, f"{head}: {last}" if last else head)
+    return WorkloadHealth(False, CRASH, f"{head}: {last}" if last else head)
 
 
-def _refused(status: Mapping[str, Any]) -> Health | None:
+def _refused(status: Mapping[str, Any]) -> WorkloadHealth | None:
     for condition in status.get("conditions", ()):
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
             message = condition.get("message", "")
             reason = "Quota" if "exceeded quota" in message else "PodRefused"
-            return Health(False, reason, f"the pod cannot be created: {message}")
+            return WorkloadHealth(False, reason, f"the pod cannot be created: {message}")
     for condition in status.get("conditions", ()):
         if condition.get("reason") == "ProgressDeadlineExceeded":
-            return Health(False, "NotReady", "the pod runs and does not become ready; check its log")
+            return WorkloadHealth(False, "NotReady", "the pod runs and does not become ready; check its log")
     return None

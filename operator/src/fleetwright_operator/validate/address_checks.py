@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.build.network.addresses import Address, UnusableAddress, destination, parse_address
+from fleetwright_operator.build.network.addresses import HostAddress, UnusableAddress, destination, parse_address
 from fleetwright_operator.build.network.egress import Services
 from fleetwright_operator.settings import Settings
 
@@ -18,7 +18,7 @@ def usable(field: str, url: str, holder: Mapping[str, Any], settings: Settings) 
         yield Violation("InvalidAddress", f"{field}: {error}")
 
 
-def resolves(field: str, address: Address, services: Services, settings: Settings) -> Iterator[Violation]:
+def resolves(field: str, address: HostAddress, services: Services, settings: Settings) -> Iterator[Violation]:
     found = destination(address, services, settings)
     if isinstance(found, str):
         yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")

@@ -9,7 +9,7 @@ from fleetwright_operator.build.mcp_server import environment_sources, is_stdio,
 from fleetwright_operator.build.network.addresses import parse_address
 from fleetwright_operator.build.network.egress import Services
 from fleetwright_operator.build.pod.pod_template import template_problems
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.validate.address_checks import resolves, usable
 from fleetwright_operator.validate.enum_checks import transport_is_known
@@ -34,7 +34,7 @@ def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[V
             yield Violation("PodTemplate", f"spec.workload.{problem}")
 
 
-def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, Entry | None]) -> Iterator[Violation]:
+def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, CachedObject | None]) -> Iterator[Violation]:
     """Check that every key exists, as far as the metadata shows."""
     for name, key in keys:
         secret = secrets.get(name)
@@ -45,7 +45,7 @@ def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, Entry | None]
 
 
 def environment_exists(
-    server: Mapping[str, Any], objects: Mapping[tuple[str, str], Entry | None]
+    server: Mapping[str, Any], objects: Mapping[tuple[str, str], CachedObject | None]
 ) -> Iterator[Violation]:
     """Check that the objects of the environment exist.
 
@@ -56,7 +56,7 @@ def environment_exists(
             yield Violation(f"{kind}NotFound", f"spec.workload.envFrom names {kind} {name!r}, which does not exist")
 
 
-def _has_key(secret: Entry, key: str, *, field: str) -> Iterator[Violation]:
+def _has_key(secret: CachedObject, key: str, *, field: str) -> Iterator[Violation]:
     keys = secret.facts["keys"]
     if keys is not None and key not in keys:
         known = ", ".join(sorted(keys)) or "none"

@@ -16,7 +16,7 @@ from fleetwright_operator.build.network.addresses import (
 from fleetwright_operator.build.network.egress import derived_addresses
 from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.pod.file_references import FileReference, file_references
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.rollout.skill_probe import SOURCE_PENDING
 from fleetwright_operator.rollout.tool_discovery import awaits_pin, drift
@@ -106,7 +106,7 @@ def mounted_files_exist(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
         yield from _file_exists(reference, seen.referenced[reference.object], seen.entry.namespace)
 
 
-def _file_exists(reference: FileReference, found: Entry | None, namespace: str) -> Iterator[Violation]:
+def _file_exists(reference: FileReference, found: CachedObject | None, namespace: str) -> Iterator[Violation]:
     kind, name, key = reference.kind, reference.name, reference.key
     if found is None:
         message = f"{reference.field} names {kind} {name!r}, which does not exist in namespace {namespace!r}"

@@ -423,7 +423,7 @@ async def test_with_a_lost_key_the_letter_is_dead_and_nothing_is_sent_without_cr
     gate.set()
     await eventually(lambda: _has_dead(door))
     assert hook.heard == []
-    assert "register it again" in (await status(door))["newest"][0]["reason"]
+    assert "register the receiver again" in (await status(door))["newest"][0]["reason"]
 
 
 async def test_without_its_keys_the_agent_is_not_ready_and_says_why(open_push: Any, mounted: Any) -> None:
@@ -446,7 +446,7 @@ async def test_a_message_whose_credentials_cannot_be_kept_is_not_taken_in(
         params = {"message": message, "configuration": configuration}
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
         refused = await http.post("/a2a", json=body)
-    assert (refused.status_code, "cannot be kept" in refused.text) == (503, True), refused.text
+    assert (refused.status_code, "cannot be stored" in refused.text) == (503, True), refused.text
     assert (await door.call("ListTasks", {}))["result"]["totalSize"] == 0
     assert door.turn.requests == []
 

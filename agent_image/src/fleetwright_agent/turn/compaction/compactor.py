@@ -1,7 +1,7 @@
 """Makes a new view of a conversation: truncated results, or a summary in place of its older part. Stores nothing.
 
-A new view is rejected if it loses a pin, the active request or one half of a call and its result, or if it saves too
-little.
+A new view is rejected if it loses a pin, the active request, or one half of a call and its result. It is also rejected
+if it saves too little.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Pins: text that is shown verbatim after a compaction, taken from its source and never from a summary. Pure.
 
-Standing rules come from the caller's own messages, plans and todos from the arguments of the tool call that wrote them,
-and skills from their folder. No summariser is involved, so none can omit a rule.
+Standing rules come from the caller's own messages, and skills from their folder. Plans and todos come from the
+arguments of the tool call that wrote them. No summariser is involved, so none can omit a rule.
 """
 
 import hashlib

@@ -89,8 +89,8 @@ class Composed:
     text: str
     ledger: tuple[Entry, ...]
     later: Mapping[str, str] = field(default_factory=dict)
-    """Texts next to the summary that a later statement corrects, each with that statement if it has no room in the
-    summary, or with an empty string if the summary shows it."""
+    """Texts next to the summary that a later statement corrects. The value is that statement, or an empty string if the
+    summary shows it."""
 
 
 def compose(

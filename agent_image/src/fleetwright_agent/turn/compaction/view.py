@@ -39,7 +39,7 @@ class View:
     digest: str = ""
     """The digest of `pinned`."""
     pruned: Mapping[str, Shape] = field(default_factory=dict)
-    """The truncation of each truncated message, by id."""
+    """The characters that are shown of each truncated message, by message id."""
 
 
 @dataclass(frozen=True, slots=True)

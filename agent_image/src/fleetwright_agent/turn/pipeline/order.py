@@ -1,7 +1,7 @@
 """Builds the middleware chain of model calls, outermost link first. Only this module knows the order.
 
-The seed systems' order is prompt cache, enforcement, knowledge, tool deferral, audit, memory, knowledge ingest,
-compaction, model fallback, message capture. This order follows it for the links that wrap model calls:
+The order follows that of predecessor systems: prompt cache, enforcement, knowledge, tool deferral, audit, memory,
+knowledge ingest, compaction, model fallback, message capture. For the links that wrap model calls, these rules apply:
 
 - Equipment adds to the prompt, so it is outside compaction, which measures the prompt. Tool deferral is outside
   equipment, because it decides which tools to add.

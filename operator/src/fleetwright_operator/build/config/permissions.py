@@ -9,7 +9,7 @@ from typing import Any
 
 from fleetwright_operator.api.address_space import listening
 from fleetwright_operator.build.config.tool_access import allowed_tools, denied_tools
-from fleetwright_operator.build.network.addresses import Address, UnusableAddress, parse_address
+from fleetwright_operator.build.network.addresses import HostAddress, UnusableAddress, parse_address
 from fleetwright_operator.build.network.ranges import block_peer, block_problems
 from fleetwright_operator.settings import Settings
 
@@ -51,7 +51,7 @@ def stated(permissions: Permissions | None) -> dict[str, Any] | None:
     return {key: needed for key, needed in (permissions or {}).items() if needed} or None
 
 
-def needed_addresses(needs: Needs, *, namespace: str, settings: Settings) -> Iterator[tuple[str, Address]]:
+def needed_addresses(needs: Needs, *, namespace: str, settings: Settings) -> Iterator[tuple[str, HostAddress]]:
     """Yield (reason, address) for every host that skills need to reach.
 
     Raises:
@@ -119,7 +119,7 @@ def _is_granted(tool: str, uses: Mapping[str, Mapping[str, Any]], servers: Serve
     return name not in denied_tools(uses[server], servers[server]) and (allowed is None or name in allowed)
 
 
-def _addresses(need: Mapping[str, Any], *, namespace: str, settings: Settings) -> Iterator[Address]:
+def _addresses(need: Mapping[str, Any], *, namespace: str, settings: Settings) -> Iterator[HostAddress]:
     if host := need.get("host"):
         for port in need["ports"]:
             yield parse_address(f"https://{host}:{port}", namespace=namespace, settings=settings)

@@ -27,7 +27,7 @@ class UnusableAddress(ValueError):  # noqa: N818 - a condition's reason has this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class HostAddress:
     host: str
     port: int
     service: tuple[str, str] | None = None
@@ -63,7 +63,7 @@ class Destination:
     """The host name, for a host outside that is not an IP address."""
 
 
-def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
+def parse_address(url: str, *, namespace: str, settings: Settings) -> HostAddress:
     """Parse a URL in an object of `namespace`.
 
     Raises:
@@ -87,17 +87,17 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
             raise UnusableAddress(f"{ip} is in {found}, which no agent of this installation may reach")
         if {ip, embedded(ip)} & listening(settings.api_server, {port}):
             raise UnusableAddress(f"{ip} port {port} is the API server, which no agent of this installation may reach")
-        return Address(host=host, port=port, ip=str(ip))
+        return HostAddress(host=host, port=port, ip=str(ip))
     if host == "localhost" or host.endswith(".localhost"):
         raise UnusableAddress(f"{host} is the agent's own pod; use a Service or a reachable host")
     _refuse_odd(host)
     service, surely = _service(host, namespace=namespace, cluster_domain=settings.cluster_domain)
     encrypted = parts.scheme == "https"
-    return Address(host=host, port=port, service=service, surely_service=surely, encrypted=encrypted)
+    return HostAddress(host=host, port=port, service=service, surely_service=surely, encrypted=encrypted)
 
 
 def destination(
-    address: Address, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
+    address: HostAddress, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
 ) -> Destination | str:
     """Return the policy peers of an address, or an error message that says what is missing."""
     if address.ip is not None:
@@ -120,20 +120,20 @@ def destination(
 
 
 def has_unseen_endpoints(
-    address: Address, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
+    address: HostAddress, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
 ) -> bool:
     """Return whether the endpoints are unknown: a Service without a selector, or in a namespace that is not watched."""
     facts = services.get(address.service) if address.service else None
     return _may_be_out_of_sight(address, settings) if facts is None else not facts.selector
 
 
-def _may_be_out_of_sight(address: Address, settings: Settings) -> bool:
+def _may_be_out_of_sight(address: HostAddress, settings: Settings) -> bool:
     """Return whether the address is, or may be, a Service in a namespace that this installation does not watch."""
     elsewhere = address.service and settings.namespaces and address.service[0] not in settings.namespaces
     return bool(elsewhere) and (address.surely_service or not address.encrypted)
 
 
-def _out_of_sight(address: Address, service: tuple[str, str], settings: Settings) -> str:
+def _out_of_sight(address: HostAddress, service: tuple[str, str], settings: Settings) -> str:
     namespace, name = service
     if address.surely_service:
         unseen = f"namespace {namespace!r} is not watched by this installation"
@@ -143,7 +143,7 @@ def _out_of_sight(address: Address, service: tuple[str, str], settings: Settings
     return f"{unseen}; write {whole} if it is one, or use https for a host outside"
 
 
-def _pods_of(address: Address, service: tuple[str, str], facts: ServiceFacts) -> Destination | str:
+def _pods_of(address: HostAddress, service: tuple[str, str], facts: ServiceFacts) -> Destination | str:
     namespace, name = service
     if not facts.selector:
         return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed; {_BY_HOST}"

@@ -12,8 +12,8 @@ from fleetwright_operator.build.config.models import declared_models
 from fleetwright_operator.build.config.models import destination as model_destination
 from fleetwright_operator.build.config.permissions import Needs, needed_addresses, needed_ranges
 from fleetwright_operator.build.network.addresses import (
-    Address,
     Destination,
+    HostAddress,
     ServiceFacts,
     destination,
     has_unseen_endpoints,
@@ -29,7 +29,7 @@ EVERY_PORT = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class EgressRule:
     to: str
     why: str
     peers: tuple[Mapping[str, Any], ...]
@@ -41,7 +41,7 @@ class Route:
 
 def named_addresses(
     agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, settings: Settings
-) -> Iterator[tuple[str, Address]]:
+) -> Iterator[tuple[str, HostAddress]]:
     """Yield (field, address) for every URL of the agent's references.
 
     Raises:
@@ -72,7 +72,7 @@ def _models(agent: Agent, settings: Settings) -> dict[str, str]:
 
 def derived_addresses(
     agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, services: Services, settings: Settings
-) -> Iterator[tuple[str, Address]]:
+) -> Iterator[tuple[str, HostAddress]]:
     """Yield the addresses that rules are derived from.
 
     Addresses whose endpoints cannot be read are skipped if the spec opens its own ranges or namespaces.
@@ -99,7 +99,7 @@ def egress_routes(
     needs: Needs | None = None,
     services: Services,
     settings: Settings,
-) -> list[Route]:
+) -> list[EgressRule]:
     """Return the routes of an agent whose references all resolve.
 
     Raises:
@@ -122,7 +122,7 @@ def egress_routes(
     return routes + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
 
 
-def policy_rules(routes: list[Route]) -> list[dict[str, Any]]:
+def policy_rules(routes: list[EgressRule]) -> list[dict[str, Any]]:
     """Return the egress part of a NetworkPolicy. The protocol is always set, because server-side apply requires it."""
     return [
         {
@@ -137,10 +137,10 @@ def _port(protocol: str, port: int | str) -> dict[str, Any]:
     return {"protocol": protocol} if port == EVERY_PORT else {"protocol": protocol, "port": port}
 
 
-def dns_route(settings: Settings) -> Route:
+def dns_route(settings: Settings) -> EgressRule:
     dns = settings.dns
     where = " and ".join([f"in {dns.pods.namespace}", *(f"at {each}" for each in dns.ranges)])
-    return Route(
+    return EgressRule(
         to=f"DNS {where}, port{'s' * (len(dns.ports) > 1)} {', '.join(map(str, dns.ports))}",
         why="to resolve names",
         peers=(
@@ -151,36 +151,36 @@ def dns_route(settings: Settings) -> Route:
     )
 
 
-def is_by_name(route: Route, settings: Settings) -> bool:
+def is_by_name(route: EgressRule, settings: Settings) -> bool:
     """Return whether the route belongs to the Cilium policy. Its peers are what a plain policy would open instead."""
     return bool(route.name) and settings.cilium is Cilium.ON
 
 
-def _route(found: Destination, why: str, settings: Settings) -> Route:
-    route = Route(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),), name=found.name)
+def _route(found: Destination, why: str, settings: Settings) -> EgressRule:
+    route = EgressRule(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),), name=found.name)
     if is_by_name(route, settings):
         return replace(route, to=f"{found.name}, port {found.port}, by name (Cilium)")
     return route
 
 
-def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...]) -> Route:
+def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...]) -> EgressRule:
     to = f"{text}, TCP {', '.join(str(port) for port in ports)}"
-    return Route(to=to, why=why, peers=(peer,), ports=tuple(("TCP", port) for port in ports))
+    return EgressRule(to=to, why=why, peers=(peer,), ports=tuple(("TCP", port) for port in ports))
 
 
-def _to_receivers(agent: Agent, settings: Settings) -> Iterator[Route]:
+def _to_receivers(agent: Agent, settings: Settings) -> Iterator[EgressRule]:
     """Yield the routes to webhook receivers without a host name."""
     for text, peer in push.ranges(agent, settings):
-        yield Route(to=f"{text}, every TCP port", why=push.WHY, peers=(peer,), ports=(("TCP", EVERY_PORT),))
+        yield EgressRule(to=f"{text}, every TCP port", why=push.WHY, peers=(peer,), ports=(("TCP", EVERY_PORT),))
     if push.is_open(agent):
         ports = tuple(("TCP", port) for port in push.PORTS)
         to = f"everywhere outside the cluster, ports {', '.join(map(str, push.PORTS))}"
-        yield Route(to=to, why=push.WHY, peers=outside_peers(settings), ports=ports)
+        yield EgressRule(to=to, why=push.WHY, peers=outside_peers(settings), ports=ports)
 
 
-def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> Route:
+def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> EgressRule:
     port = workload.get("port", DEFAULT_MCP_PORT)
-    return Route(
+    return EgressRule(
         to=f"pods of McpServer {name}, port {port}",
         why=f"McpServer {name}",
         peers=(pods({names.MCP_SERVER_LABEL: name}, namespace=namespace),),
@@ -188,9 +188,9 @@ def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> Route:
     )
 
 
-def _peer(namespace: str, name: str, *, own: str) -> Route:
+def _peer(namespace: str, name: str, *, own: str) -> EgressRule:
     text = name if namespace == own else names.qualified(namespace, name)
-    return Route(
+    return EgressRule(
         to=f"pods of Agent {text}, port {names.A2A_PORT}",
         why=f"peer {text}",
         peers=(pods({names.AGENT_LABEL: name}, namespace=namespace),),

@@ -11,7 +11,7 @@ from typing import Any
 from fleetwright_operator.api import names
 from fleetwright_operator.api.call_authorization import Agent, Identity, consent
 from fleetwright_operator.build.network.addresses import pods
-from fleetwright_operator.settings import PodsOf, Settings
+from fleetwright_operator.settings import PodSelector, Settings
 
 _NAMED = 20
 """The most agents of one peer that the status names. The status lists at most three times as many peers."""
@@ -19,30 +19,30 @@ _LISTED = 3 * _NAMED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entrance:
+class IngressPeer:
     of: str
     why: str
     peer: Mapping[str, Any]
     port: int = names.A2A_PORT
 
 
-def entrances(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> Iterator[Entrance]:
+def entrances(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> Iterator[IngressPeer]:
     """Yield the peers. The first ones exist for every agent; the status may omit some of the last ones."""
     name = agent["metadata"]["name"]
     invitation = f"{names.MAY_CALL_LABEL}={name}"
     peer = {"podSelector": {"matchLabels": {names.MAY_CALL_LABEL: name}}}
-    yield Entrance(of=f"pods {invitation} of the same namespace", why="invited by that label", peer=peer)
+    yield IngressPeer(of=f"pods {invitation} of the same namespace", why="invited by that label", peer=peer)
     readers = {"scrapes its metrics": settings.monitoring, "the operator, reads its status": settings.operator}
     for why, source in readers.items():
         if source is not None:
             peer = pods(source.labels, namespace=source.namespace)
-            yield Entrance(of=_pods_text(source), why=why, peer=peer, port=names.OPS_PORT)
+            yield IngressPeer(of=_pods_text(source), why=why, peer=peer, port=names.OPS_PORT)
     together: dict[tuple[str, str], list[str]] = {}
     for space, caller in callers:
         together.setdefault((space, consent(agent, (space, caller))), []).append(caller)
     for (space, why), found in sorted(together.items()):
         peer = {**pods({}, namespace=space), "podSelector": agents(found)}
-        yield Entrance(of=_agents_text(space, sorted(found)), why=why, peer=peer)
+        yield IngressPeer(of=_agents_text(space, sorted(found)), why=why, peer=peer)
 
 
 def agents(found: Sequence[str]) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def agents(found: Sequence[str]) -> dict[str, Any]:
     return {"matchExpressions": [{"key": names.AGENT_LABEL, "operator": "In", "values": sorted(found)}]}
 
 
-def ingress_rules(ways: Sequence[Entrance]) -> list[dict[str, Any]]:
+def ingress_rules(ways: Sequence[IngressPeer]) -> list[dict[str, Any]]:
     """Return the ingress part of a NetworkPolicy."""
     by_port: dict[int, list[dict[str, Any]]] = {}
     for way in ways:
@@ -58,7 +58,7 @@ def ingress_rules(ways: Sequence[Entrance]) -> list[dict[str, Any]]:
     return [{"from": peers, "ports": [{"protocol": "TCP", "port": port}]} for port, peers in by_port.items()]
 
 
-def ingress_status(ways: Sequence[Entrance]) -> list[dict[str, str]]:
+def ingress_status(ways: Sequence[IngressPeer]) -> list[dict[str, str]]:
     told = [{"from": f"{way.of}, port {way.port}", "why": way.why} for way in ways[:_LISTED]]
     left = len(ways) - len(told)
     return [*told, {"from": f"{left} more", "why": "the network policy has them all"}] if left else told
@@ -70,6 +70,6 @@ def _agents_text(namespace: str, found: Sequence[str]) -> str:
     return f"Agent{'s' if len(found) > 1 else ''} {listed} of namespace {namespace}"
 
 
-def _pods_text(source: PodsOf) -> str:
+def _pods_text(source: PodSelector) -> str:
     labels = ",".join(f"{key}={value}" for key, value in sorted(source.labels.items()))
     return f"{f'pods {labels}' if labels else 'all pods'} of namespace {source.namespace}"

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleetwright_operator.api.address_space import Network, listening
-from fleetwright_operator.build.network.egress import Route
-from fleetwright_operator.build.network.ingress import Entrance
+from fleetwright_operator.build.network.egress import EgressRule
+from fleetwright_operator.build.network.ingress import IngressPeer
 from fleetwright_operator.build.network.ranges import block_peer, block_problems
 from fleetwright_operator.settings import Settings
 
@@ -17,11 +17,11 @@ def is_managed(agent: Agent) -> bool:
     return bool(_network(agent).get("policy", "Managed") == "Managed")
 
 
-def added_routes(agent: Agent, settings: Settings) -> Iterator[Route]:
+def added_routes(agent: Agent, settings: Settings) -> Iterator[EgressRule]:
     for rule in _network(agent).get("egress", ()):
         ports = tuple((port.get("protocol", "TCP"), port["port"]) for port in rule["ports"])
         numbers = ", ".join(f"{protocol} {port}" for protocol, port in ports)
-        yield Route(
+        yield EgressRule(
             to=f"{_text(rule['to'])}, {numbers}",
             why=rule.get("why", "spec.network.egress"),
             peers=(_peer(rule["to"], denied=settings.denied_ranges),),
@@ -29,9 +29,9 @@ def added_routes(agent: Agent, settings: Settings) -> Iterator[Route]:
         )
 
 
-def added_entrances(agent: Agent) -> Iterator[Entrance]:
+def added_entrances(agent: Agent) -> Iterator[IngressPeer]:
     for rule in _network(agent).get("ingress", ()):
-        yield Entrance(of=_text(rule["from"]), why="spec.network.ingress", peer=_peer(rule["from"]))
+        yield IngressPeer(of=_text(rule["from"]), why="spec.network.ingress", peer=_peer(rule["from"]))
 
 
 def range_problems(agent: Agent, settings: Settings) -> Iterator[str]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_operator.build.manifest import owner_of
-from fleetwright_operator.build.network.addresses import Address, destination, parse_address
-from fleetwright_operator.build.network.egress import Route, Services, dns_route
+from fleetwright_operator.build.network.addresses import HostAddress, destination, parse_address
+from fleetwright_operator.build.network.egress import EgressRule, Services, dns_route
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir
 from fleetwright_operator.build.pod.mounted_files import ROOT, secret_volume
 from fleetwright_operator.build.pod.pod_security import container_security
@@ -35,7 +35,7 @@ _TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, an em
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foreign:
+class RemoteSkill:
     """A checked source: exactly one of git and image, and the digest of the files."""
 
     source: Mapping[str, Any]
@@ -47,7 +47,7 @@ def foreign_source(spec: Mapping[str, Any]) -> dict[str, Any] | None:
     return {key: spec["source"][key] for key in ("git", "image") if key in spec["source"]} or None
 
 
-def git_address(skill: Mapping[str, Any], settings: Settings) -> Address | None:
+def git_address(skill: Mapping[str, Any], settings: Settings) -> HostAddress | None:
     """Return the address from which the commit is fetched.
 
     Raises:
@@ -80,13 +80,13 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
     if address is None:
         mount = {"name": "skill", "mountPath": _LOOKED_AT, "readOnly": True}
         volume = _image_volume("skill", source["image"])
-        pull = image_pull_secrets([Foreign(source=source, digest="")])
+        pull = image_pull_secrets([RemoteSkill(source=source, digest="")])
         pod = runtime_pod(["skill", f"--folder={_LOOKED_AT}"], settings, mounts=[mount], volumes=[volume], pull=pull)
         return Probe(owner=owner_of(skill), pod=pod, routes=[], seconds=_PULL_SECONDS, about=about)
     found = destination(address, services, settings)
     if isinstance(found, str):
         raise ValueError(found)
-    way = Route(to=found.text, why="to look at its files", peers=found.peers, ports=(("TCP", found.port),))
+    way = EgressRule(to=found.text, why="to look at its files", peers=found.peers, ports=(("TCP", found.port),))
     secret = git_secret(skill["spec"])
     pod = runtime_pod(
         ["skill", *_git_arguments(source["git"])],
@@ -97,13 +97,13 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
     return Probe(owner=owner_of(skill), pod=pod, routes=[dns_route(settings), way], about=about)
 
 
-def foreign_volumes(volume: str, foreign: Foreign) -> list[dict[str, Any]]:
+def foreign_volumes(volume: str, foreign: RemoteSkill) -> list[dict[str, Any]]:
     if image := foreign.source.get("image"):
         return [_image_volume(volume, image)]
     return [empty_dir(volume, _SIZE), *_credential_volumes(_secret_volume(volume), _secret(foreign))]
 
 
-def fetching_container(skill: str, volume: str, foreign: Foreign, settings: Settings) -> list[dict[str, Any]]:
+def fetching_container(skill: str, volume: str, foreign: RemoteSkill, settings: Settings) -> list[dict[str, Any]]:
     """Return the init container that fetches the files; empty if the kubelet mounts them from an image."""
     git = foreign.source.get("git")
     if git is None:
@@ -128,7 +128,7 @@ def fetching_container(skill: str, volume: str, foreign: Foreign, settings: Sett
     ]
 
 
-def image_pull_secrets(foreign: Sequence[Foreign]) -> list[str]:
+def image_pull_secrets(foreign: Sequence[RemoteSkill]) -> list[str]:
     return sorted(filter(None, {pull_secret({"source": each.source}) for each in foreign}))
 
 
@@ -142,7 +142,7 @@ def _image_volume(volume: str, image: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": volume, "image": {"reference": image["reference"], "pullPolicy": "IfNotPresent"}}
 
 
-def _secret(foreign: Foreign) -> str | None:
+def _secret(foreign: RemoteSkill) -> str | None:
     return git_secret({"source": foreign.source})
 
 

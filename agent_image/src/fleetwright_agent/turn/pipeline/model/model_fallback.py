@@ -1,9 +1,8 @@
 """Falls back to the next declared model if one fails, and reports that to the caller, the log and a metric.
 
 A failed model moves to the end of the order for 30 seconds, so that its retries do not delay each call. If all models
-have failed recently, all are tried. Two failures do not fall back: a prompt that is too long, which compaction
-shortens, and a request that was refused as invalid, which other models would refuse too. No model is tried twice for
-one call.
+have failed recently, all are tried. Two failures do not fall back. A prompt that is too long is left to compaction, and
+a request that was refused as invalid would be refused by other models too. No model is tried twice for one call.
 """
 
 import logging

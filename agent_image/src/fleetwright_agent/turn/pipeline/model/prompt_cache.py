@@ -1,7 +1,6 @@
 """Adds the provider's prompt-cache settings, if the model is declared to support them.
 
-The seed systems have this link outermost. Here it is inside the fallback, because the settings differ by provider, and
-the provider is known only there.
+This link is inside the fallback, because the settings differ by provider, and the provider is known only there.
 """
 
 import hashlib

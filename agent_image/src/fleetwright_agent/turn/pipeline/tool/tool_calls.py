@@ -161,7 +161,7 @@ class _Call:
     key: str
     """The key in the journal."""
     identity: str
-    """The id that the provider gave the call."""
+    """The id of the call in the conversation."""
     name: str
     arguments: Mapping[str, Any]
     tool: Tool | None

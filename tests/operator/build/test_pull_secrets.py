@@ -1,0 +1,71 @@
+"""With which Secrets pods pull their images: the installation's for our image, and those that a spec names."""
+
+from dataclasses import replace
+
+import pytest
+
+from fleetwright_operator.build.deployment import agent_deployment
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.mcp_server import server_children, server_probe
+from fleetwright_operator.build.pod.skill_source import RemoteSkill, skill_probe
+from fleetwright_operator.build.preflight import preflight
+
+GIT = {"git": {"url": "https://git.example.com/haiku.git", "commit": "c" * 40}}
+IMAGE = {"image": {"reference": f"registry.example.com/haiku@sha256:{'b' * 64}", "pullSecret": {"name": "skills"}}}
+OWN = {"imagePullSecrets": [{"name": "team"}]}
+
+
+@pytest.fixture
+def settings(settings):
+    return replace(settings, pull_secrets=("company", "mirror"))
+
+
+def pulled(pod):
+    return [secret["name"] for secret in pod.get("imagePullSecrets", ())]
+
+
+AGENTS = [
+    pytest.param({}, None, ["company", "mirror"], id="the installation's where it names none"),
+    pytest.param({"image": "i"}, None, ["company", "mirror"], id="also for an image of its own"),
+    pytest.param(OWN, None, ["team"], id="its own in their place"),
+    pytest.param({**OWN, "image": "i"}, GIT, ["team", "company", "mirror"], id="both where our image fetches"),
+    pytest.param({}, IMAGE, ["company", "mirror", "skills"], id="those of its skills beside them"),
+    pytest.param({"imagePullSecrets": [{"name": "skills"}]}, IMAGE, ["skills"], id="each once"),
+]
+
+
+@pytest.mark.parametrize(("spec", "source", "wanted"), AGENTS)
+def test_an_agent_and_its_preflight_pull_with_the_same(objects, settings, spec, source, wanted):
+    agent = objects.agent(**spec)
+    skills = {"haiku": RemoteSkill(source=source, digest="d")} if source else {}
+    deployment = agent_deployment(owner_of(agent), agent, revision="r", snapshots=skills, servers={}, settings=settings)
+    template = deployment["spec"]["template"]
+    assert pulled(template["spec"]) == wanted
+    assert pulled(preflight(owner_of(agent), template, routes=[], referenced=[]).pod) == wanted
+
+
+def test_every_pod_that_looks_at_something_pulls_with_the_installations(objects, settings):
+    server = objects.custom("McpServer", "weather", {"remote": {"url": "https://weather.example.com/mcp"}})
+    assert pulled(server_probe(server, about=[], services={}, settings=settings).pod) == ["company", "mirror"]
+    wanted = [(GIT, ["company", "mirror"]), (IMAGE, ["company", "mirror", "skills"])]
+    for source, names in wanted:
+        skill = objects.custom("Skill", "haiku", {"source": source})
+        assert pulled(skill_probe(skill, about=[], services={}, settings=settings).pod) == names
+
+
+@pytest.mark.parametrize(("spec", "wanted"), [({}, []), (OWN, ["team"])], ids=["none", "its own"])
+def test_a_server_pulls_with_its_own_alone_for_its_image_is_not_ours(objects, settings, spec, wanted):
+    for transport in ({}, {"transport": "Stdio", "command": ["serve"]}):
+        server = objects.server(**spec, **transport)
+        deployment = server_children(server, users=[], settings=settings)[-1]
+        assert pulled(deployment["spec"]["template"]["spec"]) == wanted
+
+
+async def test_a_server_pulls_with_what_was_added_to_it(world, api, objects):
+    api.put(objects.server())
+    await world.start()
+    await world.settle()
+    assert pulled(api.find("Deployment", "tools-mcp")["spec"]["template"]["spec"]) == []
+    api.put(objects.server(**OWN))
+    await world.settle()
+    assert pulled(api.find("Deployment", "tools-mcp")["spec"]["template"]["spec"]) == ["team"]

@@ -1,0 +1,137 @@
+"""Who may call whom, and which tokens that takes."""
+
+import pytest
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import allowed_peers, callers_of
+from fleetwright_operator.build.callers import Tokens, callers_document
+from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
+from fleetwright_operator.credentials.tokens import is_token, mint_token
+
+CONSENT = [
+    pytest.param(None, True, id="silence is consent"),
+    pytest.param({"agents": [{"name": "poet"}]}, True, id="being named is consent"),
+    pytest.param({"agents": [{"name": "editor"}]}, False, id="only another is named"),
+    pytest.param({"agents": []}, False, id="nobody is named"),
+    pytest.param({}, False, id="a list that is not there names nobody"),
+]
+
+
+@pytest.mark.parametrize(("allowed", "wanted"), CONSENT)
+def test_an_edge_needs_both_ends_and_both_see_it_alike(objects, allowed, wanted):
+    spec = {} if allowed is None else {"allowedCallers": allowed}
+    callee, caller = objects.agent("helper", **spec), objects.agent("poet", peers=[{"name": "helper"}])
+    assert callers_of(callee, [caller], {}) == ((("shop", "poet"),) if wanted else ())
+    assert allowed_peers(caller, {("shop", "helper"): callee}, {}) == ((("shop", "helper"),) if wanted else ())
+
+
+LABELS = {"shop": {"team": "a"}, "press": {"team": "b"}}
+ACROSS = [
+    pytest.param(None, False, id="silence is no consent to another namespace"),
+    pytest.param({"agents": [{"name": "poet"}]}, False, id="a namesake of the own namespace is meant"),
+    pytest.param({"agents": [{"name": "poet", "namespace": "press"}]}, True, id="named with its namespace"),
+    pytest.param({"namespaces": {"from": "Same"}}, False, id="only the own namespace"),
+    pytest.param({"namespaces": {"from": "All"}}, True, id="every namespace"),
+    pytest.param(
+        {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "b"}}}}, True, id="a label that it has"
+    ),
+    pytest.param(
+        {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}}}, False, id="a label of others"
+    ),
+]
+
+
+@pytest.mark.parametrize(("allowed", "wanted"), ACROSS)
+def test_another_namespace_is_allowed_by_consent_only(objects, allowed, wanted):
+    spec = {} if allowed is None else {"allowedCallers": allowed}
+    callee = objects.agent("helper", **spec)
+    caller = objects.agent("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
+    assert callers_of(callee, [caller], LABELS) == ((("press", "poet"),) if wanted else ())
+    assert allowed_peers(caller, {("shop", "helper"): callee}, LABELS) == ((("shop", "helper"),) if wanted else ())
+
+
+def test_labels_that_nobody_could_look_at_match_no_selector(objects):
+    invitation = {"from": "Selector", "selector": {"matchLabels": {"team": "b"}}}
+    callee = objects.agent("helper", allowedCallers={"namespaces": invitation})
+    caller = objects.agent("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
+    assert callers_of(callee, [caller], {}) == ()
+
+
+def test_an_agent_that_does_not_name_its_peer_is_no_caller(objects):
+    callee = objects.agent("helper", allowedCallers={"agents": [{"name": "poet"}]})
+    assert callers_of(callee, [objects.agent("poet")], {}) == ()
+
+
+def test_nobody_is_a_caller_of_himself(objects):
+    narcissus = objects.agent("poet", peers=[{"name": "poet"}])
+    assert callers_of(narcissus, [narcissus], {}) == ()
+    assert allowed_peers(narcissus, {("shop", "poet"): narcissus}, {}) == ()
+
+
+def test_a_minted_token_is_a_token_and_never_the_same():
+    assert is_token(mint_token())
+    assert mint_token() != mint_token()
+
+
+@pytest.mark.parametrize("text", [None, "", "short", "x" * 42, "x" * 42 + " ", "ü" * 43])
+def test_what_is_damaged_is_no_token(text):
+    assert not is_token(text)
+
+
+def test_callers_hold_digests_and_no_token():
+    held = {name: RotatingToken(Token(f"t{name}")) for name in ("a", "b", "p")}
+    document = callers_document(Tokens(clients={"b": held["b"], "a": held["a"]}, callers={"shop/poet": held["p"]}))
+    assert [(each["kind"], each["name"]) for each in document["callers"]] == [
+        ("client", "a"),
+        ("client", "b"),
+        ("agent", "shop/poet"),
+    ]
+    assert not any(token in str(document) for token in ("ta'", "tb'", "tp'"))
+    assert all(len(each["sha256"]) == 64 for each in document["callers"])
+
+
+async def test_a_token_that_was_made_stays_and_a_damaged_one_is_replaced(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    first = api.find("Secret", "poet-client-default")["data"]["token"]
+    api.edit("Agent", "poet", {"spec": {"instructions": "Other."}})
+    await world.settle()
+    assert api.find("Secret", "poet-client-default")["data"]["token"] == first
+
+    api.edit("Secret", "poet-client-default", {"data": {"token": "IQ=="}})
+    await world.settle()
+    assert api.find("Secret", "poet-client-default")["data"]["token"] not in {first, "IQ=="}
+
+
+async def test_a_token_that_is_taken_away_while_something_else_is_written_is_not_put_back(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    first = api.find("Secret", "poet-client-default")["data"]["token"]
+
+    def taken_away(_: int, what: str) -> None:
+        if "ConfigMap" in what and api.has("Secret", "poet-client-default"):
+            api.fault = lambda *_: None
+            api.remove("Secret", "poet-client-default")
+
+    api.fault = taken_away
+    api.edit("Agent", "poet", {"spec": {"instructions": "Other."}})
+    await world.settle()
+    assert api.find("Secret", "poet-client-default")["data"]["token"] != first
+
+
+async def test_a_client_that_is_no_longer_named_loses_its_secret(world, api, objects):
+    api.put(objects.agent(auth={"clients": [{"name": "web"}, {"name": "ops"}]}))
+    await world.start()
+    await world.settle()
+    assert api.has("Secret", "poet-client-web")
+    api.put(objects.agent(auth={"clients": [{"name": "ops"}]}))
+    await world.settle()
+    assert not api.has("Secret", "poet-client-web")
+    assert api.has("Secret", "poet-client-ops")
+
+
+def test_the_key_of_a_peers_token_leads_back_to_the_peer():
+    assert names.peer_of_token_key(names.peer_token_key("shop", "helper")) == ("shop", "helper")
+    assert names.peer_of_token_key("callers.json") is None

@@ -1,0 +1,467 @@
+"""The life of credentials: when they turn, what a caller may rely on meanwhile, and what heals them."""
+
+import base64
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from fleetwright_operator.credentials.rotating_token import (
+    LEAD,
+    RetiredToken,
+    RotatingToken,
+    Token,
+    next_turn,
+    record,
+    recorded,
+    turned,
+)
+from fleetwright_operator.credentials.rotation import Rotation
+
+HOUR, DAY = 3600, 24 * 3600
+ROTATION = Rotation(ttl=1000, overlap=100)
+OLD = Token("old", 0, 1100)
+NEXT = Token("next", 1000, 2100)
+
+
+def sha(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+TURNS = [
+    pytest.param(None, {"now": 5}, RotatingToken(Token("new", 5, 1105)), id="where there is none, one is made"),
+    pytest.param(RotatingToken(OLD), {"now": 999}, RotatingToken(OLD), id="a young one stays"),
+    pytest.param(
+        RotatingToken(OLD), {"now": 1000}, RotatingToken(OLD, Token("new", 1000, 2100)), id="an old one gets a next"
+    ),
+    pytest.param(
+        RotatingToken(OLD, NEXT), {"now": 1050}, RotatingToken(OLD, NEXT), id="a next that nobody lists waits"
+    ),
+    pytest.param(
+        RotatingToken(OLD, NEXT),
+        {"now": 1014, "listed": 1000},
+        RotatingToken(OLD, NEXT),
+        id="a next that was just listed waits",
+    ),
+    pytest.param(
+        RotatingToken(OLD, NEXT),
+        {"now": 1015, "listed": 1000},
+        RotatingToken(NEXT, previous=RetiredToken(sha("old"), 1100)),
+        id="a next that has been listed is used, and the old one keeps its end",
+    ),
+    pytest.param(
+        RotatingToken(OLD, NEXT),
+        {"now": 1004, "listed": 1000, "lead": 4},
+        RotatingToken(NEXT, previous=RetiredToken(sha("old"), 1100)),
+        id="an installation may use it sooner",
+    ),
+    pytest.param(
+        RotatingToken(NEXT, previous=RetiredToken("0", 1100)),
+        {"now": 1099},
+        RotatingToken(NEXT, previous=RetiredToken("0", 1100)),
+        id="the former one is good until its end",
+    ),
+    pytest.param(
+        RotatingToken(NEXT, previous=RetiredToken("0", 1100)),
+        {"now": 1100},
+        RotatingToken(NEXT),
+        id="and then forgotten",
+    ),
+    pytest.param(
+        RotatingToken(OLD),
+        {"now": 10, "asked": "a"},
+        RotatingToken(OLD, Token("new", 10, 1110), asked="a"),
+        id="a wish is granted",
+    ),
+    pytest.param(
+        RotatingToken(OLD, asked="a"), {"now": 10, "asked": "a"}, RotatingToken(OLD, asked="a"), id="and granted once"
+    ),
+    pytest.param(
+        RotatingToken(OLD, Token("new", 10, 1110), asked="a"),
+        {"now": 25, "listed": 10, "asked": "a"},
+        RotatingToken(Token("new", 10, 1110), previous=RetiredToken(sha("old"), 125), asked="a"),
+        id="what was replaced early ends with the overlap",
+    ),
+    pytest.param(
+        RotatingToken(OLD, NEXT, RetiredToken("0", 1090)),
+        {"now": 1100, "listed": 1000},
+        RotatingToken(Token("new", 1100, 2200)),
+        id="what ran out while nobody looked is replaced at once",
+    ),
+    pytest.param(
+        RotatingToken(Token("bare")),
+        {"now": 7},
+        RotatingToken(Token("bare", 7, 1107)),
+        id="one without dates lives from now on",
+    ),
+    pytest.param(
+        RotatingToken(Token("t", 9999, 99999)),
+        {"now": 7},
+        RotatingToken(Token("t", 7, 1107)),
+        id="dates that no clock gave are cut to what a rotation gives",
+    ),
+    pytest.param(
+        RotatingToken(OLD, previous=RetiredToken("0", 99999)),
+        {"now": 7},
+        RotatingToken(OLD, previous=RetiredToken("0", 107)),
+        id="nobody prolongs a former one by hand",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stored", "seen", "wanted"), TURNS)
+def test_a_credential_turns(stored, seen, wanted):
+    after = turned(stored, rotation=ROTATION, mint=lambda: "new", **seen)
+    assert after == wanted
+    again = turned(after, rotation=ROTATION, mint=lambda: pytest.fail("nobody asked"), **seen)
+    assert again == after or seen.get("listed"), "a second look changes nothing"
+
+
+@given(
+    steps=some.lists(some.tuples(some.integers(0, 20), some.booleans(), some.booleans()), min_size=1, max_size=80),
+    ttl=some.integers(60, 600),
+    part=some.integers(1, 100),
+)
+@settings(max_examples=200, deadline=None)
+def test_whoever_reads_its_token_before_each_call_is_never_refused(steps, ttl, part):
+    """Whatever the pauses between passes, wishes, and the lag of the list: while all of it fits into the overlap."""
+    rotation = Rotation(ttl=ttl, overlap=max(100, ttl * part // 100))
+    count = iter(range(10_000))
+    bearer, now, wishes = None, 0, 0
+    accepted, since, late = {}, {}, False
+    for pause, lists, wish in steps:
+        now += pause
+        wishes += wish
+        known = bearer and bearer.next and bearer.next.sha256 in accepted
+        bearer = turned(
+            bearer,
+            now=now,
+            rotation=rotation,
+            mint=lambda: f"t{next(count)}",
+            listed=since[bearer.next.sha256] if known else None,
+            asked=str(wishes),
+        )
+        if not accepted or lists or late:
+            accepted = dict(bearer.accepted)
+            since = {sha256: since.get(sha256, now) for sha256 in accepted}
+        late = not lists
+        current = bearer.current.sha256
+        assert current in accepted, "what is in use is known to whoever is called"
+        assert accepted[current] > now, "and has not run out"
+
+
+@given(now=some.integers(0, 5000), stored=some.sampled_from([case.values[0] for case in TURNS]))
+def test_between_two_turns_nothing_changes(now, stored):
+    bearer = turned(stored, now=now, rotation=ROTATION, mint=lambda: "new")
+    if bearer.next is None:
+        until = next_turn(bearer, rotation=ROTATION)
+        assert until > now
+        early = turned(bearer, now=until - 1, rotation=ROTATION, mint=lambda: "early", asked=bearer.asked)
+        assert early == bearer
+        assert turned(bearer, now=until, rotation=ROTATION, mint=lambda: "newer", asked=bearer.asked) != bearer
+
+
+RECORDS = [
+    pytest.param(RotatingToken(OLD), id="one alone"),
+    pytest.param(RotatingToken(OLD, NEXT, RetiredToken("0" * 64, 500), asked="a"), id="everything at once"),
+]
+
+
+@pytest.mark.parametrize("bearer", RECORDS)
+def test_a_record_and_its_tokens_are_the_credential_and_the_record_alone_opens_nothing(bearer):
+    document = json.loads(json.dumps(record(bearer)))
+    following = bearer.next.text if bearer.next else ""
+    assert recorded(document, current=bearer.current.text, following=following) == bearer
+    assert "old" not in str(document)
+    assert "next-" not in str(document)
+
+
+WRONG = [
+    pytest.param({"current": {"sha256": sha("other"), "issued": "x", "expires": "y"}}, id="of another token"),
+    pytest.param({"current": {"sha256": sha("old")}}, id="without dates"),
+    pytest.param({"current": 7}, id="of another shape"),
+    pytest.param([], id="a list"),
+    pytest.param({}, id="an empty one"),
+    pytest.param(record(replace(RotatingToken(OLD), next=NEXT)), id="whose next token is not there"),
+]
+
+
+@pytest.mark.parametrize("document", WRONG)
+def test_a_record_that_does_not_belong_to_the_token_makes_it_no_credential(document):
+    assert recorded(document, current="old", following="") is None
+
+
+# The loop.
+
+
+def text_of(api, secret, key):
+    return base64.b64decode(api.find("Secret", secret)["data"].get(key, "")).decode()
+
+
+def listed(api, agent):
+    """By digest: the end of every token that opens an agent."""
+    callers = json.loads(text_of(api, f"{agent}-auth", "callers.json"))["callers"]
+    return {entry["sha256"]: entry.get("expires") for entry in callers}
+
+
+def opens(api, agent, token):
+    return sha(token) in listed(api, agent)
+
+
+@pytest.fixture
+async def pair(world, api, objects):
+    api.put(objects.agent("helper"))
+    api.put(objects.agent("poet", peers=[{"name": "helper"}]))
+    await world.start()
+    await world.settle()
+    return world
+
+
+def watch_every_step(world, api):
+    """From now on: whatever a caller could read at this very moment has been listed for long enough."""
+    known: dict[tuple[str, str], int] = {}
+
+    def look(event, kind, body):
+        if kind != "Secret" or not body["metadata"]["name"].startswith(("poet", "helper")):
+            return
+        for agent in ("poet", "helper"):
+            lists = listed(api, agent)
+            for digest in lists:
+                known.setdefault((agent, digest), world.moment)
+            for gone in [key for key in known if key[0] == agent and key[1] not in lists]:
+                del known[gone]
+        held = [("poet", text_of(api, "poet-client-default", "token")), ("helper", peer_token(api))]
+        held.append(("helper", text_of(api, "helper-client-default", "token")))
+        for agent, token in held:
+            assert known.get((agent, sha(token)), world.moment) <= world.moment - LEAD, f"{agent} knows it by now"
+
+    for agent in ("poet", "helper"):
+        for digest in listed(api, agent):
+            known[agent, digest] = world.moment - LEAD
+    api.listeners.append(look)
+
+
+def peer_token(api):
+    return text_of(api, "poet-auth", "peer.shop.helper")
+
+
+async def test_a_clients_token_turns_and_its_caller_is_known_at_every_moment(pair, api):
+    first = text_of(api, "poet-client-default", "token")
+    watch_every_step(pair, api)
+
+    await pair.later(30 * DAY)
+    following = text_of(api, "poet-client-default", "next")
+    assert text_of(api, "poet-client-default", "token") == first, "the next one is not in use yet"
+    assert opens(api, "poet", following)
+    await pair.later(LEAD)
+    assert text_of(api, "poet-client-default", "token") == following
+    assert "next" not in api.find("Secret", "poet-client-default")["data"]
+    assert opens(api, "poet", first), "whoever did not read again is still let in"
+    await pair.later(3 * DAY)
+    assert not opens(api, "poet", first)
+    assert opens(api, "poet", following)
+
+
+async def test_a_pairs_token_turns_and_the_callee_knows_it_before_the_caller_uses_it(pair, api):
+    first = peer_token(api)
+    watch_every_step(pair, api)
+
+    await pair.later(30 * DAY)
+    following = text_of(api, "poet-auth", "next.shop.helper")
+    assert peer_token(api) == first
+    assert opens(api, "helper", following)
+    await pair.later(LEAD)
+    assert peer_token(api) == following
+    assert opens(api, "helper", first)
+    await pair.later(3 * DAY)
+    assert not opens(api, "helper", first)
+
+
+async def test_the_callee_says_how_long_a_pairs_token_lives(world, api, objects):
+    api.put(objects.agent("helper", auth={"tokenTTL": "1h", "overlap": "10m"}))
+    api.put(objects.agent("poet", peers=[{"name": "helper"}]))
+    await world.start()
+    await world.settle()
+    first = peer_token(api)
+    await world.later(HOUR)
+    await world.later(LEAD)
+    assert peer_token(api) != first
+    assert listed(api, "helper")[sha(peer_token(api))] == "2026-03-01T14:10:00Z"
+    assert text_of(api, "poet-client-default", "token"), "the caller's own clients keep theirs"
+
+
+async def test_nothing_is_written_between_two_turns_nor_by_a_restart_in_any_phase(pair, api, make_world):
+    world, moment = pair, pair.moment
+    for phase in (0, 30 * DAY, LEAD, 3 * DAY):
+        world.moment = moment
+        await world.later(phase)
+        moment = world.moment
+        await world.stop()
+        api.writes.clear()
+        world = make_world(api)
+        world.moment = moment
+        await world.start()
+        await world.settle()
+        assert api.writes == [], f"after {phase} seconds"
+        assert world.soonest() <= 30 * DAY, "and it comes back by itself"
+    await world.stop()
+
+
+async def test_a_shorter_life_turns_what_is_older_and_refuses_nobody(pair, api, objects):
+    watch_every_step(pair, api)
+    await pair.later(2 * DAY)
+    first = text_of(api, "poet-client-default", "token")
+    api.put(objects.agent("poet", peers=[{"name": "helper"}], auth={"tokenTTL": "24h", "overlap": "1h"}))
+    await pair.settle()
+    assert opens(api, "poet", first)
+    await pair.later(LEAD)
+    assert text_of(api, "poet-client-default", "token") != first
+    assert opens(api, "poet", first)
+    await pair.later(HOUR)
+    assert not opens(api, "poet", first)
+
+
+WISHES = [
+    pytest.param("poet-client-default", "token", "poet", id="a client's"),
+    pytest.param("poet-auth", "peer.shop.helper", "helper", id="those that an agent uses"),
+]
+
+
+@pytest.mark.parametrize(("secret", "key", "callee"), WISHES)
+async def test_a_rotation_that_somebody_asks_for_begins_at_once_and_happens_once(pair, api, secret, key, callee):
+    first = text_of(api, secret, key)
+    watch_every_step(pair, api)
+    api.edit("Secret", secret, {"metadata": {"annotations": {"fleetwright.dev/rotate": "leaked"}}})
+    await pair.settle()
+    await pair.later(LEAD)
+    second = text_of(api, secret, key)
+    assert second != first
+    assert opens(api, callee, first)
+    await pair.later(3 * DAY)
+    assert not opens(api, callee, first)
+    assert text_of(api, secret, key) == second
+
+
+HARMS = [
+    pytest.param(lambda api, name: api.remove("Secret", name), id="it is deleted"),
+    pytest.param(lambda api, name: put_token(api, name, "short"), id="its token is damaged"),
+    pytest.param(lambda api, name: put_token(api, name, "y" * 43), id="somebody puts another token there"),
+    pytest.param(
+        lambda api, name: api.edit("Secret", name, {"metadata": {"annotations": {"fleetwright.dev/credentials": "{"}}}),
+        id="its record is damaged",
+    ),
+]
+
+
+def put_token(api, name, text):
+    api.edit("Secret", name, {"data": {"token": base64.b64encode(text.encode()).decode()}})
+
+
+@pytest.mark.parametrize("harm", HARMS)
+async def test_a_clients_secret_that_was_harmed_holds_a_token_that_opens_and_strangers_have_none(pair, api, harm):
+    first = text_of(api, "poet-client-default", "token")
+    harm(api, "poet-client-default")
+    await pair.settle()
+    now = text_of(api, "poet-client-default", "token")
+    assert opens(api, "poet", now)
+    assert not opens(api, "poet", "y" * 43)
+    assert not opens(api, "poet", "short")
+    assert (now == first) == (harm is HARMS[3].values[0]), "a token whose record is lost lives on"
+    assert len(listed(api, "poet")) == 1
+
+
+async def test_a_deleted_list_comes_back_with_the_same_tokens_of_clients_and_another_for_the_peer(pair, api):
+    token, edge = text_of(api, "poet-client-default", "token"), peer_token(api)
+    api.remove("Secret", "poet-auth")
+    await pair.settle()
+    assert text_of(api, "poet-client-default", "token") == token
+    assert opens(api, "poet", token)
+    assert peer_token(api) != edge
+    assert opens(api, "helper", peer_token(api))
+    assert not opens(api, "helper", edge)
+
+
+async def test_a_secret_from_before_there_were_records_keeps_its_token(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    token = text_of(api, "poet-client-default", "token")
+    annotations = api.find("Secret", "poet-client-default")["metadata"]["annotations"]
+    api.edit("Secret", "poet-client-default", {"metadata": {"annotations": dict.fromkeys(annotations)}})
+    await world.settle()
+    assert text_of(api, "poet-client-default", "token") == token
+    assert "fleetwright.dev/expires" in api.find("Secret", "poet-client-default")["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["refused", "done, and the answer lost"])
+async def test_a_fault_at_any_write_of_a_rotation_refuses_nobody_and_ends_as_without_it(objects, make_world, api, lost):
+    async def rotate(spoilt):
+        fresh = type(api)()
+        fresh.put(objects.agent("helper"))
+        fresh.put(objects.agent("poet", peers=[{"name": "helper"}]))
+        world = make_world(fresh)
+        await world.start()
+        await world.settle()
+        fresh.writes.clear()
+        watch_every_step(world, fresh)
+        if lost:
+            fresh.lose = lambda number, what: number == spoilt
+        else:
+            fresh.fault = lambda number, what: TimeoutError("no answer") if number == spoilt else None
+        for pause in (30 * DAY, LEAD, 3 * DAY):
+            await world.later(pause)
+        await world.stop()
+        return len(fresh.writes), {name: sorted(listed(fresh, name).values()) for name in ("poet", "helper")}
+
+    count, wanted = await rotate(spoilt=-1)
+    for number in range(count):
+        assert (await rotate(spoilt=number))[1] == wanted, f"after a fault at write {number}"
+
+
+async def test_the_status_and_a_metric_say_when_a_token_ends_and_no_more(pair, api):
+    token = text_of(api, "poet-client-default", "token")
+    status = api.find("Agent", "poet")["status"]
+    assert status["credentials"] == {"expires": "2026-04-03T12:00:00Z"}
+    value = pair.program.metrics.registry.get_sample_value
+    labels = {"namespace": "shop", "agent": "poet", "client": "default"}
+    assert value("fleetwright_credential_expiry_timestamp_seconds", labels) == pair.moment + 33 * DAY
+    assert token not in json.dumps(status)
+    assert token not in str(api.find("Secret", "poet-client-default")["metadata"])
+
+
+async def test_an_agent_without_clients_and_peers_has_no_credentials_to_speak_of(world, api, objects):
+    api.put(objects.agent(auth={"clients": []}))
+    await world.start()
+    await world.settle()
+    assert "credentials" not in api.find("Agent", "poet")["status"]
+    assert listed(api, "poet") == {}
+
+
+BAD = [
+    pytest.param(
+        {"tokenTTL": "soon"}, "spec.auth.tokenTTL: 'soon' is not a duration", id="a life that is not a duration"
+    ),
+    pytest.param({"tokenTTL": "5s"}, "spec.auth.tokenTTL is 5s and must be at least 60s", id="a life too short"),
+    pytest.param(
+        {"overlap": "1000h"}, "spec.auth.overlap must not be longer than spec.auth.tokenTTL", id="an endless overlap"
+    ),
+    pytest.param(
+        {"tokenTTL": "1h", "overlap": "2h"},
+        "spec.auth.overlap must not be longer than spec.auth.tokenTTL",
+        id="a longer overlap",
+    ),
+]
+
+
+@pytest.mark.parametrize(("auth", "says"), BAD)
+async def test_times_that_cannot_be_are_refused_by_name_and_callers_keep_their_tokens(world, api, objects, auth, says):
+    api.put(objects.agent(auth=auth))
+    await world.start()
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "poet")["Accepted"]
+    assert (status, reason) == ("False", "InvalidDuration")
+    assert message.startswith(says)
+    assert opens(api, "poet", text_of(api, "poet-client-default", "token"))

@@ -1,0 +1,221 @@
+"""Who asks agents for their status: when, in which order, and that no pod keeps it from the others."""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
+
+SAID = {"revision": "0123456789"}
+
+
+def pod(
+    uid: str = "u",
+    *,
+    ready: str = "True",
+    ip: str = "127.0.0.1",
+    label: str = "fleetwright.dev/agent",
+    created: str = "2026-03-01T12:00:00Z",
+) -> CachedObject:
+    facts = {"podIP": ip, "conditions": [{"type": "Ready", "status": ready}]}
+    about = {"namespace": "shop", "name": uid, "uid": uid, "resource_version": "1", "created": created}
+    return CachedObject(kind="Pod", labels={label: "poet"}, facts=facts, **about)
+
+
+class Pods:
+    """Every address of this machine is a pod; what each does when it is asked can be said."""
+
+    def __init__(self) -> None:
+        self.there: list[CachedObject] = []
+        self.bodies: dict[str, bytes] = {}
+        """By address; the others say something sensible."""
+        self.silent: set[str] = set()
+        self.asked: list[str] = []
+        self.heard: list[tuple[str, object]] = []
+        self.now = 100.0
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        ip = request.host.partition(":")[0]
+        self.asked.append(ip)
+        if ip in self.silent:
+            await asyncio.sleep(60)
+        body = self.bodies.get(ip, json.dumps(SAID).encode())
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for start in range(0, len(body), 7_000):
+            await response.write(body[start : start + 7_000])
+            await asyncio.sleep(0)
+        return response
+
+    @asynccontextmanager
+    async def read(self, *, patience: float = 5.0) -> AsyncIterator[None]:
+        app = web.Application()
+        app.router.add_get("/status", self.answer)
+        async with TestServer(app, host="0.0.0.0") as server:  # loopback has more addresses than one
+            reader = AgentStatusReader(
+                lambda: self.there,
+                on_status=lambda pod, document: self.heard.append((pod.uid, document)),
+                look=0.01,
+                patience=patience,
+                clock=lambda: self.now,
+                port=server.port or 0,
+            )
+            running = asyncio.create_task(reader.run())
+            yield
+            assert not running.done()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def until_asked(self, times: int) -> None:
+        await self.until(lambda: len(self.asked) >= times)
+        await asyncio.sleep(0.05)  # for one too many
+        assert len(self.asked) == times
+
+    async def until(self, look: Callable[[], object], *, seconds: float = 20.0) -> None:
+        for _ in range(math.ceil(seconds / 0.01)):
+            if look():
+                return
+            await asyncio.sleep(0.01)
+        pytest.fail(f"asked {len(self.asked)}, heard {len(self.heard)}")
+
+
+@pytest.fixture
+def pods() -> Pods:
+    return Pods()
+
+
+async def test_agents_that_are_ready_are_asked_once_a_minute_and_nobody_else(pods):
+    others = [pod("b", ready="False"), pod("c", ip=""), pod("d", label="fleetwright.dev/mcpserver")]
+    pods.there = [pod("a"), *others]
+    async with pods.read():
+        await pods.until_asked(1)
+        assert pods.heard == [("a", SAID)]
+        pods.now += 80
+        await pods.until_asked(2)
+    assert pods.heard == [("a", SAID)] * 2
+
+
+async def test_a_pod_with_an_address_of_the_other_family_is_asked_there():
+    try:
+        server = TestServer(web.Application(), host="::1")
+        server.app.router.add_get("/status", _says_it)
+        await server.start_server()
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    heard: asyncio.Queue[object] = asyncio.Queue()
+    reader = AgentStatusReader(
+        lambda: [pod("a", ip="::1")],
+        on_status=lambda _, document: heard.put_nowait(document),
+        clock=time.monotonic,
+        port=server.port or 0,
+    )
+    running = asyncio.create_task(reader.run())
+    async with server, asyncio.timeout(20):
+        assert await heard.get() == SAID
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def _says_it(_: web.Request) -> web.Response:
+    return web.json_response(SAID)
+
+
+async def test_a_pod_that_was_not_ready_meanwhile_is_asked_at_once(pods):
+    pods.there = [pod("a")]
+    async with pods.read():
+        await pods.until_asked(1)
+        pods.there = [pod("a", ready="False")]
+        await asyncio.sleep(0.1)
+        pods.there = [pod("a")]
+        await pods.until_asked(2)
+
+
+BODIES = [
+    pytest.param(json.dumps({**SAID, "more": "x" * 60_000}).encode(), True, id="a document that comes in pieces"),
+    pytest.param(b"[" * 60_000, False, id="one that nests without end"),
+    pytest.param(b" " * 70_000 + b"{}", False, id="one that is too long"),
+    pytest.param(b"{", False, id="half of one"),
+    pytest.param(b"not json", False, id="none"),
+    pytest.param(b"\xff\xfe", False, id="no text"),
+]
+
+
+@pytest.mark.parametrize(("body", "heard"), BODIES)
+async def test_whatever_a_pod_answers_the_reader_goes_on(pods, body, heard):
+    pods.bodies["127.0.0.2"] = body
+    pods.there = [pod("odd", ip="127.0.0.2")]
+    async with pods.read():
+        await pods.until_asked(1)
+        assert [uid for uid, _ in pods.heard] == (["odd"] if heard else [])
+        pods.there.append(pod("plain"))
+        await pods.until_asked(2)
+    assert pods.heard[-1] == ("plain", SAID)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"message": "a \\ud800 \\ud83e\\udd8a"}', id="as an escape"),
+        pytest.param(b'{"message": "a \xed\xa0\x80 \xf0\x9f\xa6\x8a"}', id="as bytes"),
+    ],
+)
+async def test_half_a_letter_is_heard_as_one_that_could_not_be_read(pods, body):
+    pods.bodies["127.0.0.1"] = body
+    pods.there = [pod("a")]
+    async with pods.read():
+        await pods.until_asked(1)
+    assert pods.heard == [("a", {"message": "a \ufffd 🦊"})]
+
+
+async def test_who_does_not_answer_is_asked_less_and_less_often(pods):
+    pods.bodies["127.0.0.1"] = b"nonsense"
+    pods.there = [pod()]
+    times = 1
+    async with pods.read():
+        for longest in (72, 144, 288, 360, 360):
+            await pods.until_asked(times)
+            pods.now += longest / 1.2 * 0.8 - 1
+            await pods.until_asked(times)
+            pods.now += longest / 3 + 2
+            times += 1
+        await pods.until_asked(times)
+        pods.bodies.clear()
+        pods.now += 360
+        await pods.until_asked(times + 1)
+        pods.now += 72
+        await pods.until_asked(times + 2)
+
+
+async def test_pods_that_do_not_answer_keep_no_new_one_waiting(pods):
+    lost = [f"127.0.1.{number}" for number in range(1, 65)]
+    pods.silent = set(lost)
+    pods.there = [pod(ip, ip=ip) for ip in lost]
+    async with pods.read(patience=0.5):
+        await pods.until(lambda: pods.asked)
+        pods.there = [*pods.there, pod("new", created="2026-03-01T12:00:01Z")]
+        await pods.until(lambda: pods.heard)
+        # In line it would have been the last; its turn comes with the first of them that is given up.
+        assert len(pods.asked) < 30
+        await pods.until(lambda: len(pods.asked) >= 65)
+        pods.now += 80
+        await pods.until(lambda: len(pods.heard) == 2)
+        # Those that answered come before those that did not.
+        assert len(pods.asked) < 65 + 30
+    assert pods.heard == [("new", SAID)] * 2
+
+
+async def test_whoever_is_told_to_end_just_when_a_pod_is_given_up_ends(pods):
+    pods.silent = {"127.0.0.1"}
+    pods.there = [pod()]
+    async with asyncio.timeout(20), pods.read(patience=0.2):
+        await pods.until(lambda: pods.asked)
+        await asyncio.sleep(0)
+        time.sleep(0.3)  # noqa: ASYNC251 - both come to the loop at once

@@ -1,0 +1,103 @@
+"""Where the API server listens is denied to agents, and followed without haste."""
+
+import ipaddress
+from dataclasses import replace
+
+import pytest
+
+from fleetwright_operator.kube.errors import ForbiddenError
+from fleetwright_operator.manager.api_server_addresses import ApiServer, ApiServerMovedError, api_server, denying
+
+
+def endpoints(*addresses, family="IPv4"):
+    metadata = {"name": "kubernetes", "namespace": "default"}
+    found = [{"addresses": [address]} for address in addresses]
+    ports = [{"name": "https", "port": 6443, "protocol": "TCP"}]
+    return {
+        "kind": "EndpointSlice",
+        "metadata": metadata,
+        "addressType": family,
+        "endpoints": found,
+        "ports": ports,
+    }
+
+
+SLICES = [
+    pytest.param(
+        endpoints("34.1.2.3", "10.0.0.5"), ["34.1.2.3/32"], ["10.0.0.5 6443"], id="a public address among private ones"
+    ),
+    pytest.param(endpoints("2a00::1", "fd00::1", family="IPv6"), ["2a00::1/128"], ["fd00::1 6443"], id="of version 6"),
+    pytest.param(
+        endpoints("192.168.1.2"), [], ["192.168.1.2 6443"], id="a private address, of which the port is denied"
+    ),
+    pytest.param({**endpoints("192.168.1.2"), "ports": None}, [], [], id="at no port yet"),
+    pytest.param(endpoints("api.example.com", family="FQDN"), [], [], id="a name"),
+    pytest.param({**endpoints(), "endpoints": None}, [], [], id="nobody ready"),
+    pytest.param(None, [], [], id="a cluster that does not tell"),
+]
+
+
+@pytest.mark.parametrize(("found", "public", "private"), SLICES)
+async def test_the_addresses_of_the_api_server_are_found(api, settings, found, public, private):
+    if found:
+        api.put(found)
+    seen = denying(settings, await api_server(api))
+    assert sorted(map(str, seen.denied_ranges)) == public
+    assert sorted(f"{ip} {port}" for ip, port in seen.api_server) == private
+
+
+async def test_a_missing_right_is_told_with_its_remedy_and_stops_nothing(api, caplog):
+    async def refuse(*_):
+        raise ForbiddenError("endpointslices is forbidden")
+
+    api.get = refuse
+    assert await api_server(api) == ApiServer()
+    (line,) = caplog.records
+    assert "network.deniedRanges" in line.remedy
+
+
+async def resynced(api, make_world, settings, *, rounds=2):
+    """Until so many rounds are done, or the work must begin anew."""
+    done = []
+
+    class Enough(Exception):  # noqa: N818 - no error
+        pass
+
+    def on_done():
+        done.append(1)
+        if len(done) == rounds:
+            raise Enough
+
+    with pytest.raises(Enough):
+        await make_world(api, settings).program.resync(every=0.01, on_done=on_done)
+
+
+async def test_a_new_public_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):
+    api.put(endpoints("34.1.2.3"))
+    with pytest.raises(ApiServerMovedError, match=r"34\.1\.2\.3/32"):
+        await resynced(api, make_world, settings)
+    await resynced(api, make_world, replace(settings, denied_ranges=(ipaddress.ip_network("34.1.2.3/32"),)))
+
+
+async def test_an_address_that_goes_and_comes_back_changes_nothing(api, make_world, settings):
+    known = replace(settings, denied_ranges=tuple(map(ipaddress.ip_network, ("34.1.2.3/32", "34.1.2.4/32"))))
+    api.put(endpoints("34.1.2.4"))
+    await resynced(api, make_world, known)
+    api.put(endpoints("34.1.2.3", "34.1.2.4"))
+    await resynced(api, make_world, known)
+
+
+async def test_a_new_private_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):
+    api.put(endpoints("10.0.0.5"))
+    with pytest.raises(ApiServerMovedError, match=r"10\.0\.0\.5 port 6443"):
+        await resynced(api, make_world, settings)
+    known = denying(settings, await api_server(api))
+    await resynced(api, make_world, known)
+    api.put(endpoints("10.0.0.6"))
+    assert denying(known, await api_server(api)).api_server > known.api_server, "what was seen stays denied"
+
+
+async def test_an_installation_that_does_not_want_it_never_asks(api, make_world, settings):
+    api.put(endpoints("34.1.2.3"))
+    await resynced(api, make_world, replace(settings, deny_api_server=False))
+    assert api.gets == []

@@ -1,0 +1,204 @@
+"""What is remembered of the cluster, and who hears of a change."""
+
+import pytest
+
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.kube.cached_object import cached_object
+from fleetwright_operator.kube.port import RESOURCES, SECRETS, SERVICES, Listing
+from fleetwright_operator.observe.watch_index import WatchIndex
+from fleetwright_operator.settings import Settings
+
+POLICIES = RESOURCES["NetworkPolicy"]
+
+
+@pytest.fixture
+def relations() -> WatchIndex:
+    return WatchIndex(Settings())
+
+
+@pytest.fixture
+def cache(relations) -> Cache:
+    return Cache(terms=relations.terms)
+
+
+def versioned(body: dict, version: int, **metadata: object) -> dict:
+    return {**body, "metadata": {**body["metadata"], "resourceVersion": str(version), **metadata}}
+
+
+def child(kind: str, name: str, label: str = "agent", owner: str = "poet", **parts: object) -> dict:
+    labels = {"app.kubernetes.io/managed-by": "fleetwright", f"fleetwright.dev/{label}": owner}
+    metadata = {"name": name, "namespace": "shop", "uid": f"u-{name}", "labels": labels}
+    return {"kind": kind, "metadata": metadata, **parts}
+
+
+def test_an_older_version_never_replaces_a_newer_one(cache, objects):
+    assert cache.put("Agent", versioned(objects.agent(instructions="new"), 10))
+    assert cache.put("Agent", versioned(objects.agent(instructions="old"), 9)) is None
+    assert cache.put("Agent", versioned(objects.agent(instructions="new"), 10)) is None
+    assert cache.get("Agent", "shop", "poet").facts["spec"]["instructions"] == "new"
+
+
+def test_a_late_deletion_of_a_former_object_of_that_name_is_ignored(cache, objects):
+    cache.put("Agent", versioned(objects.agent(), 10, uid="second"))
+    assert cache.drop("Agent", "shop", "poet", uid="first") is None
+    assert cache.get("Agent", "shop", "poet")
+
+
+def test_a_list_finds_what_went_unseen_but_spares_what_is_younger_than_itself(cache):
+    service = {"metadata": {"name": "x", "namespace": "shop", "uid": "u"}, "spec": {}}
+    cache.put("Service", versioned(service, 5))
+    young = {**service, "metadata": {**service["metadata"], "name": "young", "uid": "y"}}
+    cache.put("Service", versioned(young, 20))
+    changes = cache.replace(SERVICES, Listing(items=[], resource_version="10"), namespace=None)
+    assert [(change.before.name, change.after) for change in changes] == [("x", None)]
+    assert cache.get("Service", "shop", "young")
+
+
+def test_a_list_that_was_read_before_an_object_went_does_not_bring_it_back(cache):
+    policy = versioned(child("NetworkPolicy", "probe"), 5)
+    cache.put("NetworkPolicy", policy)
+    assert cache.drop("NetworkPolicy", "shop", "probe", uid="u-probe", version="12")
+    listing = Listing(items=[cached_object("NetworkPolicy", policy)], resource_version="11")
+    assert cache.replace(POLICIES, listing, namespace=None) == []
+    assert cache.get("NetworkPolicy", "shop", "probe") is None
+
+
+def test_a_list_that_was_read_before_an_object_went_does_not_put_it_in_the_place_of_its_successor(cache):
+    first = versioned(child("Service", "poet"), 5)
+    second = versioned({**first, "metadata": {**first["metadata"], "uid": "second"}}, 13)
+    cache.put("Service", first)
+    cache.drop("Service", "shop", "poet", uid="u-poet", version="12")
+    cache.put("Service", second)
+    listing = Listing(items=[cached_object("Service", first)], resource_version="11")
+    assert cache.replace(SERVICES, listing, namespace=None) == []
+    assert cache.get("Service", "shop", "poet").uid == "second"
+
+
+def test_what_left_a_selection_is_seen_when_it_comes_back(cache):
+    cache.put("Service", versioned(child("Service", "poet"), 5))
+    cache.drop("Service", "shop", "poet", uid="u-poet", version="12")
+    assert cache.put("Service", versioned(child("Service", "poet"), 13))
+
+
+@pytest.mark.parametrize(
+    ("heard", "left"),
+    [
+        pytest.param("DELETED", "12", id="by an event of that very version"),
+        pytest.param("list", "30", id="by a list of a later version that misses it"),
+    ],
+)
+def test_what_only_left_a_selection_is_kept_when_it_is_read_where_it_stands(cache, heard, left):
+    cache.put("Service", versioned(child("Service", "poet"), 5))
+    bare = versioned(child("Service", "poet"), 12, labels={})
+    if heard == "list":
+        cache.replace(SERVICES, Listing(items=[], resource_version=left), namespace=None)
+    else:
+        cache.drop("Service", "shop", "poet", uid="u-poet", version=left)
+    assert cache.put("Service", bare) is None, "a list may say so that was read before it went"
+    cache.recall("Service", "u-poet")
+    assert cache.put("Service", bare)
+
+
+def test_what_was_asked_to_go_and_stays_a_while_is_seen(cache):
+    claim = versioned(child("PersistentVolumeClaim", "poet-memory"), 5)
+    cache.put("PersistentVolumeClaim", claim)
+    cache.drop("PersistentVolumeClaim", "shop", "poet-memory", uid="u-poet-memory")
+    assert cache.put("PersistentVolumeClaim", versioned(claim, 6, deletionTimestamp="2026-03-01T12:00:00Z"))
+
+
+def test_a_list_of_one_namespace_leaves_the_others_alone(cache):
+    cache.put("Secret", versioned(child("Secret", "s"), 5))
+    assert cache.replace(SECRETS, Listing(items=[], resource_version="10"), namespace="other") == []
+
+
+def test_a_metadata_only_view_is_never_a_child(cache):
+    cache.put("SecretMetadata", versioned(child("Secret", "poet-auth"), 5))
+    assert cache.find("child-of", "Agent", "shop", "poet") == []
+
+
+POET = {
+    "skills": [{"name": "haiku"}],
+    "mcpServers": [{"name": "tools"}],
+    "peers": [{"name": "helper"}],
+    "model": {"name": "m", "baseURL": "http://llm.models/v1", "apiKeySecretRef": {"name": "key"}},
+}
+CHANGES = [
+    pytest.param("Skill", "shop", "haiku", {("Skill", "shop", "haiku"), ("Agent", "shop", "poet")}, id="a skill"),
+    pytest.param(
+        "McpServer", "shop", "tools", {("McpServer", "shop", "tools"), ("Agent", "shop", "poet")}, id="a server"
+    ),
+    pytest.param("SecretMetadata", "shop", "key", {("Agent", "shop", "poet")}, id="the secret with the key"),
+    pytest.param("SecretMetadata", "shop", "other", set(), id="another secret"),
+]
+
+
+@pytest.mark.parametrize(("kind", "namespace", "name", "wanted"), CHANGES)
+def test_those_who_use_a_thing_hear_of_it(cache, relations, objects, kind, namespace, name, wanted):
+    cache.put("Agent", versioned(objects.agent(**POET), 1))
+    body = {"metadata": {"name": name, "namespace": namespace, "uid": "u"}, "spec": {}}
+    assert relations.affected(cache.put(kind, versioned(body, 2)), cache) == wanted
+
+
+def test_a_service_concerns_whoever_names_it_and_whoever_has_its_name(cache, relations, objects):
+    cache.put("Agent", versioned(objects.agent(**POET), 1))
+    body = {"metadata": {"name": "llm", "namespace": "models", "uid": "u"}, "spec": {}}
+    affected = relations.affected(cache.put("Service", versioned(body, 2)), cache)
+    assert affected == {("Agent", "shop", "poet"), ("Agent", "models", "llm"), ("McpServer", "models", "llm")}
+
+
+NAMED = [
+    pytest.param({"a2a": {"push": {"allowedHosts": ["far.models:8443"]}}}, id="a receiver of push notifications"),
+    pytest.param({"telemetry": {"otlp": {"endpoint": "http://far.models.svc:4318"}}}, id="the collector of traces"),
+    pytest.param({"model": {"name": "m", "baseURL": "http://far.models/v1"}}, id="a model"),
+    pytest.param(
+        {"model": {"name": "m", "baseURL": "https://example.com/v1", "proxyURL": "http://far.models:3128"}},
+        id="the proxy of a model",
+    ),
+]
+
+
+@pytest.mark.parametrize("spec", NAMED)
+def test_whoever_reaches_a_service_hears_of_it(cache, relations, objects, spec):
+    cache.put("Agent", versioned(objects.agent(**spec), 1))
+    body = {"metadata": {"name": "far", "namespace": "models", "uid": "u"}, "spec": {}}
+    change = cache.put("Service", versioned(body, 2))
+    assert ("Agent", "shop", "poet") in relations.affected(change, cache)
+
+
+def test_a_peer_that_is_dropped_hears_of_it_too(cache, relations, objects):
+    cache.put("Agent", versioned(objects.agent("helper"), 1))
+    cache.put("Agent", versioned(objects.agent(**POET), 2))
+    change = cache.put("Agent", versioned(objects.agent(), 3, generation=2))
+    assert ("Agent", "shop", "helper") in relations.affected(change, cache)
+
+
+def test_a_change_of_status_alone_concerns_nobody(cache, relations, objects):
+    cache.put("Agent", versioned(objects.agent(), 1))
+    change = cache.put("Agent", versioned({**objects.agent(), "status": {"url": "x"}}, 2))
+    assert relations.affected(change, cache) == set()
+
+
+def test_a_token_that_comes_or_goes_concerns_the_peer_that_accepts_it(cache, relations):
+    secret = child("Secret", "poet-auth", data={"peer.shop.helper": "eA=="})
+    first = cache.put("Secret", versioned(secret, 1))
+    assert relations.affected(first, cache) == {("Agent", "shop", "poet"), ("Agent", "shop", "helper")}
+    gone = cache.put("Secret", versioned({**secret, "data": {}}, 2))
+    assert ("Agent", "shop", "helper") in relations.affected(gone, cache)
+
+
+def test_a_child_whose_labels_were_taken_still_concerns_its_owner(cache, relations):
+    cache.put("ServiceAccount", versioned(child("ServiceAccount", "poet"), 1))
+    bare = child("ServiceAccount", "poet")
+    bare["metadata"]["labels"] = {}
+    change = cache.put("ServiceAccount", versioned(bare, 2))
+    assert relations.affected(change, cache) == {("Agent", "shop", "poet")}
+
+
+def test_the_names_of_a_foreign_secrets_keys_come_from_its_managers(cache):
+    managers = [{"fieldsV1": {"f:data": {".": {}, "f:a": {}}}}, {"fieldsV1": {"f:stringData": {"f:b": {}}}}]
+    body = {"metadata": {"name": "s", "namespace": "n", "uid": "u", "managedFields": managers}}
+    cache.put("SecretMetadata", versioned(body, 1))
+    assert cache.get("SecretMetadata", "n", "s").facts == {"keys": frozenset("ab")}
+    unknown = {"metadata": {"name": "t", "namespace": "n", "uid": "v", "managedFields": [{}]}}
+    cache.put("SecretMetadata", versioned(unknown, 2))
+    assert cache.get("SecretMetadata", "n", "t").facts == {"keys": None}

@@ -1,0 +1,330 @@
+"""The loop on the in-memory twin: what converges, what is written, what survives a fault at every write."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from fleetwright_operator.kube.errors import ApiError, ConflictError, api_error
+from fleetwright_operator.kube.port import WATCHED
+
+SPEC = {
+    "skills": [{"name": "haiku"}],
+    "mcpServers": [{"name": "tools"}],
+    "peers": [{"name": "helper"}],
+    "model": {"name": "m", "baseURL": "https://models.example.com/v1", "apiKeySecretRef": {"name": "key"}},
+}
+
+
+def fleet(api, objects) -> None:
+    api.put(objects.secret())
+    api.put(objects.skill())
+    api.put(objects.server())
+    api.put(objects.agent("helper"))
+    api.put(objects.agent("poet", **SPEC))
+
+
+async def test_a_fleet_is_written_once_without_a_single_read(world, api, objects):
+    fleet(api, objects)
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][0] == "True"
+    children = [write for write in api.writes if not write.startswith("status")]
+    assert len(children) - len(set(children)) <= 1, "only the callee's Secret is written again, for its caller"
+    assert api.gets == []
+
+
+async def test_an_agent_is_ready_when_its_revision_is_rolled_out(world, api, objects):
+    fleet(api, objects)
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "RollingOut")
+    api.roll_out("poet")
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+
+
+async def test_ready_follows_the_current_revision_and_not_the_old_pod(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.roll_out("poet")
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+    api.put(objects.agent(instructions="Write better."))
+    await world.settle()
+    (probe,) = api.probes("poet")
+    api.end_pod(probe)
+    await world.settle()
+    told = world.conditions("Agent", "poet")
+    assert (told["Programmed"][0], told["Ready"][:2]) == ("True", ("False", "RollingOut")), (
+        "the status is the old pod's"
+    )
+    generation = api.find("Deployment", "poet")["metadata"]["generation"]
+    old = {"replicas": 1, "availableReplicas": 1, "observedGeneration": generation}
+    api.set_status("Deployment", "poet", old)
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "RollingOut"), "the new pod has yet to come"
+    api.roll_out("poet")
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+
+
+async def test_a_restart_makes_no_request_but_the_lists(world, api, objects, make_world):
+    fleet(api, objects)
+    await world.start()
+    await world.settle()
+    await world.stop()
+    before = api.versions()
+    api.writes.clear()
+    another = make_world(api)
+    await another.start()
+    await another.settle()
+    await another.stop()
+    assert (api.writes, api.gets) == ([], [])
+    assert api.versions() == before
+
+
+async def _reference(make_world, new_api, objects) -> tuple[dict, int]:
+    api = new_api()
+    fleet(api, objects)
+    world = make_world(api)
+    await world.start()
+    await world.settle()
+    await world.stop()
+    return api.snapshot(), len(api.writes)
+
+
+FAULTS = [
+    pytest.param(lambda: api_error(500, "internal"), id="an internal error"),
+    pytest.param(lambda: ConflictError("modified"), id="a conflict"),
+    pytest.param(lambda: api_error(429, "slow down", retry_after=0.05), id="too many requests"),
+    pytest.param(lambda: TimeoutError("no answer"), id="no answer"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_at_any_write_changes_nothing_in_the_end(api, objects, make_world, fault):
+    reference, count = await _reference(make_world, type(api), objects)
+    for number in range(0, count, 2):
+        faulty = type(api)()
+        fleet(faulty, objects)
+        faulty.fault = lambda now, what, at=number: fault() if now == at else None
+        world = make_world(faulty)
+        await world.start()
+        await world.settle()
+        await world.stop()
+        assert _without_tokens(faulty.snapshot()) == _without_tokens(reference), f"after a fault at write {number}"
+        assert len(faulty.writes) <= 2 * count
+
+
+async def test_a_lost_answer_at_any_write_changes_nothing_in_the_end(api, objects, make_world):
+    reference, count = await _reference(make_world, type(api), objects)
+    for number in range(1, count, 3):
+        faulty = type(api)()
+        fleet(faulty, objects)
+        faulty.lose = lambda now, what, at=number: now == at
+        world = make_world(faulty)
+        await world.start()
+        await world.settle()
+        await world.stop()
+        assert _without_tokens(faulty.snapshot()) == _without_tokens(reference), f"after losing answer {number}"
+
+
+async def test_a_poisoned_agent_keeps_its_own_pause_and_disturbs_nobody(world, api, objects):
+    api.fault = lambda number, what: ApiError("broken", code=500) if what.endswith("Deployment poison") else None
+    api.put(objects.agent("poison"))
+    for number in range(20):
+        api.put(objects.agent(f"good-{number}"))
+    await world.start()
+    good = [f"good-{number}" for number in range(20)]
+    await world.until(lambda: all("Programmed" in world.conditions("Agent", name) for name in good))
+    assert {world.conditions("Agent", name)["Programmed"][0] for name in good} == {"True"}
+    tries = sum(write.endswith("Deployment poison") for write in api.writes)
+    assert 1 <= tries <= 6
+
+
+REFUSALS = [
+    pytest.param(422, "Rejected", id="a rule that somebody made"),
+    pytest.param(403, "Forbidden", id="a right that is missing"),
+]
+
+
+@pytest.mark.parametrize(("code", "reason"), REFUSALS)
+async def test_what_the_api_server_refused_is_written_soon_after_it_would_take_it(world, api, objects, code, reason):
+    """O2, O3: no event tells of it."""
+    api.fault = lambda _, what: api_error(code, "no") if what.endswith("Deployment poet") else None
+    api.put(objects.agent())
+    await world.start()
+    await world.until(lambda: world.conditions("Agent", "poet").get("Programmed", ("",))[0] == "False")
+    assert world.conditions("Agent", "poet")["Programmed"][1] == reason
+    for _ in range(2):
+        await world.until(lambda: world.soonest() <= 1.8)
+        await asyncio.sleep(1.2)
+    api.fault = lambda *_: None
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][0] == "True")
+
+
+async def test_what_an_event_tells_of_when_it_is_mended_is_looked_at_once_a_minute(world, api, objects):
+    api.put({"kind": "Service", "metadata": {"name": "poet", "namespace": "shop"}, "spec": {"selector": {}}})
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Conflict"][0] == "True"
+    assert 50 < world.soonest() <= 60
+
+
+async def test_an_edit_of_an_owned_field_is_undone_and_an_unowned_field_is_not_fought_over(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.edit("Deployment", "poet", {"spec": {"replicas": 3}})
+    await world.settle()
+    assert api.find("Deployment", "poet")["spec"]["replicas"] == 1
+
+    api.writes.clear()
+    api.edit("Deployment", "poet", {"spec": {"minReadySeconds": 5}})
+    await world.settle()
+    assert api.find("Deployment", "poet")["spec"]["minReadySeconds"] == 5
+    assert api.writes == []
+
+
+async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.remove("Service", "poet", silently=True)
+    await world.settle()
+    assert not api.has("Service", "poet")
+    await world.program.feed.list_all(WATCHED)
+    await world.settle()
+    assert api.has("Service", "poet")
+
+
+async def test_a_status_that_was_refused_after_a_child_was_made_again_is_written_though_it_says_nothing_new(
+    world, api, objects
+):
+    """O9: its answer alone tells of an owner that is gone and of whose deletion no event came."""
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.writes.clear()
+    refused = iter([api_error(500, "internal")])
+    api.fault = lambda _, what: next(refused, None) if what == "status Agent poet" else None
+    api.remove("Service", "poet")
+    await world.settle()
+    assert api.writes.count("status Agent poet") == 2
+    assert api.has("Service", "poet")
+
+
+async def test_a_child_whose_label_was_stripped_unseen_is_found_by_the_next_list_and_keeps_what_it_holds(
+    world, api, objects
+):
+    """O8: the list is younger than the child that it misses."""
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    names = {"Secret": "poet-client-default", "Deployment": "poet"}
+    before = {kind: api.find(kind, name) for kind, name in names.items()}
+    for kind, name in names.items():
+        api.edit(kind, name, {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}})
+    await world.program.feed.list_all(WATCHED)
+    await world.settle()
+    for kind, name in names.items():
+        assert api.find(kind, name)["metadata"]["labels"] == before[kind]["metadata"]["labels"]
+    assert api.find("Secret", names["Secret"])["data"] == before["Secret"]["data"]
+
+
+async def test_nothing_is_made_again_or_complained_of_in_a_namespace_that_goes(world, api, objects):
+    """O10"""
+    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "namespace": ""}})
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.edit("Namespace", "shop", {"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}}, namespace="")
+    await world.settle()
+    api.writes.clear()
+    api.remove("Service", "poet")
+    api.remove("ServiceAccount", "poet")
+    await world.settle()
+    assert api.writes == []
+
+
+async def test_a_foreign_object_is_neither_written_nor_read_beyond_its_metadata(world, api, objects):
+    api.put(objects.secret("poet-auth", mine="eA=="))
+    api.put(objects.agent())
+    await world.start()
+    await world.until(lambda: "Conflict" in world.conditions("Agent", "poet"))
+    assert api.find("Secret", "poet-auth")["data"] == {"mine": "eA=="}
+    assert world.conditions("Agent", "poet")["Programmed"] == (
+        "False",
+        "Conflict",
+        "Secret 'poet-auth' already exists and is not managed by Fleetwright. Rename or delete it",
+    )
+    assert world.conditions("Agent", "poet")["Conflict"][0] == "True"
+
+
+async def test_a_conflict_names_every_foreign_object_at_once(world, api, objects):
+    names = [
+        ("ServiceAccount", "poet"),
+        ("Secret", "poet-auth"),
+        ("Secret", "poet-client-default"),
+        ("NetworkPolicy", "poet"),
+        ("Service", "poet"),
+        ("Deployment", "poet"),
+    ]
+    for kind, name in names:
+        template = {"metadata": {}, "spec": {}}
+        api.put({"kind": kind, "metadata": {"name": name, "namespace": "shop"}, "spec": {"template": template}})
+    before = api.versions()
+    api.put(objects.agent())
+    await world.start()
+    await world.until(lambda: "Conflict" in world.conditions("Agent", "poet"))
+    _, reason, message = world.conditions("Agent", "poet")["Programmed"]
+    assert reason == "Conflict"
+    assert sorted(message.split("; ")) == sorted(
+        f"{kind} {name!r} already exists and is not managed by Fleetwright. Rename or delete it" for kind, name in names
+    )
+    after = api.versions()
+    assert {place: after[place] for place in before} == before
+
+
+async def test_a_deployment_is_written_after_all_that_its_pod_mounts_and_runs_under(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    writes = [write.removeprefix("apply ") for write in api.writes]
+    after = writes[writes.index("Deployment poet") :]
+    assert {write.split()[0] for write in after} <= {"Deployment", "Service", "status"}
+
+
+async def test_a_write_storm_ends_in_words(make_world, api, objects):
+    api = type(api)(write_cap=300)
+    api.put(objects.agent())
+    edits = itertools.count()
+    api.listeners.append(lambda event, kind, body: _undo(api, body, next(edits)) if kind == "Deployment" else None)
+    world = make_world(api)
+    await world.start()
+    with pytest.raises(BaseException, match=r"301 writes; the last ones: .*Deployment poet"):
+        await world.settle()
+    await world.stop()
+
+
+def _undo(api, body, number: int) -> None:
+    """Do what a controller does that will not have it so: take a field of ours, whoever wrote last."""
+    managers = [each["manager"] for each in body["metadata"]["managedFields"] if each["fieldsV1"].get("f:spec")]
+    if managers[-1] == "fleetwright":
+        api.edit("Deployment", "poet", {"spec": {"replicas": 2 + number % 2}})
+
+
+def _without_tokens(snapshot: dict) -> dict:
+    """Tokens are counted up, so a repeated pass may have other ones; their places stay the same."""
+    clean = {}
+    for key, body in snapshot.items():
+        if key.startswith("Secret") and "data" in body:
+            body = {**body, "data": sorted(body["data"])}
+            body["metadata"] = {key: value for key, value in body["metadata"].items() if key != "annotations"}
+        for owner in body["metadata"].get("ownerReferences", ()):
+            owner.pop("uid", None)
+        clean[key] = body
+    return clean

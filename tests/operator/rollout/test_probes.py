@@ -1,0 +1,240 @@
+"""Probes: the pod and its policy, what an ended pod says, and asking that goes on wherever it was stopped."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from fleetwright_operator.api import names
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.network.egress import dns_route
+from fleetwright_operator.build.probe import Probe, probe_manifests, runtime_pod
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_operator.kube.cluster import Cluster
+from fleetwright_operator.kube.errors import api_error
+from fleetwright_operator.observe.watch_index import WatchIndex
+from fleetwright_operator.rollout.probe_result import (
+    REPORT_LIMIT,
+    ProbeFailure,
+    ProbePending,
+    ProbeReport,
+    parse_report,
+    unreported,
+)
+from fleetwright_operator.rollout.probe_runner import ask, clear
+from fleetwright_operator.status.workload_health import WorkloadHealth
+
+
+@pytest.fixture
+def probe(objects, settings) -> Probe:
+    owner = owner_of(objects.server())
+    return Probe(owner=owner, pod=runtime_pod(["mcp", "{}"], settings), routes=[dns_route(settings)])
+
+
+def test_a_probe_as_it_is_written(probe, settings, golden):
+    private = runtime_pod(["mcp", "{}"], replace(settings, pull_secrets=("registry",)))
+    golden("probe", probe_manifests(replace(probe, pod=private)))
+
+
+WAYS = [
+    pytest.param([], ["Ingress", "Egress"], id="nowhere"),
+    pytest.param(None, ["Ingress"], id="where other policies say"),
+]
+
+
+@pytest.mark.parametrize(("routes", "types"), WAYS)
+def test_an_empty_list_is_left_out_for_the_api_server_keeps_none(probe, routes, types):
+    policy, _ = probe_manifests(replace(probe, routes=routes))
+    assert policy["spec"]["policyTypes"] == types
+    assert set(policy["spec"]) == {"podSelector", "policyTypes"}
+
+
+def test_no_selector_of_its_owner_finds_a_probe(probe):
+    for manifest in probe_manifests(probe):
+        assert not probe.owner.selector.items() <= manifest["metadata"]["labels"].items()
+
+
+def test_only_the_same_question_has_the_same_name(probe, settings):
+    others = [
+        replace(probe, about=("another pod",)),
+        replace(probe, seconds=61),
+        replace(probe, routes=[]),
+        replace(probe, pod=runtime_pod(["mcp", "else"], settings)),
+        replace(probe, owner=replace(probe.owner, kind=names.AGENT)),
+        replace(probe, owner=replace(probe.owner, uid="the object was made anew")),
+    ]
+    assert replace(probe).name == probe.name
+    assert len({each.name for each in (probe, *others)}) == 7
+
+
+def ended(phase: str, *, code: int = 0, message: str = "", **facts: object) -> dict:
+    state = {"terminated": {"exitCode": code, "reason": "Error", "message": message}}
+    return {"phase": phase, "containerStatuses": [{"name": "probe", "image": "img", "state": state}], **facts}
+
+
+WAITING = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+PODS = [
+    pytest.param(None, ProbePending(), id="a pod that was not seen yet says nothing"),
+    pytest.param({"phase": "Running"}, ProbePending(), id="a running pod says nothing"),
+    pytest.param(
+        {"phase": "Pending", "containerStatuses": [{"image": "img", "state": WAITING}]},
+        ProbePending(WorkloadHealth(False, "ImagePull", "image 'img' cannot be pulled: ErrImagePull: not found")),
+        id="a pod that cannot start says why",
+    ),
+    pytest.param(ended("Succeeded"), None, id="a pod that succeeded is asked for its log"),
+    pytest.param(
+        ended("Failed", code=2, message="noise\nfleetwright-agent: no such file\n"),
+        ProbeFailure("Refused", "no such file"),
+        id="a program that refused is quoted by its last line",
+    ),
+    pytest.param(
+        ended("Failed", code=75, message="fleetwright-agent: https://git.example.com/s cannot be reached\n"),
+        ProbeFailure("Unavailable", "https://git.example.com/s cannot be reached"),
+        id="a program that could not look says what kept it",
+    ),
+    pytest.param(
+        ended("Running", code=2, message="fleetwright-agent: no such file\n"),
+        ProbeFailure("Refused", "no such file"),
+        id="a program that refused is heard before its pod's phase follows",
+    ),
+    pytest.param(
+        {"phase": "Running", "containerStatuses": [{"name": "sidecar", "state": {"terminated": {"exitCode": 2}}}]},
+        ProbePending(WorkloadHealth(False, "CrashLoop", "the container ended with exit code 2 (unknown)")),
+        id="a container beside it may be started again",
+    ),
+    pytest.param(
+        ended("Failed", code=1, message="Traceback"),
+        ProbeFailure("CrashLoop", "the container ended with exit code 1 (Error): Traceback"),
+        id="a program that broke is no answer to the question",
+    ),
+    pytest.param(
+        {"phase": "Failed", "reason": "DeadlineExceeded"},
+        ProbeFailure("DeadlineExceeded", "the probe did not end within its deadline"),
+        id="a pod that took too long says so",
+    ),
+    pytest.param(
+        {"phase": "Failed", "reason": "Evicted", "message": "low on memory"},
+        ProbeFailure("PodFailed", "the pod failed: Evicted low on memory"),
+        id="a pod that was evicted says so",
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "wanted"), PODS)
+def test_what_a_pod_says(facts, wanted):
+    pod = (
+        None
+        if facts is None
+        else CachedObject(kind="Pod", namespace="", name="", uid="", resource_version="", facts=facts)
+    )
+    assert unreported(pod) == wanted
+
+
+LINES = [
+    pytest.param('{"tools": []}\n', ProbeReport({"tools": []}), id="a document is the report"),
+    pytest.param("", ProbeFailure("NoReport", "the probe's log does not end with a report"), id="an empty log is none"),
+    pytest.param(
+        "[" * 60_000, ProbeFailure("NoReport", "the probe's log does not end with a report"), id="a pit is none"
+    ),
+    pytest.param("[1]", ProbeFailure("NoReport", "the probe's log does not end with a report"), id="a list is none"),
+    pytest.param(
+        '{"a": "' + "x" * REPORT_LIMIT,
+        ProbeFailure("NoReport", f"the probe's report is longer than {REPORT_LIMIT} bytes"),
+        id="a report that was cut is none",
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "wanted"), LINES)
+def test_the_last_line_of_a_log(line, wanted):
+    assert parse_report(line) == wanted
+
+
+@pytest.fixture
+def cluster(api, settings) -> Cluster:
+    cache = Cache(terms=WatchIndex(settings).terms)
+
+    def hear(event: str, kind: str, body: dict) -> None:
+        if event == "DELETED":
+            cache.drop(kind, "shop", body["metadata"]["name"], uid=body["metadata"]["uid"])
+        elif kind != "Namespace":
+            cache.put(kind, body)
+
+    api.listeners.append(hear)
+    return Cluster(
+        api,
+        cache,
+        on_change=lambda change: None,
+        on_write=lambda verb, kind: None,
+        on_status=lambda entry, status: None,
+    )
+
+
+@pytest.fixture
+def owner(api, cluster, objects) -> Callable[[], CachedObject]:
+    api.put(objects.server())
+    return lambda: cluster.cache.get(names.MCP_SERVER, "shop", "tools")
+
+
+async def test_a_question_is_asked_once_heard_and_cleared(api, cluster, probe, owner):
+    assert await ask(cluster, probe) == ProbePending()
+    assert await ask(cluster, probe) == ProbePending()
+    assert api.writes == [f"apply NetworkPolicy {probe.name}", f"apply Pod {probe.name}"]
+    assert api.gets == []
+
+    api.end_pod(probe.name, says='{"tools": [1]}\n')
+    assert await ask(cluster, probe) == ProbeReport({"tools": [1]})
+    await clear(cluster, owner())
+    assert (api.has("Pod", probe.name), api.has("NetworkPolicy", probe.name)) == (False, True)
+    await clear(cluster, owner())
+    assert not api.has("NetworkPolicy", probe.name)
+
+
+async def test_a_probe_that_is_still_wanted_is_kept(api, cluster, probe, owner):
+    old = replace(probe, about=("before",))
+    await ask(cluster, old)
+    await ask(cluster, probe)
+    for _ in range(2):
+        await clear(cluster, owner(), keep=probe.name)
+    assert [body["metadata"]["name"] for kind in ("Pod", "NetworkPolicy") for body in api.all(kind)] == [probe.name] * 2
+
+
+async def test_a_log_that_cannot_be_read_is_no_report_and_a_vanished_pod_is_asked_again(api, cluster, probe):
+    await ask(cluster, probe)
+    api.end_pod(probe.name)
+    del api.logs[probe.name]
+    assert await ask(cluster, probe) == ProbeFailure("NoReport", "the probe's log cannot be read: the pod has no log")
+    api.remove("Pod", probe.name)
+    assert await ask(cluster, probe) == ProbePending()
+    assert api.has("Pod", probe.name)
+
+
+async def test_a_pod_that_may_not_be_written_is_a_failure_in_words(api, cluster, probe):
+    api.fault = lambda number, what: api_error(403, "exceeded quota") if " Pod " in what else None
+    answer = await ask(cluster, probe)
+    assert answer == ProbeFailure("Forbidden", f"Pod '{probe.name}' was forbidden by the API server: exceeded quota")
+
+
+async def test_no_fault_at_any_write_leaves_a_pod_without_its_policy(api, cluster, probe, owner):
+    for number in range(6):
+        seen = len(api.writes)
+        api.fault = lambda now, what, at=seen + number % 2: TimeoutError("no answer") if now == at else None
+        with pytest.raises(TimeoutError):
+            await _round(cluster, probe, owner)
+        assert not api.has("Pod", probe.name) or api.has("NetworkPolicy", probe.name)
+    api.fault = lambda number, what: None
+    assert await ask(cluster, probe) == ProbePending()
+
+
+async def _round(cluster, probe, owner):
+    await ask(cluster, probe)
+    await clear(cluster, owner())
+    await clear(cluster, owner())
+
+
+async def test_a_probe_leads_to_its_owner_and_is_none_of_its_pods(cluster, probe, owner):
+    await ask(cluster, probe)
+    cache = cluster.cache
+    assert {entry.kind for entry in cache.find("probe-of", *owner().id)} == {"Pod", "NetworkPolicy"}
+    assert cache.find("child-of", *owner().id) == []

@@ -1,0 +1,291 @@
+"""What agents say of themselves: what of it is believed, what of it a person sees, and when it is news."""
+
+import pytest
+
+from fleetwright_operator.status.agent_reports import (
+    CARD_PATIENCE,
+    AgentReport,
+    AgentReports,
+    BudgetReport,
+    ServerReport,
+    parse_report,
+)
+from fleetwright_operator.status.runtime_conditions import degraded, drift, tools_of
+
+DIGEST = "sha256:" + "0" * 64
+GOOD = {
+    "revision": "0123456789",
+    "cardDigest": DIGEST,
+    "mcpServers": [{"name": "tools", "reachable": True, "message": "", "tools": 3, "missing": ["drop"]}],
+}
+TOOLS = ServerReport(tools=3, missing=("drop",))
+SAID = [
+    pytest.param(
+        GOOD, AgentReport(revision="0123456789", card_digest=DIGEST, servers={"tools": TOOLS}), id="all that fits"
+    ),
+    pytest.param(None, AgentReport(), id="nothing"),
+    pytest.param([GOOD], AgentReport(), id="a list"),
+    pytest.param({"revision": 7, "cardDigest": None, "mcpServers": "all"}, AgentReport(), id="nothing that fits"),
+    pytest.param({"revision": "x" * 20, "cardDigest": f"{DIGEST}0"}, AgentReport(), id="texts of another shape"),
+    pytest.param(
+        {**GOOD, "cardDigest": "?"}, AgentReport(revision="0123456789", servers={"tools": TOOLS}), id="one bad field"
+    ),
+    pytest.param(
+        {"mcpServers": [{"name": "a"}]},
+        AgentReport(servers={"a": ServerReport(unreachable="no connection")}),
+        id="no word on whether it was reached",
+    ),
+    pytest.param(
+        {"mcpServers": [{"name": "a", "reachable": False, "message": "x" * 999}, {"reachable": True}, 7, {"name": 7}]},
+        AgentReport(servers={"a": ServerReport(unreachable="x" * 300)}),
+        id="a long reason, and entries that are none",
+    ),
+    pytest.param(
+        {"mcpServers": [{"name": "a", "reachable": True, "tools": True}]},
+        AgentReport(servers={"a": ServerReport()}),
+        id="a count that is none",
+    ),
+    pytest.param(
+        {"mcpServers": [{"name": "a", "reachable": True, "tools": -1}]},
+        AgentReport(servers={"a": ServerReport()}),
+        id="a count below nothing",
+    ),
+    pytest.param(
+        {"mcpServers": [{"name": "a", "reachable": True, "missing": ["ok", 7, "x" * 129, "a b", "\n", ""]}]},
+        AgentReport(servers={"a": ServerReport(missing=("ok",))}),
+        id="names that no tool has",
+    ),
+    pytest.param(
+        {"mcpServers": [{"name": "a", "reachable": True, "missing": [f"t{n}" for n in range(99)]}]},
+        AgentReport(servers={"a": ServerReport(missing=tuple(f"t{n}" for n in range(20)))}),
+        id="more names than anybody reads",
+    ),
+    pytest.param(
+        {"mcpServers": [{"name": f"s{n}", "reachable": True} for n in range(999)]},
+        AgentReport(servers={f"s{n}": ServerReport() for n in range(64)}),
+        id="more servers than an agent may have",
+    ),
+    pytest.param(
+        {
+            "plugins": [
+                {"name": "units", "loaded": False, "message": "x" * 999},
+                {"name": "good", "loaded": True, "message": "y"},
+                {"name": "No Name", "loaded": False},
+                {"name": "mute", "loaded": False},
+                7,
+            ]
+        },
+        AgentReport(failed_plugins={"units": "x" * 300, "mute": "no reason given"}),
+        id="plugins that are not loaded",
+    ),
+    pytest.param(
+        {"budgets": [{"period": "Day", "exceeded": True, "resetsAt": "2026-01-02T00:00:00Z", "spentUsd": "5"}]},
+        AgentReport(budgets=(BudgetReport(period="Day", exceeded=True, resets_at="2026-01-02T00:00:00Z"),)),
+        id="a budget that is used up",
+    ),
+    pytest.param(
+        {"budgets": [{"period": "Year"}, 7, {"period": "Hour", "exceeded": "yes", "resetsAt": "soon"}]},
+        AgentReport(budgets=(BudgetReport(period="Hour", exceeded=False, resets_at=""),)),
+        id="budgets of another shape",
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "wanted"), SAID)
+def test_of_what_an_agent_says_only_what_fits_is_kept(document, wanted):
+    assert parse_report(document) == wanted
+
+
+def said(**unreachable):
+    return AgentReport(servers={name: ServerReport(unreachable=why) for name, why in unreachable.items()})
+
+
+def test_only_news_concern_somebody():
+    reports = AgentReports(lambda: 0)
+    assert reports.put("shop", "poet", said(a="", b="down")) == {"a", "b"}
+    assert reports.put("shop", "poet", said(a="", b="")) == {"b"}
+    assert reports.of("shop", "poet") == {"a": "", "b": ""}
+    assert reports.put("shop", "poet", said(a="")) == {"b"}
+    reports.forget("shop", "poet")
+    assert reports.of("shop", "poet") == {}
+    assert reports.said("shop", "poet") is None
+
+
+LOOKS = [
+    pytest.param([("want", "new", 0), ("say", "new", 200)], False, id="the card that was compiled"),
+    pytest.param([("want", "new", 0), ("say", "old", 89)], False, id="another one, while the pod may still find out"),
+    pytest.param([("want", "new", 0), ("say", "old", 90)], True, id="another one, when it must have found out"),
+    pytest.param([("say", "old", 500), ("want", "new", 500)], False, id="a word from before there was another card"),
+    pytest.param(
+        [("want", "old", 0), ("want", "new", 100), ("say", "old", 150)], False, id="each card has its own time"
+    ),
+    pytest.param([("want", "new", 0)], False, id="no word"),
+    pytest.param([("want", "new", 0), ("say", "", 900)], False, id="a pod that says nothing of its card"),
+]
+
+
+@pytest.mark.parametrize(("steps", "wanted"), LOOKS)
+def test_a_card_drifts_only_when_the_agent_had_time_to_read_the_present_one(steps, wanted):
+    clock, last = [0], "new"
+    reports = AgentReports(lambda: clock[0])
+    for what, card, at in steps:
+        clock[0] = at
+        if what == "say":
+            reports.put("shop", "poet", AgentReport(card_digest=card))
+        else:
+            reports.serves_another_card("shop", "poet", wanted=card)
+            last = card
+    assert reports.serves_another_card("shop", "poet", wanted=last) is wanted
+
+
+def test_a_pod_of_another_revision_serves_its_own_card():
+    old = AgentReport(revision="a", card_digest="x")
+    assert drift(old, wanted="y", revision="b", serves_another=True) is None
+    assert drift(old, wanted="y", revision="a", serves_another=True).reason == "AnotherCard"
+    assert drift(None, wanted="y", revision="a", serves_another=True) is None
+
+
+def known(count, *missing, revision="r1"):
+    return AgentReport(revision=revision, servers={"tools": ServerReport(tools=count, missing=missing)})
+
+
+BEFORE = {"revision": "r1", "tools": [{"server": "tools", "count": 2}]}
+COUNTS = [
+    pytest.param({}, None, [], id="nobody has said anything"),
+    pytest.param({}, known(3), [{"server": "tools", "count": 3}], id="the first word"),
+    pytest.param(BEFORE, None, BEFORE["tools"], id="not heard yet: what was known stands"),
+    pytest.param(BEFORE, known(None), BEFORE["tools"], id="an agent that has not shaken hands again"),
+    pytest.param(BEFORE, known(0, "a"), [{"server": "tools", "count": 0, "missing": ["a"]}], id="another word"),
+    pytest.param({**BEFORE, "revision": "r0"}, None, [], id="known of another revision, which may allow others"),
+    pytest.param({}, known(3, revision="r0"), [], id="said by another revision"),
+    pytest.param(
+        {}, AgentReport(revision="r1", servers={"other": ServerReport(tools=1)}), [], id="a server nobody named"
+    ),
+]
+
+
+@pytest.mark.parametrize(("previous", "heard", "wanted"), COUNTS)
+def test_tools_are_those_of_this_revision(previous, heard, wanted):
+    assert tools_of(previous, heard, servers=["tools"], revision="r1") == wanted
+
+
+def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered():
+    both = [{"server": "a", "count": 0, "missing": ["x", "y"]}]
+    assert degraded(None, [], servers=["a"]) is None
+    assert degraded(said(elsewhere="down"), [], servers=["a"]) is None
+    short = degraded(None, both, servers=["a"])
+    assert (short.reason, short.message) == (
+        "ToolsMissing",
+        "McpServer 'a' does not offer tools that the spec names: x, y",
+    )
+    large = AgentReport(servers={"a": ServerReport(tools=1, oversized=("x", "y"))})
+    found = degraded(large, [], servers=["a"])
+    assert found.reason == "ToolsTooLarge"
+    assert "are left out: x, y; shorten their descriptions" in found.message
+    assert degraded(large, [], servers=["b"]) is None
+    lost = degraded(said(a="down"), both, servers=["a"])
+    assert lost.reason == "McpServerUnreachable"
+    assert "cannot be reached: down" in lost.message
+    assert "x, y" in lost.message
+
+
+def test_an_agent_is_degraded_by_a_plugin_of_its_spec_that_is_not_loaded():
+    failed = AgentReport(failed_plugins={"units": "no such package", "former": "gone"})
+    found = degraded(failed, [], servers=[], plugins=["units", "good"])
+    assert (found.reason, found.message) == ("PluginNotLoaded", "plugin 'units' is not loaded: no such package")
+    assert degraded(failed, [], servers=[], plugins=["good"]) is None
+
+
+# The loop.
+
+
+@pytest.fixture
+async def poet(world, api, objects):
+    api.put(objects.server())
+    api.put(objects.agent(mcpServers=[{"name": "tools"}]))
+    await world.start()
+    await world.settle()
+    run_pod(api, "p1")
+    await world.settle()
+    return world
+
+
+def run_pod(api, name):
+    template = api.find("Deployment", "poet")["spec"]["template"]["metadata"]
+    api.put({"kind": "Pod", "metadata": {"name": name, "namespace": "shop", **template}})
+
+
+def report(api, **changes):
+    status = api.find("Agent", "poet")["status"]
+    server = {"name": "tools", "reachable": True, "message": "", "tools": 2, "missing": ["drop"]}
+    return {"revision": status["revision"], "cardDigest": status["card"]["digest"], "mcpServers": [server], **changes}
+
+
+async def say(world, document, pod="p1"):
+    world.program.agent_said(world.program.cache.get("Pod", "shop", pod), document)
+    await world.settle()
+
+
+async def test_what_the_agent_knows_reaches_its_status_and_is_written_once(poet, api):
+    await say(poet, report(api))
+    status = api.find("Agent", "poet")["status"]
+    assert status["tools"] == [{"server": "tools", "count": 2, "missing": ["drop"]}]
+    assert poet.conditions("Agent", "poet")["Degraded"][1] == "ToolsMissing"
+    api.writes.clear()
+    await say(poet, report(api, runningTasks=7, lastCompaction={"outcome": "compacted"}))
+    assert api.writes == [], "tasks come and go, and no status follows them"
+
+
+async def test_a_restart_of_operator_or_agent_keeps_what_was_known_until_there_is_another_word(poet, api, make_world):
+    await say(poet, report(api))
+    await poet.stop()
+    api.writes.clear()
+    another = make_world(api)
+    await another.start()
+    await another.settle()
+    assert api.writes == []
+    assert another.conditions("Agent", "poet")["Degraded"][1] == "ToolsMissing"
+
+    api.remove("Pod", "p1")
+    run_pod(api, "p2")
+    await another.settle()
+    assert another.conditions("Agent", "poet")["Degraded"][1] == "ToolsMissing"
+    await say(another, report(api, mcpServers=[{"name": "tools", "reachable": True, "tools": 3}]), pod="p2")
+    assert "Degraded" not in another.conditions("Agent", "poet")
+    await another.stop()
+
+
+async def test_a_pod_that_serves_another_card_is_told_of_after_a_while_and_no_longer_when_it_stops(poet, api):
+    other = report(api, cardDigest=DIGEST)
+    await say(poet, other)
+    assert "CardDrift" not in poet.conditions("Agent", "poet")
+    await poet.later(CARD_PATIENCE)
+    await say(poet, other)
+    status, reason, message = poet.conditions("Agent", "poet")["CardDrift"]
+    assert (status, reason) == ("True", "AnotherCard")
+    assert DIGEST in message
+    await say(poet, report(api))
+    assert "CardDrift" not in poet.conditions("Agent", "poet")
+
+
+async def test_another_key_is_no_drift(poet, api):
+    await say(poet, report(api))
+    before = report(api)
+    await poet.later(90 * 24 * 3600)
+    assert report(api)["cardDigest"] != before["cardDigest"]
+    await say(poet, before)
+    assert "CardDrift" not in poet.conditions("Agent", "poet")
+
+
+async def test_a_budget_that_is_used_up_is_a_condition_until_there_is_room(poet, api):
+    full = [{"period": "Day", "exceeded": True, "resetsAt": "2026-01-02T00:00:00Z"}]
+    await say(poet, report(api, budgets=full))
+    assert "BudgetExceeded" not in poet.conditions("Agent", "poet"), "the spec has no such budget"
+    body = api.find("Agent", "poet")
+    api.put({**body, "spec": {**body["spec"], "budgets": [{"period": "Day", "tokens": 5}]}})
+    await poet.settle()
+    await say(poet, report(api, budgets=full))
+    message = "the budget of the day is used up until 2026-01-02T00:00:00Z"
+    assert poet.conditions("Agent", "poet")["BudgetExceeded"] == ("True", "UsedUp", message)
+    await say(poet, report(api, budgets=[{**full[0], "exceeded": False}]))
+    assert "BudgetExceeded" not in poet.conditions("Agent", "poet")

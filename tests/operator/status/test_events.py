@@ -1,0 +1,170 @@
+"""What is worth an Event, and that Events stand in nobody's way."""
+
+import asyncio
+
+import pytest
+
+from fleetwright_operator.kube.errors import ApiError
+from fleetwright_operator.kube.event_recorder import EventRecorder
+from fleetwright_operator.status.events import event_manifest, notices
+
+ABOUT = {"kind": "Agent", "namespace": "shop", "name": "poet", "uid": "u"}
+
+UNSAID = {"PriceUnknown", "WindowUnknown"}
+"""Reasons of a model of which a test says nothing but its name."""
+
+
+def condition(kind, status, reason, message=""):
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+VALID = condition("Accepted", "True", "Valid")
+MISSING = condition("ReferencesResolved", "False", "SecretNotFound", "Secret 'key' does not exist")
+RESOLVED = condition("ReferencesResolved", "True", "Resolved")
+BLOCKED = condition("Programmed", "False", "Blocked", "blocked by ReferencesResolved")
+ROLLING = condition("Available", "False", "RollingOut", "waiting for the pod to be ready")
+CRASHING = condition("Available", "False", "CrashLoop", "the container ended")
+NOT_READY = condition("Ready", "False", "SecretNotFound", "Secret 'key' does not exist")
+READY = condition("Ready", "True", "Ready")
+DEGRADED = condition("Degraded", "True", "McpServerUnreachable", "no connection")
+
+TRANSITIONS = [
+    pytest.param([], [VALID, RESOLVED], [], id="a good beginning is no news"),
+    pytest.param([], [READY], [("Ready", False, "Ready")], id="ready is"),
+    pytest.param(
+        [VALID],
+        [VALID, MISSING, BLOCKED, NOT_READY],
+        [("ReferencesResolved", True, "SecretNotFound")],
+        id="the cause once",
+    ),
+    pytest.param([MISSING], [RESOLVED], [("ReferencesResolved", False, "Resolved")], id="it came right again"),
+    pytest.param([BLOCKED], [condition("Programmed", "True", "Written")], [], id="what only waited did not come right"),
+    pytest.param([ROLLING], [CRASHING], [("Available", True, "CrashLoop")], id="another cause"),
+    pytest.param([CRASHING], [CRASHING], [], id="nothing new"),
+    pytest.param([], [DEGRADED], [("Degraded", True, "McpServerUnreachable")], id="something is missing"),
+    pytest.param([DEGRADED], [], [("Degraded", False, "DegradedEnded")], id="nothing is missing any more"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "wanted"), TRANSITIONS)
+def test_only_transitions_that_a_person_wants_to_know_are_told(before, after, wanted):
+    assert [(notice.condition, notice.warning, notice.reason) for notice in notices(before, after)] == wanted
+
+
+def event(before=(), after=(CRASHING,)):
+    (notice,) = notices(before, after)
+    return event_manifest(notice, ABOUT, now="2026-03-01T12:00:00Z")
+
+
+def test_an_equal_event_has_an_equal_name_and_another_reason_another():
+    assert event()["metadata"] == event()["metadata"]
+    other = event(after=[condition("Available", "False", "ImagePull", "no image")])
+    assert other["metadata"]["name"] != event()["metadata"]["name"]
+    assert event()["type"] == "Warning"
+    assert event(after=[READY])["type"] == "Normal"
+
+
+@pytest.fixture
+async def announcer(api):
+    announcer = EventRecorder(api, on_write=lambda verb, kind: None, pause=0.0, waiting=3)
+    running = asyncio.create_task(announcer.run())
+    yield announcer
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def heard(api, count):
+    for _ in range(200):
+        if len(api.writes) >= count:
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail(f"only {api.writes}")
+
+
+async def test_a_repeated_event_is_counted_also_after_a_restart(api, announcer):
+    for _ in range(3):
+        announcer.announce(event())
+    await heard(api, 3)
+    (kept,) = api.all("Event")
+    assert kept["count"] == 3
+
+    second = EventRecorder(api, on_write=lambda verb, kind: None, pause=0.0)
+    running = asyncio.create_task(second.run())
+    second.announce(event())
+    await heard(api, 5)
+    running.cancel()
+    assert [kept["count"] for kept in api.all("Event")] == [4]
+    assert api.gets == [], "the chart gives no right to read Events"
+
+
+async def test_an_event_that_recurs_after_the_first_one_expired_is_told_anew(api, announcer):
+    announcer.announce(event())
+    announcer.announce(event())
+    await heard(api, 2)
+    api.remove("Event", event()["metadata"]["name"])
+    announcer.announce(event())
+    await heard(api, 3)
+    assert [kept["count"] for kept in api.all("Event")] == [1]
+    announcer.announce(event())
+    await heard(api, 4)
+    assert [kept["count"] for kept in api.all("Event")] == [2]
+
+
+async def test_an_event_that_cannot_be_written_is_given_up_and_the_next_is_not(api, announcer):
+    api.fault = lambda number, what: ApiError("no", code=503) if number == 0 else None
+    announcer.announce(event())
+    announcer.announce(event(after=[READY]))
+    await heard(api, 2)
+    assert [kept["reason"] for kept in api.all("Event")] == ["Ready"]
+
+
+async def test_a_flood_is_dropped_and_blocks_nobody(api):
+    announcer = EventRecorder(api, on_write=lambda verb, kind: None, waiting=2)
+    for _ in range(10):
+        announcer.announce(event())
+    assert api.writes == []
+
+
+PROGRESS = [
+    pytest.param(ROLLING, id="a rollout"),
+    pytest.param(condition("Programmed", "False", "Preflight", "is being tried"), id="a preflight"),
+    pytest.param(condition("ReferencesResolved", "False", "SkillPending", "is being read"), id="a Skill that is read"),
+    pytest.param(condition("ReferencesResolved", "False", "McpServerPending", "not looked at"), id="a server's tools"),
+    pytest.param(condition("Available", "False", "Suspended", "no pod runs"), id="what the spec asks for"),
+    pytest.param(condition("Available", "Unknown", "NotObserved", "not seen yet"), id="what was not seen yet"),
+]
+
+
+@pytest.mark.parametrize("step", PROGRESS)
+def test_progress_and_its_end_are_no_event(step):
+    done = condition(step["type"], "True", "Done")
+    assert (list(notices([], [step])), list(notices([step], [done]))) == ([], [])
+
+
+def _told(api) -> list[tuple[str, str]]:
+    return [(event["type"], event["reason"]) for event in api.all("Event")]
+
+
+async def test_a_pass_that_ends_badly_and_then_well_writes_an_event_of_each(world, api, objects):
+    api.put(objects.agent("poet", peers=[{"name": "helper"}]))
+    await world.start()
+    world.tell_events()
+    await world.until(lambda: ("Warning", "PeerNotFound") in _told(api))
+    api.put(objects.agent("helper"))
+    await world.until(lambda: ("Normal", "Resolved") in _told(api))
+
+
+async def test_what_is_mended_before_its_warning_is_due_writes_no_event(world, api, objects):
+    api.put(objects.agent("poet", skills=[{"name": "haiku"}]))
+    await world.start()
+    world.tell_events()
+    await world.until(lambda: world.conditions("Agent", "poet").get("ReferencesResolved", ("",))[0] == "False")
+    api.put(objects.skill())
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][0] == "True")
+    api.roll_out("poet")
+    await world.until(lambda: ("Normal", "Ready") in _told(api))
+    await asyncio.sleep(0.3)
+    agents = [event for event in api.all("Event") if event["involvedObject"]["kind"] == "Agent"]
+    assert [(event["type"], event["reason"]) for event in agents if event["reason"] not in UNSAID] == [
+        ("Normal", "Ready")
+    ]

@@ -1,0 +1,94 @@
+"""Every reason of a condition that something is wrong is explained, and nothing is explained that is none."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SOURCE = ROOT / "operator/src/fleetwright_operator"
+MODULES = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+GUIDE = ROOT / "docs/guides/watching-it.md"
+REFERENCE = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
+ABNORMAL = {"CONFLICT", "DEGRADED", "CARD_DRIFT"}
+REFERRED = ("Secret", "ConfigMap")
+"""Kinds that a reason may be made of."""
+
+
+def reasons() -> set[str]:
+    """The reasons in calls of the code: Violation(reason, …), WorkloadHealth(status, reason, …), Condition(…)."""
+    found = set()
+    for name, module in MODULES.items():
+        for call in (node for node in ast.walk(module) if isinstance(node, ast.Call)):
+            kind = call.func.id if isinstance(call.func, ast.Name) else ""
+            if kind == "Violation":
+                found |= set(texts(call.args[0], name))
+            elif kind == "WorkloadHealth" and not is_true(call.args[0]):
+                found |= set(texts(call.args[1], name))
+            elif kind == "Condition" and (not is_true(call.args[1]) or ast.unparse(call.args[0]) in ABNORMAL):
+                found |= set(texts(call.args[2], name))
+    # The one that an exception carries.
+    return {*found, "Conflict"}
+
+
+def is_true(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is True
+
+
+def texts(value: ast.expr, module: str) -> Iterator[str]:
+    """What an expression can be; nothing where it hands on a reason that was made elsewhere."""
+    match value:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.IfExp(body=one, orelse=other):
+            yield from texts(one, module)
+            yield from texts(other, module)
+        case ast.JoinedStr(values=[ast.FormattedValue(), ast.Constant(value=str(rest))]):
+            yield from (f"{kind}{rest}" for kind in REFERRED)
+        case ast.Name(id=name):
+            own = list(assigned(name, module))
+            for text in own or [text for other in MODULES for text in assigned(name, other)]:
+                yield text
+        case ast.Attribute(attr="reason") | ast.Subscript(slice=ast.Constant(value="reason")):
+            return
+        case ast.Attribute(value=ast.Name(id=other), attr=name):
+            for path in (path for path in MODULES if path.endswith(f"/{other}.py")):
+                yield from assigned(name, path)
+        case _:
+            pytest.fail(f"{module}: {ast.unparse(value)} may be a reason, and this test does not see which")
+
+
+def assigned(name: str, module: str) -> Iterator[str]:
+    for node in ast.walk(MODULES[module]):
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [name]:
+            yield from texts(node.value, module)
+
+
+def explained() -> set[str]:
+    table = GUIDE.read_text().partition("| reason | what it means |")[2].partition("\n\n")[0]
+    firsts = [row.split("|")[1] for row in table.splitlines() if row.count("|") >= 3]
+    return {reason for first in firsts for reason in re.findall(r"`(\w+)`", first)}
+
+
+def test_every_reason_is_explained_with_what_to_do_and_no_other():
+    # `Blocked` has no row, for it means the row of another.
+    assert explained() == reasons() - {"Blocked"}
+
+
+def test_every_reason_stands_in_the_reference_of_a_kind():
+    assert {reason for reason in reasons() if f"`{reason}`" not in REFERENCE} == set()
+
+
+def test_the_reasons_are_found():
+    assert {
+        "ImagePull",
+        "Quota",
+        "SkillPending",
+        "SourceUnusable",
+        "Preflight",
+        "NotOwned",
+        "SecretNotFound",
+    } <= reasons()
+    assert not {"Ready", "RolledOut", "Valid"} & reasons()

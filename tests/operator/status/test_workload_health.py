@@ -1,0 +1,143 @@
+"""What a Deployment and its pods say, in words a person can act on."""
+
+import pytest
+
+from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_operator.status.workload_health import deployment_health
+
+UP = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+
+
+def entry(kind: str, **facts: object) -> CachedObject:
+    return CachedObject(kind=kind, namespace="n", name="x", uid="u", resource_version="1", generation=2, facts=facts)
+
+
+def deployment(status: dict, revision: str = "r2") -> CachedObject:
+    return entry("Deployment", status=status, revision=revision)
+
+
+def container(state: dict, last: dict | None = None) -> CachedObject:
+    return entry("Pod", containerStatuses=[{"image": "img", "state": state, "lastState": last or {}}])
+
+
+STATES = [
+    pytest.param(None, (), None, "NotObserved", id="unknown while it was not seen"),
+    pytest.param(deployment(UP), (), True, "RolledOut", id="the current revision serves"),
+    pytest.param(deployment(UP, "r1"), (), False, "RollingOut", id="the old revision serves"),
+    pytest.param(deployment({**UP, "observedGeneration": 1}), (), False, "RollingOut", id="the change was not seen"),
+    pytest.param(deployment({**UP, "replicas": 2}), (), False, "RollingOut", id="the old pod is not gone"),
+    pytest.param(deployment({**UP, "availableReplicas": 0}), (), False, "RollingOut", id="the pod is not ready"),
+    pytest.param(
+        deployment({"observedGeneration": 2}),
+        [container({"waiting": {"reason": "ErrImagePull", "message": "no such image"}})],
+        False,
+        "ImagePull",
+        id="the image cannot be pulled",
+    ),
+    pytest.param(
+        deployment({"observedGeneration": 2}),
+        [container({"terminated": {"exitCode": 137, "reason": "OOMKilled"}})],
+        False,
+        "CrashLoop",
+        id="it was killed for its memory",
+    ),
+    pytest.param(
+        deployment({"observedGeneration": 2}),
+        [container({"running": {}}, {"terminated": {"exitCode": 137, "reason": "OOMKilled"}})],
+        False,
+        "CrashLoop",
+        id="it runs for a moment between two crashes",
+    ),
+    pytest.param(
+        deployment({"observedGeneration": 2}),
+        [entry("Pod", phase="Failed", reason="Evicted", message="disk")],
+        False,
+        "PodFailed",
+        id="it was evicted",
+    ),
+    pytest.param(
+        deployment(
+            {
+                "observedGeneration": 2,
+                "conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: pods"}],
+            }
+        ),
+        (),
+        False,
+        "Quota",
+        id="a quota is exhausted",
+    ),
+    pytest.param(
+        deployment(
+            {
+                "observedGeneration": 2,
+                "conditions": [{"type": "ReplicaFailure", "status": "True", "message": "violates PodSecurity"}],
+            }
+        ),
+        (),
+        False,
+        "PodRefused",
+        id="a policy refuses the pod",
+    ),
+    pytest.param(
+        deployment({"observedGeneration": 2, "conditions": [{"reason": "ProgressDeadlineExceeded"}]}),
+        (),
+        False,
+        "NotReady",
+        id="it runs and never becomes ready",
+    ),
+]
+
+
+@pytest.mark.parametrize(("found", "pods", "status", "reason"), STATES)
+def test_a_state_has_a_reason(found, pods, status, reason):
+    health = deployment_health(found, pods, revision="r2")
+    assert (health.status, health.reason) == (status, reason)
+
+
+PULLS = [
+    pytest.param("no such image", "image 'img' cannot be pulled: ErrImagePull: no such image", id="its own"),
+    pytest.param(
+        'failed to pull and unpack image "registry.example.com/haiku@sha256:1": not found',
+        "image 'registry.example.com/haiku@sha256:1' cannot be pulled: ",
+        id="one that it mounts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("says", "wanted"), PULLS)
+def test_an_image_that_cannot_be_pulled_is_the_one_that_is_named(says, wanted):
+    pod = container({"waiting": {"reason": "ErrImagePull", "message": says}})
+    health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2")
+    assert health.message.startswith(wanted)
+
+
+def _unschedulable(message: str) -> CachedObject:
+    return entry("Pod", conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": message}])
+
+
+def test_a_volume_that_is_not_bound_is_named():
+    pod = _unschedulable("pod has unbound immediate PersistentVolumeClaims")
+    claim = entry("PersistentVolumeClaim", phase="Pending")
+    health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2", claim=claim)
+    assert health.reason == "VolumeUnbound"
+    assert "'x'" in health.message
+
+
+def test_a_cluster_without_room_says_so():
+    pod = _unschedulable("0/3 nodes are available: insufficient memory")
+    health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2")
+    assert (health.reason, "insufficient memory" in health.message) == ("Unschedulable", True)
+
+
+@pytest.mark.parametrize(
+    ("pods", "reason"),
+    [
+        pytest.param((), "Suspended", id="no pod is left"),
+        pytest.param((container({"running": {}}),), "Suspending", id="the pod still ends its tasks"),
+    ],
+)
+def test_a_suspended_agent_is_not_available_and_says_so(pods, reason):
+    health = deployment_health(deployment({**UP, "replicas": 0}), pods, revision="r2", suspended=True)
+    assert (health.status, health.reason) == (False, reason)
+    assert "spec.suspend is true" in health.message
