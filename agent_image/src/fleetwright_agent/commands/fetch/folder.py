@@ -64,6 +64,6 @@ def _head(folder: Path) -> str:
     head = "\n".join(lines[: end + 1])
     if len(head) > _LONGEST_HEAD:
         raise ConfigurationError(
-            f"{DOCUMENT}: the fields between the '---' lines have more than {_LONGEST_HEAD} characters"
+            f"{DOCUMENT}: the fields between the '---' lines exceed {_LONGEST_HEAD} characters; shorten them"
         )
     return head
