@@ -1,4 +1,4 @@
-"""What an agent is made of: each part once, for its door, its life and its upkeep. Refuses: doing anything."""
+"""The parts of an agent, each built once and shared by the A2A app, the lifecycle and maintenance. It has no logic."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ from fleetwright_agent.turn.cost.accounting import Books
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the application is made of."""
+    """The parts of the application."""
 
     config: AgentConfig
     log: TaskLog

@@ -1,1 +1,1 @@
-"""What an agent can do besides answering: MCP tools, peers, skills."""
+"""Tools of the agent: the port, and one package for each source of tools."""
