@@ -14,6 +14,8 @@ from aiohttp.test_utils import TestServer
 from fleetwright_operator.cluster.agent_status import AgentStatusReader
 from fleetwright_operator.cluster.entry import Entry
 
+pytestmark = pytest.mark.process
+
 SAID = {"revision": "0123456789"}
 
 

@@ -8,6 +8,8 @@ import pytest
 from fleetwright_agent.listening import EVERY, listen
 from fleetwright_agent.mounted import ConfigurationError
 
+pytestmark = pytest.mark.process
+
 LOOPBACKS = ("127.0.0.1", "::1")
 
 

@@ -24,6 +24,8 @@ from fleetwright_agent.tools.offers import Offer, Offers
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.frames import TurnRequest
 
+pytestmark = pytest.mark.process
+
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 
 
