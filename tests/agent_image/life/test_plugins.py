@@ -41,7 +41,7 @@ async def told(guest):
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
+def site(process_ring: None, tmp_path_factory):
     """A folder with the example installed in it, from its wheel."""
     folder = tmp_path_factory.mktemp("plugin")
     shutil.copytree(EXAMPLE, folder / "source")
