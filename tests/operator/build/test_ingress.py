@@ -66,7 +66,7 @@ async def test_callers_of_a_held_agent_come_and_go(serving, api, objects, spec, 
     api.put(objects.agent("poet"))
     await serving.settle()
     assert admitted(api) == ["late"]
-    assert told(api)["Agent late of namespace shop, port 7870"].startswith("names it as peer")
+    assert told(api)["Agent late of namespace shop, port 7870"].startswith("names this agent as a peer")
     assert api.find("NetworkPolicy", "helper")["spec"] == ways_out
     api.writes.clear()
     api.edit("Agent", "helper", {"metadata": {"labels": {"looked": "again"}}})
@@ -107,9 +107,9 @@ async def test_the_one_policy_of_before_is_narrowed_once_the_other_is_there(worl
 
 INVITED = {
     "from": "pods fleetwright.dev/may-call=poet of the same namespace, port 7870",
-    "why": "invited by that label",
+    "why": "allowed by that label",
 }
-SAME = "names it as peer, and its own namespace may"
+SAME = "names this agent as a peer, from the same namespace"
 LISTED = {"allowedCallers": {"agents": [{"name": "a"}], "namespaces": {"from": "All"}}}
 ENTRANCES = [
     pytest.param(
@@ -119,9 +119,15 @@ ENTRANCES = [
         LISTED,
         [("shop", "a"), ("shop", "b"), ("press", "a")],
         [
-            ("Agent a of namespace press", "names it as peer, and spec.allowedCallers.namespaces is from: All"),
-            ("Agent a of namespace shop", "names it as peer, and spec.allowedCallers.agents names it"),
-            ("Agent b of namespace shop", "names it as peer, and spec.allowedCallers.namespaces is from: All"),
+            (
+                "Agent a of namespace press",
+                "names this agent as a peer, and spec.allowedCallers.namespaces has from: All",
+            ),
+            ("Agent a of namespace shop", "names this agent as a peer, and spec.allowedCallers.agents lists it"),
+            (
+                "Agent b of namespace shop",
+                "names this agent as a peer, and spec.allowedCallers.namespaces has from: All",
+            ),
         ],
         id="callers by consent, each by the part that lets it in",
     ),
@@ -153,7 +159,7 @@ def test_readers_of_the_other_port_are_told_too(objects):
     told = ingress_status(ingress_peers(objects.agent(), callers=[], settings=settings))
     assert told[1:] == [
         {"from": "pods app=prometheus of namespace monitoring, port 7871", "why": "scrapes its metrics"},
-        {"from": "all pods of namespace system, port 7871", "why": "the operator, reads its status"},
+        {"from": "all pods of namespace system, port 7871", "why": "the operator, which reads its status"},
     ]
 
 
@@ -162,7 +168,7 @@ def test_callers_of_ever_so_many_namespaces_do_not_make_the_status_grow_on(objec
     callers = [(f"team-{number:03}", "poet") for number in range(200)]
     told = ingress_status(ingress_peers(agent, callers=callers, settings=Settings()))
     assert len(told) == 61
-    assert told[-1] == {"from": "141 more", "why": "the network policy has them all"}
+    assert told[-1] == {"from": "141 more", "why": "the network policy lists all"}
 
 
 async def test_without_a_policy_of_ours_the_status_says_so(serving, api, objects):

@@ -14,6 +14,8 @@ from aiohttp.test_utils import TestServer
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
 
+pytestmark = pytest.mark.process
+
 SAID = {"revision": "0123456789"}
 
 

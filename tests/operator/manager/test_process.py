@@ -156,11 +156,12 @@ async def test_probes_are_answered_on_addresses_of_both_families(free_port, addr
 
 
 @pytest.fixture
-def free_port() -> int:
+def free_port(process_ring: None) -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
 
 
+@pytest.mark.process
 async def test_probes_tell_standing_by_leading_and_ailing_apart():
     now = [0.0]
     health = ProcessHealth(clock=lambda: now[0], resync_seconds=100)

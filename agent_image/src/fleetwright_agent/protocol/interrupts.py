@@ -1,6 +1,6 @@
-"""The interrupt of a task that waits for a person: what it asks, until when, and the message that holds it. Pure.
+"""Interrupts: the question that a task asks a person, as stored in the task. Pure.
 
-The task's own messages are the only record, so that a restart, a list and a caller all read the same.
+The messages of the task are the only record, so that a restart, a list and a caller read the same.
 """
 
 from collections.abc import Mapping

@@ -79,7 +79,7 @@ def _line(skill: LearnedSkill) -> str:
 class Merge:
     skill: LearnedSkill
     into: str
-    """The name of the one that stands for it from now on."""
+    """The name of the skill that replaces it."""
 
 
 @dataclass(frozen=True, slots=True)

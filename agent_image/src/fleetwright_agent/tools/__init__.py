@@ -1,1 +1,1 @@
-"""The tools of an agent: MCP servers, peers, skills, memory and questions to people."""
+"""Tools of the agent: the port, and one package for each source of tools."""

@@ -13,7 +13,7 @@ class Views:
         self._store = store
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Call `forget` when messages were deleted that a reader may have cached."""
+        """Args: `forget` is called when rows were deleted or changed that a cache may hold."""
         self._store.watch(forget)
 
     async def get(self, thread: str) -> Standing:
@@ -24,11 +24,7 @@ class Views:
         return Standing(view, body["failures"], body.get("retryAt", 0))
 
     async def put(self, thread: str, standing: Standing, *, at: float, archives: bool = False) -> None:
-        """Store the view.
-
-        Args:
-            archives: The view has a new cut; the archive keeps what the cut took from now on.
-        """
+        """Store a view. `archives` marks a new cut, which starts the retention time of the messages before it."""
         view = dumped(standing.view) if standing.view else None
         body = {"view": view, "failures": standing.failures, "retryAt": standing.retry_at}
         cut = standing.view.cut if standing.view and archives else None
@@ -39,6 +35,6 @@ class Views:
         return await self._store.failing(at_least=at_least)
 
     async def archived(self, thread: str) -> Sequence[AnyMessage]:
-        """Return the messages that the view replaces, and those that it shows in part."""
+        """Return the archived messages, and those that the view shows only in part."""
         view = (await self.get(thread)).view
         return () if view is None else await self._store.archived(thread, cut=view.cut, pruned=view.pruned)

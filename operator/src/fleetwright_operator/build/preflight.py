@@ -1,8 +1,8 @@
 """The preflight pod, which shows whether the next revision can start before it replaces the serving one. Pure.
 
-It is the pod of the Deployment with its own empty memory, small requests and a deadline: an agent's memory has a single
-writer, so two revisions can never run side by side. Added containers run here as sidecars that end with the pod.
-Pod anti-affinity and topology spread are removed, because the serving pod will be replaced.
+It is the pod of the Deployment with its own empty memory, small requests and a deadline. An agent's memory has a single
+writer, so two revisions can never run side by side. Added containers run here as sidecars that end with the pod. Pod
+anti-affinity and topology spread are removed, because the serving pod will be replaced.
 """
 
 from collections.abc import Mapping, Sequence

@@ -48,8 +48,8 @@ def lost_lines(record: Record | None) -> Violation | None:
     shown = record["hash"][:_SHOWN]
     return Violation(
         "EndMissing",
-        f"the audit trail held {record['lines']} lines at {record['recordedAt']} and did not hold the last of them when"
-        " a process resumed it: run"
+        f"the audit trail had {record['lines']} lines at {record['recordedAt']} and had lost the last of them when"
+        " a process resumed it; run"
         f" `fleetwright-agent audit verify --expect {record['lines']}:{record['hash']}`"
         " in the pod, then annotate the Agent with"
         f" {names.AUDIT_ACKNOWLEDGED_ANNOTATION}={shown} to begin a new record",

@@ -1,6 +1,6 @@
-"""Replies of a caller to the interrupt of a task. Pure.
+"""Answers of callers to the question of a task. Pure.
 
-The stamp names the caller that the server authenticated, and nothing that the message says of its sender.
+The identity of the person who answered is never taken from the caller's message.
 """
 
 from typing import Any

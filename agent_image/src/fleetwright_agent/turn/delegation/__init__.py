@@ -1,1 +1,1 @@
-"""Sub-agents, which do part of a turn's work outside its conversation and within its limits."""
+"""Sub-agents: a part of a turn runs in a conversation of its own, within the limits of the turn."""

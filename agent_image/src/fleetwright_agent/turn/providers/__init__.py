@@ -1,1 +1,1 @@
-"""One module for each provider's wire format; a module is imported only if a model of that provider is declared."""
+"""One module for each wire format of a provider, imported only where the configuration declares that provider."""

@@ -31,8 +31,8 @@ def derived_ingress_peers(agent: Agent, *, callers: Sequence[Identity], settings
     name = agent["metadata"]["name"]
     invitation = f"{names.MAY_CALL_LABEL}={name}"
     peer = {"podSelector": {"matchLabels": {names.MAY_CALL_LABEL: name}}}
-    yield IngressPeer(of=f"pods {invitation} of the same namespace", why="invited by that label", peer=peer)
-    readers = {"scrapes its metrics": settings.monitoring, "the operator, reads its status": settings.operator}
+    yield IngressPeer(of=f"pods {invitation} of the same namespace", why="allowed by that label", peer=peer)
+    readers = {"scrapes its metrics": settings.monitoring, "the operator, which reads its status": settings.operator}
     for why, source in readers.items():
         if source is not None:
             peer = pods(source.labels, namespace=source.namespace)
@@ -61,7 +61,7 @@ def ingress_rules(sources: Sequence[IngressPeer]) -> list[dict[str, Any]]:
 def ingress_status(sources: Sequence[IngressPeer]) -> list[dict[str, str]]:
     told = [{"from": f"{source.of}, port {source.port}", "why": source.why} for source in sources[:_LISTED]]
     left = len(sources) - len(told)
-    return [*told, {"from": f"{left} more", "why": "the network policy has them all"}] if left else told
+    return [*told, {"from": f"{left} more", "why": "the network policy lists all"}] if left else told
 
 
 def _agents_text(namespace: str, found: Sequence[str]) -> str:

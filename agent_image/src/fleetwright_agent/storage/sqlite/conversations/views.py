@@ -1,7 +1,7 @@
-"""The view of each conversation as one row, and the archive of the messages that the view does not show.
+"""The view of each conversation: how much of it a model sees. The rest is archived.
 
-A view is written in one transaction, so a process that is killed leaves the old view or the new one. The archived
-messages keep their text until the archive's time is over; then the text is deleted and the position stays.
+A view is one row, written in one transaction, so a crash leaves either the old or the new view. Archived messages stay
+stored until the retention time of the archive ends. Then their text is deleted, and their positions stay.
 """
 
 import json
@@ -23,12 +23,12 @@ class ViewStore:
         self._serde = JsonPlusSerializer(allowed_msgpack_modules=None)
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Call `forget` when messages were deleted that a reader may have cached."""
+        """Args: `forget` is called when rows were deleted or changed that a cache may hold."""
         self._database.watch(forget)
 
     async def get(self, thread: str) -> Mapping[str, Any] | None:
         query = "SELECT body FROM views WHERE thread=?"
-        # Every writer of a view waits for its commit, so no view is pending here.
+        # No pending write can exist: every caller that writes a view waits for its commit.
         row = await self._database.look(lambda db: db.execute(query, (thread,)).fetchone())
         body: Mapping[str, Any] | None = json.loads(row[0]) if row else None
         return body
@@ -37,7 +37,7 @@ class ViewStore:
         """Store the view.
 
         Args:
-            cut: Id of the message up to which the archive's time begins at `at`.
+            cut: Id of the last message whose retention time in the archive begins at `at`, if any.
         """
         text = json.dumps(body)
 
