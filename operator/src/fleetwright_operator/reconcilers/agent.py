@@ -92,12 +92,12 @@ class AgentReconciler:
         stopped = outcome.programmed
         due = [
             None if held.next_rotation is None else held.next_rotation - parse_timestamp(now),
-            self.preflights.again_after(entry.id, now=now),
+            self.preflights.requeue_after(entry.id, now=now),
         ]
         return ReconcileResult(
             settled=stopped is None or stopped.reason in preflight_result.REASONS,
             refused=is_refusal(stopped),
-            again_after=min((pause for pause in due if pause is not None), default=None),
+            requeue_after=min((pause for pause in due if pause is not None), default=None),
         )
 
     async def _withhold(

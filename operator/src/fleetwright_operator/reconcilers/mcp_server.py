@@ -15,7 +15,7 @@ from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedServer, observe_server
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.reconcilers.result import ReconcileResult
-from fleetwright_operator.rollout.probe_result import Answer, ProbePending, ProbeReport
+from fleetwright_operator.rollout.probe_result import ProbePending, ProbeReport, ProbeResult
 from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.tool_discovery import (
@@ -41,7 +41,7 @@ from fleetwright_operator.validate.mcp_server_checks import (
 class _ProbeState:
     """The result of tool discovery in this reconcile. Without an answer, no probe was started."""
 
-    answer: Answer | None = None
+    answer: ProbeResult | None = None
     probe: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 

@@ -63,7 +63,7 @@ class Reconciler:
             return await self._kinds[entry.kind](entry)
         except MALFORMED as error:
             logger.exception("unreadable", extra={"kind": key[0], "namespace": key[1], "object": key[2]})
-            await self._tell_unreadable(entry, error)
+            await self._report_unreadable(entry, error)
             return ReconcileResult(settled=False)
 
     def _is_ending(self, namespace: str) -> bool:
@@ -73,7 +73,7 @@ class Reconciler:
         space = self._cluster.cache.get("NamespaceMetadata", "", namespace)
         return space is not None and space.deleting
 
-    async def _tell_unreadable(self, entry: CachedObject, error: Exception) -> None:
+    async def _report_unreadable(self, entry: CachedObject, error: Exception) -> None:
         """Report an object that cannot be parsed. A retry would not help: the object or the operator has to change."""
         message = f"the spec does not have the shape of its CRD, {type(error).__name__}: {error}. Apply a valid object"
         status = custom_status(
