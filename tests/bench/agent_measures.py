@@ -236,8 +236,8 @@ async def identity(stage: Stage) -> list[Row]:
 
     from fleetwright_agent.clock import Clock
     from fleetwright_agent.config.callers import Callers
-    from fleetwright_agent.config.file_watcher import Watched
-    from fleetwright_agent.server.auth import Authentication, MountedTokens, parse_callers
+    from fleetwright_agent.config.file_watcher import FileWatcher
+    from fleetwright_agent.server.auth import AuthenticationMiddleware, MountedTokens, parse_callers
     from fleetwright_agent.telemetry.metrics import Metrics
 
     callers = [{"kind": "agent", "name": f"a/b{n}", "sha256": f"{n:064x}"} for n in range(64)]
@@ -245,13 +245,15 @@ async def identity(stage: Stage) -> list[Row]:
     stage.mine()
     mine = json.loads(next(stage.folder.glob("*/etc/fleetwright/auth/callers.json")).read_text())
     file.write_text(json.dumps({"version": 1, "callers": [*callers, *mine["callers"]]}))
-    watched: Watched[Callers] = Watched(file, parse_callers)
+    watched: FileWatcher[Callers] = FileWatcher(file, parse_callers)
 
     async def nothing(*_: object) -> None:
         """Whoever got here was let in."""
 
     metrics = Metrics(CollectorRegistry())
-    check = Authentication(nothing, identity=MountedTokens(watched, realm="echo", clock=Clock()), metrics=metrics)
+    check = AuthenticationMiddleware(
+        nothing, identity=MountedTokens(watched, realm="echo", clock=Clock()), metrics=metrics
+    )
     headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
     scope = {"type": "http", "method": "POST", "path": "/a2a", "headers": headers}
     micros = 1e6 * await _mean(lambda: check(scope, nothing, nothing), 5000)  # type: ignore[arg-type] # nothing is read or sent

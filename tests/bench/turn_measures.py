@@ -35,9 +35,9 @@ from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import SCHEMA, Knowledge, Source
+from fleetwright_agent.storage.sqlite.facts import SCHEMA, FactStore, Source
 from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.turn.compaction.extraction_cache import Reading
+from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.prompt import read_instructions, system_prompt
@@ -131,7 +131,7 @@ async def recall(folder: Path) -> list[Row]:
     words = [f"word{n}" for n in range(20_000)]
     weights = list(accumulate(1 / (n + 1) for n in range(len(words))))
     owner, source = "client:bench", Source("client:bench", "c", "t")
-    knowledge = Knowledge(folder / "knowledge", now=time.time)
+    knowledge = FactStore(folder / "knowledge", now=time.time)
     await knowledge.remember(owner, "the first", source, hot=False, most=10)
     (path,) = (folder / "knowledge").glob("*.db")
     await knowledge.aclose()
@@ -306,7 +306,7 @@ async def compaction(_: Path) -> list[Row]:
             wall = passed.wall - _SUMMARY_SECONDS - (calls - 2) * usual.wall
             due.append(Took(wall, passed.cpu - (calls - 1) * usual.cpu))
             began_beside = time.perf_counter()
-            Reading().read(system.stored, behind=0)
+            ExtractionCache().read(system.stored, behind=0)
             beside.append(time.perf_counter() - began_beside)
     return [
         Row("compaction of 1,000 messages, the model aside", _middle(due).wall * 1000, "ms", 20.0),

@@ -20,7 +20,13 @@ from fleetwright_agent.commands.curate import command as curator
 from fleetwright_agent.commands.fetch import command as fetch
 from fleetwright_agent.commands.probe import command as probe
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.config.mounted_files import ConfigurationError, Unavailable, check_addresses, check_memory, load
+from fleetwright_agent.config.mounted_files import (
+    ConfigurationError,
+    SourceUnavailable,
+    check_addresses,
+    check_memory,
+    load,
+)
 from fleetwright_agent.process import executors
 from fleetwright_agent.process.sockets import EVERY, listen
 from fleetwright_agent.security.redaction import Redactor
@@ -38,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigurationError as error:
         last_words(str(error), termination_log=_TERMINATION_LOG)
         return BAD_CONFIGURATION
-    except Unavailable as error:
+    except SourceUnavailable as error:
         last_words(str(error), termination_log=_TERMINATION_LOG)
         return TEMPORARY_FAILURE
     return 0

@@ -5,7 +5,7 @@ import pytest
 from fleetwright_agent.config.memory import SkillCuration
 from fleetwright_agent.memory.curation import plan, strength
 from fleetwright_agent.storage.learned_skill import LearnedSkill, SkillDraft
-from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.source import Provenance
 
 DAY = 86_400.0
 NOW = 1000 * DAY
@@ -14,7 +14,7 @@ NOW = 1000 * DAY
 def skill(name: str, description: str = "", *, idle: float = 0.0, uses: int = 0) -> LearnedSkill:
     """Args: `idle` in days."""
     draft = SkillDraft(name, description or name.replace("-", " "), "t", ("tool",))
-    return LearnedSkill(hash(name) % 1000, draft, Source("client:a", "c", "t"), 0.0, NOW - idle * DAY, uses)
+    return LearnedSkill(hash(name) % 1000, draft, Provenance("client:a", "c", "t"), 0.0, NOW - idle * DAY, uses)
 
 
 @pytest.mark.parametrize(

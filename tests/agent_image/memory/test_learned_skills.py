@@ -11,17 +11,17 @@ from fleetwright_agent.memory.retrieval import skills_of
 from fleetwright_agent.memory.skill_drafts import drafted
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage.learned_skill import LearnedSkill, SkillDraft, fitting, skill_v1, told
-from fleetwright_agent.storage.source import Source
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
 
-SOURCE = Source("client:a", "ctx", "task")
+SOURCE = Provenance("client:a", "ctx", "task")
 HOUR = 3600.0
 
 
 @pytest.fixture
 async def skills(tmp_path: Path):
     hours = itertools.count(0, 3600)
-    opened = LearnedSkills(tmp_path / "skills", now=lambda: float(next(hours)))
+    opened = LearnedSkillStore(tmp_path / "skills", now=lambda: float(next(hours)))
     yield opened
     await opened.aclose()
 
@@ -32,7 +32,7 @@ def draft(task: str, *tools: str) -> SkillDraft:
 
 async def learned(skills, *tasks: str, owner: str = "client:a", most: int = 200) -> None:
     for task in tasks:
-        await skills.learn(owner, draft(task), Source(owner, "ctx", "task"), most=most)
+        await skills.learn(owner, draft(task), Provenance(owner, "ctx", "task"), most=most)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ async def test_the_same_name_is_the_same_skill_of_the_newest_run(skills):
     task = "Book a table for the guests of room number {} today"
     assert await skills.learn("client:a", draft(task.format(1)), SOURCE, most=9) is True
     again = draft(f"{task.format(1)}, quietly", "house__charge_card")
-    assert await skills.learn("client:a", again, Source("client:a", "c2", "t2"), most=9) is False
+    assert await skills.learn("client:a", again, Provenance("client:a", "c2", "t2"), most=9) is False
     (skill,) = await skills.skills("client:a")
     assert (skill.draft, skill.source.context_id, skill.at, skill.used) == (again, "c2", HOUR, HOUR)
     assert len(await skills.recall("client:a", "quietly", most=5)) == 1, "its new words are found"
@@ -98,8 +98,8 @@ async def test_an_owner_has_no_more_than_it_may_and_the_one_that_was_used_longes
 
 
 async def test_what_is_erased_of_one_conversation_is_in_no_file(skills, tmp_path):
-    await skills.learn("client:a", draft("zanzibar marmalade"), Source("client:a", "c1", "t1"), most=9)
-    await skills.learn("client:a", draft("quixotic pelican"), Source("client:a", "c2", "t2"), most=9)
+    await skills.learn("client:a", draft("zanzibar marmalade"), Provenance("client:a", "c1", "t1"), most=9)
+    await skills.learn("client:a", draft("quixotic pelican"), Provenance("client:a", "c2", "t2"), most=9)
     await skills.erase("client:a", "c1")
     (left,) = await skills.skills("client:a")
     files = [path.read_bytes() for path in (tmp_path / "skills").iterdir()]

@@ -6,7 +6,7 @@ import pytest
 
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.tools.human.approval import approval, approved, human_tools
-from fleetwright_agent.tools.mcp.tool_cache import Offers
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.approval_policy import with_people
 
@@ -107,6 +107,6 @@ def test_whoever_approves_sees_all_that_will_run():
 
 def test_an_approval_of_a_tool_that_its_server_does_not_offer_is_told():
     server = McpServer.model_validate({"name": "house", "url": "http://h", "requireApproval": ["cok", "bake"]})
-    offers = Offers()
+    offers = ToolCache()
     offers.put(server, offered={"cook", "bake"}, usable=2)
     assert offers.of("house").missing == ("cok",)

@@ -29,13 +29,13 @@ from fleetwright_agent.protocol.frames import Frame, TurnRequest, Usage
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool, ToolCall
 from fleetwright_agent.turn.compaction.recall import recall_tool, search
 from fleetwright_agent.turn.compaction.view import View
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.cost.accounting import Books
+from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.pipeline.model.compaction import CompactionLink
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls, answer_of
 from fleetwright_agent.turn.views import Views
@@ -53,7 +53,7 @@ class Ours:
     database: Database
     views: Views
     metrics: Metrics
-    ledger: Ledger
+    ledger: UsageStore
     tools: dict[str, Tool]
     seconds: float = 0.0
     """That compaction took, the model's own aside."""
@@ -174,8 +174,8 @@ async def ours(
         metrics = Metrics(CollectorRegistry())
         model = _model(window, price, auxiliary)
         database = Database((folder or Path(temporary)) / "conversations.db", SCHEMA)
-        ledger = Ledger(database, now=time.time)
-        books = Books([Budget.model_validate(each) for each in budgets], ledger, metrics, now=time.time)
+        ledger = UsageStore(database, now=time.time)
+        books = CostAccounting([Budget.model_validate(each) for each in budgets], ledger, metrics, now=time.time)
         views, calls = Views(ViewStore(database)), ModelCalls(model, metrics, books=books, sleep=_at_once)
         settings = Compaction.model_validate(policy)
         script.overflow = overflow

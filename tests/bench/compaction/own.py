@@ -23,11 +23,11 @@ from fleetwright_agent.protocol.frames import Purpose
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.turn.compaction.compactor import Maker
+from fleetwright_agent.turn.compaction.compactor import Compactor
 from fleetwright_agent.turn.compaction.economics import USUAL
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import best_batch
-from fleetwright_agent.turn.compaction.view import Standing, View
+from fleetwright_agent.turn.compaction.view import CompactionState, View
 from fleetwright_agent.turn.views import Views
 
 PRICE = {"inputPerMillion": "2", "outputPerMillion": "8", "cachedInputPerMillion": "0.5"}
@@ -112,7 +112,7 @@ async def _write(path: Path) -> None:
         number += 1
         word = f"view-{number}"
         view = View(cut=word, newest=word, summary=word, pinned=word, digest=word)
-        await views.put("t", Standing(view), at=number, archives=True)
+        await views.put("t", CompactionState(view), at=number, archives=True)
 
 
 async def large(*, quick: bool = False, seed: int = SEED) -> Figures:
@@ -123,7 +123,7 @@ async def large(*, quick: bool = False, seed: int = SEED) -> Figures:
         while len(system.stored) < 800:
             await system.play(1)
         stored = list(system.stored)
-    maker = Maker(Compaction(), _MODEL, lambda _: None)
+    maker = Compactor(Compaction(), _MODEL, lambda _: None)
     long = [m.id or "" for m in stored[:-20] if isinstance(m, ToolMessage) and len(m.text) > 4000]
 
     def assemble() -> None:

@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from fleetwright_agent.config.compaction import Compaction, PinKind
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.turn.compaction.compactor import Maker
-from fleetwright_agent.turn.compaction.extraction_cache import Reading
+from fleetwright_agent.turn.compaction.compactor import Compactor
+from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
 from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, torn
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.summariser import SummaryFailed
@@ -46,10 +46,10 @@ async def violations(seed: int) -> list[str]:
     messages = history(seed)
     keep = chance.choice((1, 3, 20))
     policy = Compaction.model_validate({"keep": {"messages": keep}, "guard": {"minGain": "0.01"}})
-    maker = Maker(policy, Model.model_validate(_MODEL), lambda _: None)
+    maker = Compactor(policy, Model.model_validate(_MODEL), lambda _: None)
     found: list[str] = []
     view: View | None = None
-    reading = Reading()
+    reading = ExtractionCache()
     for end in sorted(chance.sample(range(1, len(messages) + 1), min(4, len(messages)))):
         stored = messages[:end]
         if has_open_call(stored):

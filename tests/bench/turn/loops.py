@@ -28,28 +28,28 @@ from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
-from fleetwright_agent.protocol.frames import Done, TurnRequest
+from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage import open_model_calls
-from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.sqlite.call_windows import CallWindows
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import FOLDER, Knowledge
+from fleetwright_agent.storage.sqlite.facts import FOLDER, FactStore
 from fleetwright_agent.storage.sqlite.learned_skills import FOLDER as SKILLS
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
-from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
+from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
-from fleetwright_agent.tools.mcp.tool_cache import Offers
-from fleetwright_agent.turn.cost.accounting import Books
-from fleetwright_agent.turn.dependencies import Supplies
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
+from fleetwright_agent.turn.cost.accounting import CostAccounting
+from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.graph import GraphTurn
-from fleetwright_agent.turn.memories import memories
+from fleetwright_agent.turn.memories import turn_storage
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links
-from fleetwright_agent.turn.pipeline.tool.auditing import Auditor
-from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 from fleetwright_agent.turn.toolbox import Toolbox
@@ -78,7 +78,7 @@ class Ours:
         self.told += 1
         request = TurnRequest("client:bench", "c", f"task-{self.told}", QUESTION)
         async for frame in self.turn.run(request):
-            if isinstance(frame, Done):
+            if isinstance(frame, TurnDone):
                 return
         raise RuntimeError("the turn has no end")
 
@@ -92,18 +92,20 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
         layout = Layout(root=Path(folder))
         layout.memory.mkdir(parents=True)
         database = Database(layout.memory / schema.FILE, schema.SCHEMA) if lasting else Nowhere(schema.SCHEMA)
-        calls = OpenCalls(layout.memory / open_model_calls.FILE) if lasting else None
-        supplies = Supplies(
+        calls = OpenModelCalls(layout.memory / open_model_calls.FILE) if lasting else None
+        supplies = TurnDependencies(
             config=config,
             layout=layout,
             metrics=metrics,
             conversations=database,
-            knowledge=Knowledge(layout.memory / FOLDER, now=time.time),
-            skills=LearnedSkills(layout.memory / SKILLS, now=time.time),
-            offers=Offers(),
+            knowledge=FactStore(layout.memory / FOLDER, now=time.time),
+            skills=LearnedSkillStore(layout.memory / SKILLS, now=time.time),
+            offers=ToolCache(),
             plugins=Plugins((), metrics),
             trail=audit_trail(config, layout, metrics, Clock()),
-            books=Books(config.budgets, Ledger(database, now=time.time), metrics, open_calls=calls, now=time.time),
+            books=CostAccounting(
+                config.budgets, UsageStore(database, now=time.time), metrics, open_calls=calls, now=time.time
+            ),
             tracing=UNTOLD,
         )
         turn = _turn(supplies, lasting=lasting)
@@ -117,13 +119,13 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
             await database.aclose()
 
 
-def _turn(supplies: Supplies, *, lasting: bool) -> GraphTurn:
+def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
     """As the assembly has it, with another model and a tool."""
     config, metrics = supplies.config, supplies.metrics
-    remembered = memories(supplies.conversations, redact=Redactor().text)
+    remembered = turn_storage(supplies.conversations, redact=Redactor().text)
     remembered = remembered if lasting else held(remembered)
-    enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
-    auditor = Auditor(supplies.trail, config.audit.mode)
+    enforcement = EnforcementPolicy(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
+    auditor = ToolAudit(supplies.trail, config.audit.mode)
     calls = ModelCalls(config.model, metrics, books=supplies.books)
     chat: Any = Prompt(endpoint=config.model)
     return GraphTurn(
@@ -145,7 +147,7 @@ def _turn(supplies: Supplies, *, lasting: bool) -> GraphTurn:
             servers=(),
             views=remembered.views,
             denies=enforcement.denies,
-            offers=Offers(),
+            offers=ToolCache(),
         ),
         unknown=auditor.unknown,
     )

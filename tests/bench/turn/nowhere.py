@@ -12,8 +12,8 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 
 from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.engine.transaction import Kind
-from fleetwright_agent.turn.memories import Memories
+from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
+from fleetwright_agent.turn.memories import TurnStorage
 
 T = TypeVar("T")
 
@@ -24,7 +24,9 @@ class Nowhere(Database):
     def __init__(self, schema: Sequence[str]) -> None:
         super().__init__(Path(":memory:"), schema)
 
-    def _begin(self, work: Callable[[sqlite3.Connection], Any], kind: Kind = Kind.AWAITED) -> "asyncio.Future[Any]":
+    def _begin(
+        self, work: Callable[[sqlite3.Connection], Any], kind: JobKind = JobKind.AWAITED
+    ) -> "asyncio.Future[Any]":
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
             done.set_result(work(self._connected()))
@@ -72,5 +74,5 @@ class Held(ConversationSaver):
         return CheckpointTuple(named, {**checkpoint, "channel_values": values}, metadata, None, [])
 
 
-def held(memories: Memories) -> Memories:
+def held(memories: TurnStorage) -> TurnStorage:
     return replace(memories, saver=Held())

@@ -16,7 +16,7 @@ _LOCK: Final = ".lock"
 _WAIT: Final = 0.01
 
 
-class Held(OSError):  # noqa: N818 - states a fact about the trail
+class TrailLocked(OSError):  # noqa: N818 - states a fact about the trail
     """Another process holds the lock of the trail."""
 
 
@@ -39,7 +39,7 @@ def _lock(file: IO[str], patience: float) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                raise Held(errno.EBUSY, "another process holds it") from None
+                raise TrailLocked(errno.EBUSY, "another process holds it") from None
             time.sleep(_WAIT)
         else:
             return

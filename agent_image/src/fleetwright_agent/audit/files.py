@@ -41,14 +41,14 @@ def parsed(data: bytes) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class TrailHead:
     """The end of the trail: the number of lines, and the hash of the last."""
 
     lines: int = 0
     hash: str = NOTHING
 
 
-def following(folder: Path, head: Head) -> Head:
+def following(folder: Path, head: TrailHead) -> TrailHead:
     """Return the last line of the unbroken chain after `head`; `head` itself if no line follows.
 
     Raises:
@@ -59,6 +59,6 @@ def following(folder: Path, head: Head) -> Head:
         for data in lines_of(path):
             said = parsed(data)
             if before == head.hash and (said is None or said.get("prev") == before):
-                head = Head(head.lines + 1, chained(data, said))
+                head = TrailHead(head.lines + 1, chained(data, said))
             before = chained(data, said)
     return head

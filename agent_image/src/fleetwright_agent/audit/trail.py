@@ -21,12 +21,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fleetwright_agent.audit.appending import Held, alone, append, end_half, end_of, last_line, replace
+from fleetwright_agent.audit.appending import TrailLocked, alone, append, end_half, end_of, last_line, replace
 from fleetwright_agent.audit.content import chained, encoded, is_removable, with_digest, without
 from fleetwright_agent.audit.files import (
     CONTINUES,
     FILE,
-    Head,
+    TrailHead,
     backup_of,
     files_of,
     following,
@@ -76,8 +76,8 @@ class AuditTrail:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
         self._handed = 0
         """The number of jobs that the thread has not finished."""
-        self._head: Head | None = None
-        self._resumed: Head | None = None
+        self._head: TrailHead | None = None
+        self._resumed: TrailHead | None = None
         self.process: Final = secrets.token_hex(8)
         """Distinguishes this process from its predecessor, whose last line is the starting point of this process."""
         self._headless = False
@@ -87,12 +87,12 @@ class AuditTrail:
         self.problem: str | None = None
 
     @property
-    def head(self) -> Head | None:
+    def head(self) -> TrailHead | None:
         """The end of the trail; `None` before the first line of this process."""
         return self._head
 
     @property
-    def resumed(self) -> Head | None:
+    def resumed(self) -> TrailHead | None:
         """The end of the trail when this process first read it; `None` before."""
         return self._resumed
 
@@ -166,7 +166,7 @@ class AuditTrail:
                 if self._end != end_of(self._path):
                     return False
                 self._head, self._end = self._added(event, about), end_of(self._path)
-        except Held:
+        except TrailLocked:
             return False
         except Exception:
             self._head = None  # A part of the line may have been written.
@@ -203,7 +203,7 @@ class AuditTrail:
             raise
         self.problem = None
 
-    def _added(self, event: str, about: Mapping[str, Any]) -> Head:
+    def _added(self, event: str, about: Mapping[str, Any]) -> TrailHead:
         head = self._newest()
         told = with_digest(_shortened(self._redact(about)))
         # `_FRAME` is an upper bound for the rest of the line.
@@ -213,18 +213,18 @@ class AuditTrail:
             self._headless = False
         return self._appended(head, event, told)
 
-    def _appended(self, head: Head, event: str, told: Mapping[str, Any]) -> Head:
+    def _appended(self, head: TrailHead, event: str, told: Mapping[str, Any]) -> TrailHead:
         at = datetime.fromtimestamp(self._now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
         line = {"seq": head.lines + 1, "ts": at, "event": event, **told, "prev": head.hash}
         data = encoded(line)
         append(self._path, data + b"\n")
-        return Head(head.lines + 1, chained(data, line))
+        return TrailHead(head.lines + 1, chained(data, line))
 
     def _make_room(self, size: int) -> None:
         if self._path.exists() and self._path.stat().st_size + size > self._most_bytes:
             self._path.replace(backup_of(self._path))
 
-    def _newest(self) -> Head:
+    def _newest(self) -> TrailHead:
         """Return the head to continue from. If lines were truncated, the next line does not match, which reveals it."""
         if self._head is None:
             head = self._resume()
@@ -236,15 +236,15 @@ class AuditTrail:
             end_half(path)
         return following(self._path.parent, self._head)
 
-    def _resume(self) -> Head:
+    def _resume(self) -> TrailHead:
         """Return the end of the trail of the previous process; a partial line is terminated and counts as a line."""
         self._headless = not any(map(parsed, lines_of(self._path))) and bool(last_line(backup_of(self._path)))
         for path in (self._path, backup_of(self._path)):
             if last := last_line(path):
                 end_half(path)
                 data = last.rstrip(b"\n")
-                return Head(_number(last, self._path), chained(data, parsed(data)))
-        return Head()
+                return TrailHead(_number(last, self._path), chained(data, parsed(data)))
+        return TrailHead()
 
 
 def _tells(line: Mapping[str, Any], owner: str, session_id: str) -> bool:

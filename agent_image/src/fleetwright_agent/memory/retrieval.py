@@ -10,8 +10,8 @@ from fleetwright_agent.config.memory import KnowledgeMemory, LearnedSkillMemory
 from fleetwright_agent.memory import fact_text
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage import learned_skill
-from fleetwright_agent.storage.sqlite.facts import Knowledge
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.sqlite.facts import FactStore
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
 from fleetwright_agent.storage.words import words
 
 HOT_CHARACTERS: Final = 6000
@@ -25,7 +25,7 @@ Found = Callable[[TurnRequest, str], Awaitable[str]]
 """Takes a turn and the earlier messages of its conversation, the newest first."""
 
 
-def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
+def facts_of(knowledge: FactStore, policy: KnowledgeMemory) -> Found:
     """Look up the hot facts and those that match the message. Earlier messages were searched in their own turns."""
 
     async def found(turn: TurnRequest, _: str) -> str:
@@ -38,7 +38,7 @@ def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
     return found
 
 
-def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
+def skills_of(skills: LearnedSkillStore, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
     """Look up skills that match the message, within the token limit; a short message is searched with the ones before
     it.
 

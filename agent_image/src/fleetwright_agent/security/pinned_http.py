@@ -17,7 +17,7 @@ import httpcore
 import httpx
 
 from fleetwright_agent.security.addresses import Ip
-from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, canonical_host
+from fleetwright_agent.security.egress import EgressPolicy, EgressTarget, UnusableUrl, canonical_host
 from fleetwright_agent.security.trusted_authorities import trusted
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
@@ -40,7 +40,7 @@ async def resolve(host: str, port: int, *, threads: Executor = _THREADS) -> list
     return [ipaddress.ip_address(str(place[0]).partition("%")[0]) for *_, place in found]
 
 
-async def allowed_addresses(policy: EgressPolicy, target: Target, resolving: Resolve) -> Sequence[Ip]:
+async def allowed_addresses(policy: EgressPolicy, target: EgressTarget, resolving: Resolve) -> Sequence[Ip]:
     """Raises: DeniedAddress, OSError."""
     if not policy.wants_resolving(target):
         raise DeniedAddress(f"{target.text} is not an address that this agent may reach")
@@ -75,7 +75,7 @@ class _PinnedBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
-                target = Target(canonical_host(host), port)
+                target = EgressTarget(canonical_host(host), port)
                 addresses = await allowed_addresses(self._policy, target, self._resolving)
                 return await self._first_that_answers(addresses, port, local_address, socket_options)
         except TimeoutError as error:

@@ -63,7 +63,7 @@ class _Nobody:
         pass
 
 
-class Untold:
+class NoTracing:
     """The no-op implementation, used without a collector."""
 
     @contextmanager
@@ -75,4 +75,4 @@ class Untold:
 
 
 _NOBODY = _Nobody()
-UNTOLD = Untold()
+UNTOLD = NoTracing()

@@ -24,7 +24,7 @@ from fleetwright_agent.server.dialects.jsonrpc import fault
 from fleetwright_agent.server.dialects.v01 import V01
 from fleetwright_agent.server.dialects.v03 import V03
 from fleetwright_agent.server.dialects.v10 import V10
-from fleetwright_agent.server.errors import LimitReached, Unavailable
+from fleetwright_agent.server.errors import LimitReached, ServiceUnavailable
 
 METHODS = [
     pytest.param(Operation.SEND, "SendMessage", "message/send", "tasks/send", id="sending"),
@@ -122,7 +122,7 @@ ERRORS = [
     pytest.param(errors.ExtensionSupportRequiredError, -32008, -32004, -32004, id="an extension is needed"),
     pytest.param(errors.InvalidParamsError, -32602, -32602, -32602, id="wrong params"),
     pytest.param(errors.InternalError, -32603, -32603, -32603, id="something inside"),
-    pytest.param(Unavailable, -32603, -32603, -32011, id="not right now"),
+    pytest.param(ServiceUnavailable, -32603, -32603, -32011, id="not right now"),
     pytest.param(LimitReached, -32603, -32603, -32010, id="too much at once"),
 ]
 

@@ -16,7 +16,7 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.mounted_files import ConfigurationError, load
 
 if TYPE_CHECKING:
-    from fleetwright_agent.storage.sqlite.learned_skills import Curated
+    from fleetwright_agent.storage.sqlite.learned_skills import CurationResult
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
         sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def _lines(found: "Sequence[Curated]", *, dry_run: bool) -> Iterator[dict[str, Any]]:
+def _lines(found: "Sequence[CurationResult]", *, dry_run: bool) -> Iterator[dict[str, Any]]:
     for each in found:
         yield {
             "owner": each.owner,

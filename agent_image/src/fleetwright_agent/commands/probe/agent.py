@@ -52,13 +52,13 @@ def _check_skills(config: AgentConfig, layout: Layout) -> None:
 async def _build(config: AgentConfig, layout: Layout) -> None:
     """Build both ASGI apps and all parts that the first task imports, without opening any store."""
     from fleetwright_agent.app import create_app
-    from fleetwright_agent.config.file_watcher import Watched
+    from fleetwright_agent.config.file_watcher import FileWatcher
     from fleetwright_agent.server.auth import parse_callers
     from fleetwright_agent.server.card import parse_card
 
     for problem in (
-        Watched(layout.callers_file, parse_callers).read()[1],
-        Watched(layout.card_file, parse_card).read()[1],
+        FileWatcher(layout.callers_file, parse_callers).read()[1],
+        FileWatcher(layout.card_file, parse_card).read()[1],
     ):
         if problem:
             raise ConfigurationError(problem)

@@ -15,7 +15,7 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.protocol.extension_codec import lifted
 from fleetwright_agent.protocol.extensions import ANSWER, INCOGNITO, LABELS
-from fleetwright_agent.protocol.frames import Picture
+from fleetwright_agent.protocol.frames import Image
 from fleetwright_agent.security.egress import UnusableUrl, target_of
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.storage.task_log import Claim
@@ -133,10 +133,10 @@ def text_of(message: Message) -> str:
     return "\n".join(_told(part) for part in message.parts if part.HasField("text") or part.HasField("url"))
 
 
-def pictures_of(message: Message) -> tuple[Picture, ...]:
+def pictures_of(message: Message) -> tuple[Image, ...]:
     """Return the images of the message. Only agents with vision declare image media types."""
     raw = ((_kind(part), part.raw) for part in message.parts if part.HasField("raw"))
-    return tuple(Picture(kind, data) for kind, data in raw if kind.startswith("image/"))
+    return tuple(Image(kind, data) for kind, data in raw if kind.startswith("image/"))
 
 
 def _kind(part: Part) -> str:

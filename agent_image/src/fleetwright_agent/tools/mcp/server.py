@@ -20,10 +20,10 @@ from mcp.types import Tool as Listed
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.security.addresses import Network
-from fleetwright_agent.tools.mcp.circuit_breaker import Breaker
+from fleetwright_agent.tools.mcp.circuit_breaker import CircuitBreaker
 from fleetwright_agent.tools.mcp.results import told
 from fleetwright_agent.tools.mcp.session import SessionActor
-from fleetwright_agent.tools.mcp.tool_cache import Offers, unmatched
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache, unmatched
 from fleetwright_agent.tools.mcp.tool_listing import every_page, tool_digest
 from fleetwright_agent.tools.mcp.wire import CALL_SECONDS, Arrival, McpUnreachable
 from fleetwright_agent.tools.names import offered_name
@@ -49,10 +49,10 @@ class McpConnection:
         server: McpServer,
         layout: Layout,
         *,
-        offers: Offers | None = None,
+        offers: ToolCache | None = None,
         guarded: Collection[str] = (),
         denied: tuple[Network, ...] = (),
-        breaker: Breaker | None = None,
+        breaker: CircuitBreaker | None = None,
         discovery_seconds: float = _DISCOVERY_SECONDS,
         pauses: Sequence[float] = _PAUSES,
         clock: Callable[[], float] = time.monotonic,
@@ -61,9 +61,9 @@ class McpConnection:
         self._server = server
         self._layout = layout
         self._denied = denied
-        self._offers = offers or Offers()
+        self._offers = offers or ToolCache()
         self._guarded = tuple(guarded)
-        self._breaker = breaker or Breaker(clock=clock)
+        self._breaker = breaker or CircuitBreaker(clock=clock)
         self._discovery_seconds = discovery_seconds
         self._pauses = tuple(pauses)
         self._clock = clock

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from fleetwright_agent.config.memory import KnowledgeMemory
 from fleetwright_agent.memory.fact_text import MOST_CHARACTERS, told, worded
-from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.facts import Knowledge, TooManyFacts
+from fleetwright_agent.storage.sqlite.facts import FactStore, TooManyFacts
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 
 _MOST_FOUND: Final = 10
@@ -25,7 +25,7 @@ _RECALL: Final = "Search the facts that were remembered for this caller, by word
 _FORGET: Final = "Forget a remembered fact, by its number."
 
 
-def knowledge_tools(knowledge: Knowledge, policy: KnowledgeMemory, redact: Callable[[str], str]) -> tuple[Tool, ...]:
+def knowledge_tools(knowledge: FactStore, policy: KnowledgeMemory, redact: Callable[[str], str]) -> tuple[Tool, ...]:
     """`remember`, `recall_memory` and `forget`; no tools if the policy disables knowledge."""
     if not policy.enabled:
         return ()
@@ -35,7 +35,7 @@ def knowledge_tools(knowledge: Knowledge, policy: KnowledgeMemory, redact: Calla
         text = worded(call.arguments["fact"], redact)
         if not text:
             raise ToolError("fact is empty; say what is to be remembered")
-        source = Source(turn.owner, turn.context_id, turn.task_id)
+        source = Provenance(turn.owner, turn.context_id, turn.task_id)
         hot = policy.hot and bool(call.arguments.get("always", False))
         try:
             n = await knowledge.remember(turn.owner, text, source, hot=hot, most=policy.max_facts_per_caller)

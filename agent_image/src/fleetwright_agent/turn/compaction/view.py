@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from fleetwright_agent.config.compaction import PinKind
-from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source
+from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry
 from fleetwright_agent.turn.compaction.pairs import repaired
 from fleetwright_agent.turn.compaction.pins import Pin
 from fleetwright_agent.turn.compaction.pruning import Shape, shortened
@@ -32,7 +32,7 @@ class View:
     behind: str = ""
     """The id of the message after which that request is shown again."""
     summary: str = ""
-    ledger: tuple[Entry, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
     pins: tuple[Pin, ...] = ()
     pinned: str = ""
     """The text of the message with the pins."""
@@ -43,7 +43,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CompactionState:
     """The compaction state of one conversation."""
 
     view: View | None = None
@@ -87,9 +87,9 @@ def loaded(body: Mapping[str, Any]) -> View:
     )
 
 
-def _loaded_entry(kind: str, text: str, key: str, source: str = Source.AGENT) -> Entry:
+def _loaded_entry(kind: str, text: str, key: str, source: str = EntrySource.AGENT) -> LedgerEntry:
     """Return a stored entry; earlier versions stored no source."""
-    return Entry(Kind(kind), text, key, source=Source(source))
+    return LedgerEntry(EntryKind(kind), text, key, source=EntrySource(source))
 
 
 def _dumped_pin(pin: Pin) -> list[Any]:

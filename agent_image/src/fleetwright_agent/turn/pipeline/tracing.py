@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "(unknown)"
 
 
-class TracedModel:
+class ModelTracing:
     """The link next to the provider, so that each attempt is a span."""
 
     def __init__(self, tracing: Tracing) -> None:
@@ -29,7 +29,7 @@ class TracedModel:
         return await traced(lambda: call(request), self._tracing, chat, request.runtime.context, answer=answer_of)
 
 
-class TracedTools:
+class ToolTracing:
     """Wraps the whole tool call, including policy checks and approval."""
 
     def __init__(self, runner: ToolRunner, tracing: Tracing) -> None:

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 EXTRA: Final = "extra_content"
 
 
-class Called:
+class ToolCallDeltas:
     """The tool calls of one answer while it is streamed."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fleetwright_agent.protocol.extensions import MODEL
-from fleetwright_agent.protocol.frames import Fallback, Reset
+from fleetwright_agent.protocol.frames import Fallback, StreamReset
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
@@ -74,7 +74,7 @@ class ModelFallback:
         self._metrics.model_fallbacks.labels(gone, comes, reason).inc()
         _log.warning("another model takes over", extra={"model": gone, "fallback": comes, "reason": reason})
         if context.spoken:
-            context.emit(Reset(reason))
+            context.emit(StreamReset(reason))
             context.spoken = False
         if not context.silent:
             context.emit(Fallback(gone, comes, reason))

@@ -10,7 +10,7 @@ from fleetwright_agent.turn.pipeline.model.prompt_repair import cleaned, withhel
 from fleetwright_agent.turn.providers.failures import REFUSED
 
 
-class Mending:
+class PromptRetry:
     def __init__(self, most: int, metrics: Metrics) -> None:
         """Args: `most` is the maximum number of repairs."""
         self._mends = (cleaned, withheld)[:most]

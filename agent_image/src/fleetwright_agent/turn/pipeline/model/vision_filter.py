@@ -10,7 +10,7 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.providers.models import Chat
 
 
-class Sight:
+class VisionFilter:
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         if cast("Chat", request.model).endpoint.vision:
             return await call(request)
