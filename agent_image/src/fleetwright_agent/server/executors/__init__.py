@@ -1,1 +1,1 @@
-"""What does the work of a task: the turn of this runtime, or an executor of the a2a-sdk."""
+"""The executors of tasks: the turn of this runtime, or an executor of the a2a-sdk."""

@@ -136,7 +136,7 @@ class TaskRunner:
         """End a task without a run, and keep `recover` from starting one in the meantime."""
         self._ending.add(live)
         try:
-            # Of two concurrent cancellations, the second finds the task at rest.
+            # The second of two concurrent cancellations finds the task at rest.
             with suppress(TaskNotRunning):
                 await live.rest(await self._last_words(live, outcome))
         finally:
