@@ -75,7 +75,7 @@ def _serve(options: argparse.Namespace) -> None:
     check_addresses(config, layout)
     # The SDK reads this variable when it is imported, and traces by default, which takes a quarter of the throughput.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
-    executor = executors.made(config.executor) if config.executor else None
+    executor = executors.load_executor(config.executor) if config.executor else None
     a2a, ops = listen(options.host, options.port), listen(options.host, options.ops_port)
     configure(options.log_level, redact=redactor(layout))
     import uvloop

@@ -15,7 +15,7 @@ from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.plugins.loading import Plugins, installed
+from fleetwright_agent.plugins.loading import Plugins, installed_entry_points
 from fleetwright_agent.process.application import Application
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.protocol.frames import Turn
@@ -25,13 +25,13 @@ from fleetwright_agent.server.card import Card, parse_card
 from fleetwright_agent.server.dialects.streams import KEEPALIVE_SECONDS
 from fleetwright_agent.server.executors.port import Executor
 from fleetwright_agent.server.executors.turn_executor import TurnExecutor
-from fleetwright_agent.server.executors.turn_loader import TurnLoader, assembled
+from fleetwright_agent.server.executors.turn_loader import TurnLoader, load_turn
 from fleetwright_agent.server.extensions import OF_CALLERS
 from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALLED_SECONDS, EventLoopWatchdog
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability
 from fleetwright_agent.server.push.service import DeliveryTimes, PushService, build_pushes
-from fleetwright_agent.server.tasks.active_tasks import ActiveTasks, unheard
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks, ignore_event
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
@@ -85,7 +85,7 @@ def create_app(
     `executor` may be any `AgentExecutor` of the a2a-sdk, and `identity` replaces the authentication.
     """
     clock, metrics = clock or Clock(), _declared(config, metrics or Metrics(CollectorRegistry()))
-    plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed)
+    plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed_entry_points)
     common = _common(
         config,
         layout,
@@ -215,7 +215,7 @@ def _turns(common: _Common, turn: Turn | None) -> TurnLoader:
         books=common.books,
         tracing=common.tracing,
     )
-    return TurnLoader(assembled(supplies), recovers=True)
+    return TurnLoader(load_turn(supplies), recovers=True)
 
 
 def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns: TurnLoader) -> Executor:
@@ -317,7 +317,7 @@ def _parts(
     keepalive_seconds: float,
     may_reply: bool,
 ) -> Dependencies:
-    tasks = ActiveTasks(log, common.clock, told=pushes.told if pushes else unheard)
+    tasks = ActiveTasks(log, common.clock, told=pushes.told if pushes else ignore_event)
     runs, callers = _runs(common, worker), FileWatcher(common.layout.callers_file, parse_callers)
     stores = _stores(common, log)
     return Dependencies(

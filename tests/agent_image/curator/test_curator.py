@@ -15,7 +15,7 @@ from fleetwright_agent.audit.verification import verify
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.curator import Curator
-from fleetwright_agent.memory.skill_drafts import drafted
+from fleetwright_agent.memory.skill_drafts import draft_skill
 from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, LearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
@@ -48,7 +48,7 @@ class Trail:
 
 async def learn(skills: LearnedSkillStore, *tasks: str, owner: str = "client:a") -> None:
     for task in tasks:
-        await skills.learn(owner, drafted("cook", task, ["t"]), Provenance(owner, "c", "t"), most=100)
+        await skills.learn(owner, draft_skill("cook", task, ["t"]), Provenance(owner, "c", "t"), most=100)
 
 
 @dataclass
@@ -142,7 +142,9 @@ async def test_a_dry_run_changes_nothing_and_leaves_no_line(desk):
 async def test_a_mounted_skill_stands_for_what_is_learned_of_the_same(desk):
     await learn(desk.skills, "soup", "Boil eggs")
     config_name = "Cook the soup of the day"
-    await desk.skills.learn("client:a", drafted("soup", config_name, ["t"]), Provenance("client:a", "c", "t"), most=9)
+    await desk.skills.learn(
+        "client:a", draft_skill("soup", config_name, ["t"]), Provenance("client:a", "c", "t"), most=9
+    )
     await desk.curator.curate(by="test")
     assert config_name not in await names(desk)
     assert "Boil eggs" in await names(desk)

@@ -85,7 +85,7 @@ async def _taken_over_by_another(_: Database, saver: ConversationSaver) -> None:
 
 async def _expired(database: Database, _: ConversationSaver) -> None:
     await Views(ViewStore(database)).put(THREAD, CompactionState(View(cut="2", newest="3")), at=10.0, archives=True)
-    await archive.expire(database, 20.0)
+    await archive.expire_archive(database, 20.0)
 
 
 @pytest.mark.parametrize(

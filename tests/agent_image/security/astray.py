@@ -30,7 +30,7 @@ from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
-from fleetwright_agent.tools.mcp.session import opened
+from fleetwright_agent.tools.mcp.session import open_session
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.peers.tool import PeerCalls, peer_client
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -188,7 +188,7 @@ async def asked(folder: Path) -> list[str]:
         await client.aclose()
         try:
             server = McpServer.model_validate({"name": "s", "url": f"http://{name}/mcp"})
-            async with opened(server, Layout(root=folder), seconds=5):
+            async with open_session(server, Layout(root=folder), seconds=5):
                 pass
         except McpUnreachable as error:
             said.append(str(error))

@@ -20,7 +20,7 @@ from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, Led
 from fleetwright_agent.turn.compaction.pins import Pin
 from fleetwright_agent.turn.compaction.subjects import SubjectGroups, antecedent, subject_of
 from fleetwright_agent.turn.compaction.summary import SummaryReply, compose
-from fleetwright_agent.turn.compaction.view import View, dumped, loaded
+from fleetwright_agent.turn.compaction.view import View, dump_view, load_view
 
 PLACES = ("Halmarck", "Torvane", "Verlinford", "Mordolow", "Kelwidale", "Dunberwick", "Ashtagate", "Fenriby")
 THINGS = (("warehouse", "holds", "pallets"), ("ferry", "carries", "cars"), ("tank", "takes", "litres"))
@@ -74,7 +74,7 @@ def test_the_latest_statement_is_shown_wherever_an_earlier_one_is(conversation, 
     for half in halves:
         reading.read(half, behind=0)
         told = {message.text for message in half}
-        known = selection.weighed(ledger.merged(entries, reading.found(half)), reading.words)
+        known = selection.weigh_entries(ledger.merge_entries(entries, reading.found(half)), reading.words)
         facts = tuple(each for each in written.facts if each in told)
         part = SummaryReply(written.goal if written.goal in told else "go on", "", "", facts)
         pinned = [each for each in beside if each in told]
@@ -117,7 +117,7 @@ async def test_sixty_corrected_stocks_among_many_facts_at_default_settings(summa
 
 
 def _known(*entries: LedgerEntry) -> selection.WeightedEntries:
-    return selection.weighed(entries, Counter())
+    return selection.weigh_entries(entries, Counter())
 
 
 OLD = LedgerEntry(
@@ -159,19 +159,19 @@ def test_a_rule_is_shown_with_its_correction_where_the_ledger_has_no_room():
         corrected = pins.with_later(replace(rule, later="old"), composed.later)
         assert corrected.later == wanted
         assert (f"{LONG.text}{ledger.LATEST}" in composed.text) is not bool(wanted)
-        shown = pins.pinned([corrected], CompactionPin(), {}.get).text
+        shown = pins.render_pins([corrected], CompactionPin(), {}.get).text
         assert (f'[earlier; later the user said: "{LONG.text}" [latest]]' in shown) is bool(wanted)
-        assert loaded(dumped(View(pins=(corrected,)))).pins[0].later == wanted
+        assert load_view(dump_view(View(pins=(corrected,)))).pins[0].later == wanted
 
 
 def test_a_line_of_a_summary_has_room_although_an_entry_that_is_not_shown_says_it():
     plain = [LedgerEntry(EntryKind.SAID, f"it is so and so {n}", source=EntrySource.USER) for n in range(60)]
     used = Counter(dict.fromkeys(("it", "is", "so", "and"), 50))
     line = plain[0]
-    without = compose(SummaryReply("go"), selection.weighed(plain, used), used=used, characters=1400)
+    without = compose(SummaryReply("go"), selection.weigh_entries(plain, used), used=used, characters=1400)
     assert f"{line.text}\n" not in without.text
     composed = compose(
-        SummaryReply("go", facts=(line.text,)), selection.weighed(plain, used), used=used, characters=1400
+        SummaryReply("go", facts=(line.text,)), selection.weigh_entries(plain, used), used=used, characters=1400
     )
     assert composed.text.count(f"- {line.text}\n") == 1
 
@@ -184,7 +184,7 @@ def test_a_note_of_a_summary_is_never_the_latest():
 
 def test_what_the_agent_repeats_does_not_overrule_the_user():
     stale = LedgerEntry(EntryKind.NOTED, "The Hallmark warehouse holds 412 pallets.", source=EntrySource.AGENT)
-    shown = ledger.rendered(selection.bounded(_known(OLD, NEW, stale), 4000))
+    shown = ledger.rendered(selection.fit_entries(_known(OLD, NEW, stale), 4000))
     assert f"{NEW.text}{ledger.LATEST}" in shown
     assert f"{stale.text}{ledger.EARLIER}" in shown
 
@@ -202,7 +202,7 @@ def test_a_statement_makes_way_where_its_correction_has_no_room(limit):
         EntryKind.DECISION, f"Correction: the Hallmark warehouse holds 380 pallets, {words}.", source=EntrySource.USER
     )
     filling = [LedgerEntry(EntryKind.SAID, f"zebra{n} yak{n}", source=EntrySource.USER) for n in range(80)]
-    shown = ledger.rendered(selection.bounded(_known(OLD, new, *filling), limit))
+    shown = ledger.rendered(selection.fit_entries(_known(OLD, new, *filling), limit))
     assert OLD.text not in shown or new.text in shown
     assert "zebra" in shown
 

@@ -17,7 +17,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.delegation.listener import FinishedTask
-from fleetwright_agent.turn.delegation.sharing import shared
+from fleetwright_agent.turn.delegation.sharing import shared_tools
 from fleetwright_agent.turn.delegation.work import SubAgentLoop, SubAgentRun
 
 REQUEST = TurnRequest("client:default", "c", "t", "x")
@@ -141,7 +141,7 @@ def tool(name):
 
 def test_a_sub_agent_shares_what_its_list_names_and_the_turn_has():
     tools = {name: tool(name) for name in ("a__see", "a__smell", "task")}
-    assert list(shared(tools, SCOUT)) == ["a__see"]
+    assert list(shared_tools(tools, SCOUT)) == ["a__see"]
 
 
 def test_a_sub_agent_that_would_give_work_is_refused_by_the_name_of_the_tool():

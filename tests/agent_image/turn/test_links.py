@@ -23,7 +23,7 @@ from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.pipeline.model.empty_replies import EmptyReplies
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
 from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback
-from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, cleaned, withheld
+from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, clean_messages, withhold_results
 from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
 from fleetwright_agent.turn.pipeline.model.repeat_limit import RepeatLimitLink
 from fleetwright_agent.turn.pipeline.model.round_limit import RoundLimitLink
@@ -354,12 +354,12 @@ async def test_a_refused_request_is_tried_again_without_what_it_may_be(messages,
 
 def test_a_history_that_is_mended_lacks_nothing_that_a_caller_said():
     torn = [HumanMessage("one\x00"), asked_for({"a": "\x01b"}, 1)[0], HumanMessage("two"), AIMessage("")]
-    mended = cleaned(torn)
+    mended = clean_messages(torn)
     assert [message.type for message in mended] == ["human", "ai", "tool", "human"]
     assert [message.text for message in mended if message.type == "human"] == ["one", "two"]
     assert mended[1].tool_calls[0]["args"] == {"a": "b"}
-    assert cleaned([HumanMessage("x"), AIMessage("y")])[-1].text == CONTINUE
-    assert withheld(torn) == torn
+    assert clean_messages([HumanMessage("x"), AIMessage("y")])[-1].text == CONTINUE
+    assert withhold_results(torn) == torn
 
 
 def test_what_another_providers_model_said_is_passed_on_as_its_words():

@@ -10,10 +10,10 @@ from fleetwright_agent.config.compaction import Compaction, PinKind
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction.compactor import Compactor
 from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
-from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, torn
+from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, is_torn
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.summariser import SummaryFailed
-from fleetwright_agent.turn.compaction.view import View, dumped, loaded, shown
+from fleetwright_agent.turn.compaction.view import View, dump_view, load_view, visible_messages
 
 RULE = "Never spend more than 50 EUR without asking me."
 _MODEL = {"name": "m", "baseUrl": "u", "contextWindow": 4000, "maxOutputTokens": 500, "timeoutSeconds": 1}
@@ -67,7 +67,7 @@ async def violations(seed: int) -> list[str]:
         except SummaryFailed:
             continue
         view = made.view
-        if loaded(dumped(view)) != view:
+        if load_view(dump_view(view)) != view:
             found.append("a view that is stored comes back as another")
         found += _wrong(messages, stored, view)
     return [f"{seed}: {word}" for word in found]
@@ -75,9 +75,9 @@ async def violations(seed: int) -> list[str]:
 
 def _wrong(messages: list[AnyMessage], stored: list[AnyMessage], view: View) -> list[str]:
     found = []
-    visible = shown(stored, view, "")
+    visible = visible_messages(stored, view, "")
     request = active_request(stored)
-    if torn(visible):
+    if is_torn(visible):
         found.append("a torn pair")
     if request is not None and not any(m.id == request.id and m.content == request.content for m in visible):
         found.append("the request under way is lost")
@@ -86,7 +86,7 @@ def _wrong(messages: list[AnyMessage], stored: list[AnyMessage], view: View) -> 
         found.append("a rule is lost")
     if not all(pin.text in view.pinned for pin in view.pins if pin.kind is not PinKind.SKILLS):
         found.append("a pin is not shown")
-    later = shown(messages, view, "")[: len(visible) - 1]
+    later = visible_messages(messages, view, "")[: len(visible) - 1]
     if [m.content for m in visible[: len(later)]] != [m.content for m in later]:
         found.append("what was shown changes when the conversation goes on")
     return found

@@ -21,7 +21,7 @@ class TrailLocked(OSError):  # noqa: N818 - states a fact about the trail
 
 
 @contextmanager
-def alone(folder: Path, patience: float) -> Iterator[None]:
+def exclusive(folder: Path, patience: float) -> Iterator[None]:
     """Hold the exclusive lock of the trail; the kernel releases it if the process dies.
 
     Raises:
@@ -45,7 +45,7 @@ def _lock(file: IO[str], patience: float) -> None:
             return
 
 
-def end_of(path: Path) -> tuple[int, int] | None:
+def inode_and_size(path: Path) -> tuple[int, int] | None:
     """Return the file's inode and size; `None` if it does not exist."""
     try:
         found = path.stat()
@@ -73,7 +73,7 @@ def replace(path: Path, data: bytes) -> None:
     new.replace(path)
 
 
-def end_half(path: Path) -> None:
+def terminate_partial_line(path: Path) -> None:
     """Terminate a partial line that a crashed process left."""
     last = last_line(path)
     if last and not last.endswith(b"\n"):

@@ -21,17 +21,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fleetwright_agent.audit.appending import TrailLocked, alone, append, end_half, end_of, last_line, replace
-from fleetwright_agent.audit.content import chained, encoded, is_removable, with_digest, without
+from fleetwright_agent.audit.appending import (
+    TrailLocked,
+    append,
+    exclusive,
+    inode_and_size,
+    last_line,
+    replace,
+    terminate_partial_line,
+)
+from fleetwright_agent.audit.content import chain_hash, encode, is_removable, with_digest, without_details
 from fleetwright_agent.audit.files import (
     CONTINUES,
     FILE,
     TrailHead,
     backup_of,
     files_of,
-    following,
+    last_linked,
     lines_of,
-    parsed,
+    parse_line,
 )
 
 _logger = logging.getLogger(__name__)
@@ -137,17 +145,17 @@ class AuditTrail:
         self._handed -= 1
 
     def _found(self, owner: str, session_id: str) -> list[dict[str, Any]]:
-        lines = (parsed(data) for path in files_of(self._path) for data in lines_of(path))
+        lines = (parse_line(data) for path in files_of(self._path) for data in lines_of(path))
         return [line for line in lines if line is not None and _tells(line, owner, session_id)]
 
     def _erase(self, owner: str, session_id: str) -> None:
         def kept(data: bytes) -> bytes:
-            line = parsed(data)
-            return encoded(without(line)) if line is not None and _tells(line, owner, session_id) else data
+            line = parse_line(data)
+            return encode(without_details(line)) if line is not None and _tells(line, owner, session_id) else data
 
         if not self._path.parent.exists():
             return
-        with alone(self._path.parent, self._patience):
+        with exclusive(self._path.parent, self._patience):
             for path in files_of(self._path):
                 lines = list(lines_of(path))
                 left = [kept(data) for data in lines]
@@ -162,10 +170,10 @@ class AuditTrail:
         if self._head is None:
             return False
         try:
-            with alone(self._path.parent, 0):
-                if self._end != end_of(self._path):
+            with exclusive(self._path.parent, 0):
+                if self._end != inode_and_size(self._path):
                     return False
-                self._head, self._end = self._added(event, about), end_of(self._path)
+                self._head, self._end = self._added(event, about), inode_and_size(self._path)
         except TrailLocked:
             return False
         except Exception:
@@ -187,15 +195,15 @@ class AuditTrail:
 
     def _catch_up(self) -> None:
         with suppress(OSError):  # The next line reports the failure.
-            if self._path.parent.exists() and (self._head is None or self._end != end_of(self._path)):
-                with alone(self._path.parent, self._patience):
-                    self._head, self._end = self._newest(), end_of(self._path)
+            if self._path.parent.exists() and (self._head is None or self._end != inode_and_size(self._path)):
+                with exclusive(self._path.parent, self._patience):
+                    self._head, self._end = self._newest(), inode_and_size(self._path)
 
     def _add(self, event: str, about: Mapping[str, Any]) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with alone(self._path.parent, self._patience):
-                self._head, self._end = self._added(event, about), end_of(self._path)
+            with exclusive(self._path.parent, self._patience):
+                self._head, self._end = self._added(event, about), inode_and_size(self._path)
         except Exception as error:
             why = (error.strerror or str(error)) if isinstance(error, OSError) else "an internal error; see the log"
             self.problem = f"the audit trail cannot be written: {why}"
@@ -207,7 +215,7 @@ class AuditTrail:
         head = self._newest()
         told = with_digest(_shortened(self._redact(about)))
         # `_FRAME` is an upper bound for the rest of the line.
-        self._make_room(len(encoded(told)) + len(event) + _FRAME)
+        self._make_room(len(encode(told)) + len(event) + _FRAME)
         if self._headless or (head.lines and not self._path.exists()):
             head = self._appended(head, CONTINUES, {})
             self._headless = False
@@ -216,9 +224,9 @@ class AuditTrail:
     def _appended(self, head: TrailHead, event: str, told: Mapping[str, Any]) -> TrailHead:
         at = datetime.fromtimestamp(self._now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
         line = {"seq": head.lines + 1, "ts": at, "event": event, **told, "prev": head.hash}
-        data = encoded(line)
+        data = encode(line)
         append(self._path, data + b"\n")
-        return TrailHead(head.lines + 1, chained(data, line))
+        return TrailHead(head.lines + 1, chain_hash(data, line))
 
     def _make_room(self, size: int) -> None:
         if self._path.exists() and self._path.stat().st_size + size > self._most_bytes:
@@ -230,20 +238,20 @@ class AuditTrail:
             head = self._resume()
             self._resumed = self._resumed or head
             return head
-        if self._end == end_of(self._path):
+        if self._end == inode_and_size(self._path):
             return self._head
         for path in files_of(self._path):
-            end_half(path)
-        return following(self._path.parent, self._head)
+            terminate_partial_line(path)
+        return last_linked(self._path.parent, self._head)
 
     def _resume(self) -> TrailHead:
         """Return the end of the trail of the previous process; a partial line is terminated and counts as a line."""
-        self._headless = not any(map(parsed, lines_of(self._path))) and bool(last_line(backup_of(self._path)))
+        self._headless = not any(map(parse_line, lines_of(self._path))) and bool(last_line(backup_of(self._path)))
         for path in (self._path, backup_of(self._path)):
             if last := last_line(path):
-                end_half(path)
+                terminate_partial_line(path)
                 data = last.rstrip(b"\n")
-                return TrailHead(_number(last, self._path), chained(data, parsed(data)))
+                return TrailHead(_number(last, self._path), chain_hash(data, parse_line(data)))
         return TrailHead()
 
 
@@ -292,5 +300,5 @@ def _number(last: bytes, path: Path) -> int:
 
 
 def _seq(line: bytes) -> int | None:
-    number = (parsed(line) or {}).get("seq")
+    number = (parse_line(line) or {}).get("seq")
     return number if isinstance(number, int) and not isinstance(number, bool) else None

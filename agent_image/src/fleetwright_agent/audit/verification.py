@@ -6,8 +6,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from fleetwright_agent.audit.content import chained, is_altered, is_as_written, is_removed
-from fleetwright_agent.audit.files import CONTINUES, ERASED, FILE, NOTHING, files_of, lines_of, parsed
+from fleetwright_agent.audit.content import chain_hash, is_altered, is_as_written, is_removed
+from fleetwright_agent.audit.files import CONTINUES, ERASED, FILE, NOTHING, files_of, lines_of, parse_line
 
 
 class FaultKind(Enum):
@@ -72,11 +72,11 @@ def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verifica
         OSError: A file cannot be read.
     """
     lines = [
-        _Line(f"{path.name} line {number}", data, parsed(data))
+        _Line(f"{path.name} line {number}", data, parse_line(data))
         for path in files_of(folder / FILE)
         for number, data in enumerate(lines_of(path), start=1)
     ]
-    hashes = [chained(line.data, line.content) for line in lines]
+    hashes = [chain_hash(line.data, line.content) for line in lines]
     broken = [*_beginning(lines), *_chain(lines, hashes), *_contents(lines), *_erasures(lines)]
     if expected is not None and not _holds(lines, hashes, expected):
         broken.append(Finding(FaultKind.MISSING_END, f"line {expected[0]}: {_END}"))

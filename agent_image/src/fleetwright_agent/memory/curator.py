@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.memory.curation import plan
+from fleetwright_agent.memory.curation import plan_curation
 from fleetwright_agent.storage.learned_skill import LearnedSkill, Plan
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.sqlite.learned_skills import CurationResult, LearnedSkillStore
@@ -66,7 +66,7 @@ class Curator:
         return found
 
     def _decide(self, skills: Sequence[LearnedSkill]) -> Plan:
-        return plan(skills, pinned=self._pinned, policy=self._memory.curation, now=self._clock.now())
+        return plan_curation(skills, pinned=self._pinned, policy=self._memory.curation, now=self._clock.now())
 
     async def _report(self, found: Sequence[CurationResult], by: str) -> None:
         sums = {

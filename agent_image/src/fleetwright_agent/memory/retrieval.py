@@ -33,7 +33,7 @@ def facts_of(knowledge: FactStore, policy: KnowledgeMemory) -> Found:
         asked, most = turn.text[:_ASKED], policy.top_k
         fitting = await knowledge.recall(turn.owner, asked, most=most) if most else []
         given = {fact.n for fact in hot}
-        return fact_text.told([*hot, *(fact for fact in fitting if fact.n not in given)])
+        return fact_text.render_facts([*hot, *(fact for fact in fitting if fact.n not in given)])
 
     return found
 
@@ -52,9 +52,9 @@ def skills_of(skills: LearnedSkillStore, policy: LearnedSkillMemory, *, recalled
         if len(words(asked)) <= _FEW:
             asked = f"{asked}\n{before[:_ASKED]}"
         best = await skills.recall(turn.owner, asked, most=policy.top_k)
-        fitting = learned_skill.fitting(best, tokens=policy.max_tokens)
+        fitting = learned_skill.fit_to_tokens(best, tokens=policy.max_tokens)
         await skills.told(turn.owner, fitting)
         recalled(len(fitting))
-        return learned_skill.told(fitting)
+        return learned_skill.render_skills(fitting)
 
     return found

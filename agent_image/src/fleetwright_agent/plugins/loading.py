@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from fleetwright_agent.config.plugins import PluginConfig as Declared
 from fleetwright_agent.plugins.api import GROUP, Plugin
-from fleetwright_agent.plugins.offering import InvalidPlugin, offered
+from fleetwright_agent.plugins.offering import InvalidPlugin, plugin_tools
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool
 
@@ -25,7 +25,7 @@ _CLOSE_SECONDS: Final = 5.0
 _MOST_OF_MESSAGE: Final = 300
 
 
-def installed() -> Iterable[EntryPoint]:
+def installed_entry_points() -> Iterable[EntryPoint]:
     """The entry points of all installed packages."""
     return entry_points(group=GROUP)
 
@@ -43,7 +43,7 @@ class Plugins:
         declared: Sequence[Declared],
         metrics: Metrics,
         *,
-        installed: Callable[[], Iterable[EntryPoint]] = installed,
+        installed: Callable[[], Iterable[EntryPoint]] = installed_entry_points,
         load_seconds: float = _LOAD_SECONDS,
     ) -> None:
         """Args: `load_seconds` is the time limit for each plugin, including its import."""
@@ -105,7 +105,7 @@ class Plugins:
     def _try(self, declared: Declared, loaded: _Loaded) -> None:
         try:
             plugin = _factory(declared.name, self._installed())(copy.deepcopy(dict(declared.config)))
-            tools = offered(declared.name, plugin)
+            tools = plugin_tools(declared.name, plugin)
         except InvalidPlugin as error:
             loaded.problem = _short(str(error))
         except (Exception, SystemExit) as error:

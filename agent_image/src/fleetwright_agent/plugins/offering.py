@@ -22,7 +22,7 @@ class InvalidPlugin(Exception):  # noqa: N818 - states what became of the plugin
     """The plugin's tools cannot be used; the text names the problem."""
 
 
-def offered(name: str, plugin: object, *, seconds: float = _SECONDS) -> tuple[Tool, ...]:
+def plugin_tools(name: str, plugin: object, *, seconds: float = _SECONDS) -> tuple[Tool, ...]:
     """Return the tools of a plugin.
 
     Args:

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.enforcement import AuditMode
-from fleetwright_agent.process.asgi import door
+from fleetwright_agent.process.asgi import asgi_app
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.process.maintenance import Maintenance
 from fleetwright_agent.server.dialects.dialect import SENDS, Operation
@@ -32,7 +32,7 @@ class Application:
         self._leaving = False
         self._background: set[asyncio.Task[None]] = set()
         self._upkeep = Maintenance(parts, metrics=metrics)
-        self.a2a = door(parts, metrics=metrics, admission=self._admission)
+        self.a2a = asgi_app(parts, metrics=metrics, admission=self._admission)
         self.heartbeat = heartbeat
         self.ops: ASGIApp = ops_app(
             metrics=metrics,

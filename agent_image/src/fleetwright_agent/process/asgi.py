@@ -16,7 +16,7 @@ from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.telemetry.metrics import Metrics
 
 
-def door(parts: Dependencies, *, metrics: Metrics, admission: Admission) -> ASGIApp:
+def asgi_app(parts: Dependencies, *, metrics: Metrics, admission: Admission) -> ASGIApp:
     """Return the app; `admission` returns why an operation cannot run at the moment."""
     handler = TaskRequestHandler(
         parts.intake,

@@ -14,7 +14,7 @@ from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.active_tasks import ActiveTask
 from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
-from fleetwright_agent.storage.sqlite.conversations.archive import expire
+from fleetwright_agent.storage.sqlite.conversations.archive import expire_archive
 from fleetwright_agent.storage.sqlite.conversations.failing_compactions import count_failing_compactions
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.task_log import Key, TaskLogUnavailable
@@ -167,6 +167,6 @@ class Maintenance:
 
     async def _empty_archive(self) -> None:
         retained = self._parts.config.compaction.archive.retain_seconds
-        gone = await expire(self._parts.conversations, self._parts.clock.now_ns() / 1e9 - retained)
+        gone = await expire_archive(self._parts.conversations, self._parts.clock.now_ns() / 1e9 - retained)
         if gone:
             _logger.info("archived messages deleted", extra={"messages": gone})

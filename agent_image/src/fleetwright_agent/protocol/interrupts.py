@@ -22,7 +22,7 @@ _LATEST_NS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Interrupt:
+class TaskInterrupt:
     identity: str
     kind: InterruptKind
     tool: str
@@ -46,7 +46,7 @@ def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | Non
     return message
 
 
-def pause_of(task: Task) -> Interrupt | None:
+def pause_of(task: Task) -> TaskInterrupt | None:
     """Return what the task waits for, or None if it does not wait or if its question has another format.
 
     An a2a-sdk executor may put any message into an interrupted status.
@@ -56,14 +56,14 @@ def pause_of(task: Task) -> Interrupt | None:
     return _pause(task.status.message, task.status.timestamp.ToNanoseconds())
 
 
-def _pause(message: Message, since_ns: int) -> Interrupt | None:
+def _pause(message: Message, since_ns: int) -> TaskInterrupt | None:
     metadata = MessageToDict(message.metadata)
     about = metadata.get(ASK)
     if not isinstance(about, dict):
         return None
     expires = about.get("expires")
     with suppress(KeyError, ValueError, TypeError, OverflowError):
-        return Interrupt(
+        return TaskInterrupt(
             identity=about["id"],
             kind=InterruptKind(about["kind"]),
             tool=about["tool"],
@@ -74,7 +74,7 @@ def _pause(message: Message, since_ns: int) -> Interrupt | None:
     return None
 
 
-def answered_pause(task: Task) -> Interrupt | None:
+def answered_pause(task: Task) -> TaskInterrupt | None:
     """Return the pause that the newest message of the caller answered."""
     spoken = [i for i, message in enumerate(task.history) if message.role == Role.ROLE_USER]
     if len(spoken) < 2:

@@ -58,14 +58,14 @@ def stalled(seconds: float, last: str) -> Termination:
     return Termination(_FAILED, f"Nothing happened for {seconds:g} seconds; the last activity was: {last}.", "stall")
 
 
-def left(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
+def handed_over_status(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
     """Return the status of a task that the process leaves to the next one."""
     message = agent_message(_LEFT, message_id=str(uuid4()))
     message.metadata["reason"] = LEFT
     return status_event(task.id, task.context_id, TaskState.TASK_STATE_WORKING, at_ns=at_ns, message=message)
 
 
-def ending(task: Task, outcome: Termination, *, at_ns: int) -> TaskStatusUpdateEvent:
+def terminal_status(task: Task, outcome: Termination, *, at_ns: int) -> TaskStatusUpdateEvent:
     """Return the terminal status of a task with this outcome.
 
     For a task that waited, the status message carries the cost, because the task gets no artifact.

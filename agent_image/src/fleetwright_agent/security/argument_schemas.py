@@ -50,7 +50,7 @@ class _Look:
 _look: ContextVar[_Look] = ContextVar("look")
 
 
-def misfit(
+def validation_error(
     arguments: Mapping[str, Any], schema: Mapping[str, Any], *, patterns: bool
 ) -> jsonschema.ValidationError | None:
     """Return the best matching validation error, or `None`; without `patterns`, the schema's patterns are ignored.
@@ -73,7 +73,7 @@ def misfit(
     return found
 
 
-def unusable(schema: Mapping[str, Any]) -> str:
+def schema_problem(schema: Mapping[str, Any]) -> str:
     """Return why the schema can never validate any arguments; an empty text if it can."""
     try:
         _readable(schema, validator_for(schema, default=jsonschema.Draft202012Validator), patterns=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fleetwright_agent.security.addresses import Ip, Network, carried_by, is_public, is_within, local_block
+from fleetwright_agent.security.addresses import Ip, Network, embedded_ipv4, is_public, is_within, local_block
 
 MAX_URL: Final = 2048
 _PORTS: Final = {"http": 80, "https": 443}
@@ -111,7 +111,7 @@ class EgressPolicy:
         named = target in self.hosts
         block = local_block(ip)
         by_name = named and target.host != str(ip)
-        if any(self._denies(each, by_name=by_name) for each in (ip, carried_by(ip)) if each is not None):
+        if any(self._denies(each, by_name=by_name) for each in (ip, embedded_ipv4(ip)) if each is not None):
             return False
         if any(ip in each and (block is None or is_within(each, block)) for each in self.ranges):
             return True

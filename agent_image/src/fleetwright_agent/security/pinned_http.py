@@ -18,7 +18,7 @@ import httpx
 
 from fleetwright_agent.security.addresses import Ip
 from fleetwright_agent.security.egress import EgressPolicy, EgressTarget, UnusableUrl, canonical_host
-from fleetwright_agent.security.trusted_authorities import trusted
+from fleetwright_agent.security.trusted_authorities import default_authorities
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
 """Resolves a name. Raises: OSError: the name is unknown, or the lookup failed."""
@@ -112,7 +112,7 @@ class PinnedTransport(httpx.AsyncHTTPTransport):
     def __init__(
         self, policy: EgressPolicy, *, verify: ssl.SSLContext | None = None, resolving: Resolve = resolve
     ) -> None:
-        context = verify or trusted()
+        context = verify or default_authorities()
         super().__init__(verify=context, trust_env=False)
         # httpx has no parameter for a network backend; only the pool takes one.
         self._pool = httpcore.AsyncConnectionPool(

@@ -54,14 +54,14 @@ def skill_v1(skill: LearnedSkill) -> dict[str, Any]:
     }
 
 
-def fitting(skills: Sequence[LearnedSkill], *, tokens: int) -> Sequence[LearnedSkill]:
+def fit_to_tokens(skills: Sequence[LearnedSkill], *, tokens: int) -> Sequence[LearnedSkill]:
     """Return the first skills that together fit into `tokens`."""
     room = tokens * _CHARACTERS_PER_TOKEN
-    beyond = (n for n in range(len(skills)) if len(told(skills[: n + 1])) > room)
+    beyond = (n for n in range(len(skills)) if len(render_skills(skills[: n + 1])) > room)
     return skills[: next(beyond, len(skills))]
 
 
-def told(skills: Sequence[LearnedSkill]) -> str:
+def render_skills(skills: Sequence[LearnedSkill]) -> str:
     return fence(LEARNED, _NOTE, "\n".join(map(_line, skills))) if skills else ""
 
 

@@ -29,7 +29,7 @@ from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned_http import PinnedTransport
-from fleetwright_agent.telemetry.tracing import Span, Value, being
+from fleetwright_agent.telemetry.tracing import Span, Value, use_span
 
 _log = logging.getLogger(__name__)
 _SEND_SECONDS: Final = 5.0
@@ -140,7 +140,7 @@ class OtlpTracing:
                 record_exception=False,
                 set_status_on_exception=False,
             ) as started,
-            being(_named(started.get_span_context())),
+            use_span(_named(started.get_span_context())),
         ):
             yield _Told(started)
 

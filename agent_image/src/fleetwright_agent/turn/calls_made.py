@@ -9,7 +9,7 @@ from fleetwright_agent.storage.call_record import CallRecord
 from fleetwright_agent.turn.rounds import this_turn
 
 
-def made(messages: Sequence[AnyMessage]) -> list[CallRecord]:
+def calls_made(messages: Sequence[AnyMessage]) -> list[CallRecord]:
     """The tool calls since the caller's message, in order."""
     found: list[CallRecord] = []
     calls: dict[str, str] = {}

@@ -17,7 +17,7 @@ from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, T
 from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
 from fleetwright_agent.storage.sqlite.conversations.threads import SideThread, conversation
 from fleetwright_agent.storage.sqlite.tool_journal import StartedCall, ToolJournal
-from fleetwright_agent.turn.images import said
+from fleetwright_agent.turn.images import user_message
 
 _LOST: Final = TurnFailed("pause_lost", "The question of this task is no longer stored; send a new message.")
 
@@ -35,7 +35,7 @@ def start(request: TurnRequest, stored: StateSnapshot) -> TurnStart:
     """Raises: TurnFailed."""
     ours = stored.values.get("task") == request.task_id
     if request.reply is not None:
-        known = ours and any(ask.identity == request.reply.ask for ask in asked(stored))
+        known = ours and any(ask.identity == request.reply.ask for ask in pending_requests(stored))
         if known:
             return TurnStart(Command(resume={request.reply.ask: request.reply.value}))
         if not (ours and request.restarted):
@@ -43,7 +43,7 @@ def start(request: TurnRequest, stored: StateSnapshot) -> TurnStart:
     if ours and request.restarted:
         # Do not test `next`: a step that has finished but is not yet committed has no next node.
         return TurnStart(None, ended=not stored.tasks)
-    return TurnStart({"messages": [said(request)], "task": request.task_id}, fresh=True)
+    return TurnStart({"messages": [user_message(request)], "task": request.task_id}, fresh=True)
 
 
 def is_answered(values: Mapping[str, Any]) -> bool:
@@ -52,7 +52,7 @@ def is_answered(values: Mapping[str, Any]) -> bool:
     return "__interrupt__" not in values and bool(messages) and _spoken(messages or ())
 
 
-def asked(stored: StateSnapshot) -> list[InterruptRequest]:
+def pending_requests(stored: StateSnapshot) -> list[InterruptRequest]:
     """The unanswered asks of a stored state, in the order in which the model made them."""
     return [_ask(found) for task in stored.tasks if task.result is None for found in task.interrupts]
 
@@ -92,7 +92,7 @@ class TaskThreads:
             thread, stored = aside, await self._state(aside)
         begin = start(request, stored)
         if begin.fresh:
-            await self._set_aside(request, stored, thread, unfinished=bool(asked(stored)))
+            await self._set_aside(request, stored, thread, unfinished=bool(pending_requests(stored)))
             await self._keep_finished(stored, thread)
             self._journal.forget(thread)
         elif request.restarted and (calls := await self._journal.begun(thread, below=aside)):

@@ -13,13 +13,13 @@ from langchain_core.messages import AnyMessage
 from fleetwright_agent.protocol.frames import Frame, TurnFailed, TurnRequest
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.compaction.view import CompactionState
-from fleetwright_agent.turn.history_update import grown
+from fleetwright_agent.turn.history_update import merge_messages
 
 
 class TurnState(AgentState):
     """The stored state of a conversation."""
 
-    messages: Required[Annotated[list[AnyMessage], grown]]
+    messages: Required[Annotated[list[AnyMessage], merge_messages]]
     prior_sessions: NotRequired[str]
     task: NotRequired[str]
     """The id of the task that the newest messages belong to."""

@@ -30,11 +30,11 @@ from fleetwright_agent.protocol.frames import (
 )
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.sqlite.tool_journal import StartedCall
-from fleetwright_agent.telemetry.tracing import here
+from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.approval_policy import is_remembered
-from fleetwright_agent.turn.calls_made import made
-from fleetwright_agent.turn.checkpoint_resume import TaskThreads, TurnStart, asked, is_answered
+from fleetwright_agent.turn.calls_made import calls_made
+from fleetwright_agent.turn.checkpoint_resume import TaskThreads, TurnStart, is_answered, pending_requests
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
 from fleetwright_agent.turn.loop import build_loop
@@ -145,7 +145,7 @@ class GraphTurn:
             values = stored.values if begin.ended else await self._invoke(request, frames, thread, begin, stored)
             if not is_answered(values):
                 now = await self._threads.now(thread)
-                if asks := asked(now):
+                if asks := pending_requests(now):
                     return asks[0]
                 values = now.values
             return await self._finish(request, thread, values["messages"])
@@ -200,8 +200,8 @@ class GraphTurn:
             request.context_id,
             asked=request.text,
             answered=messages[-1].text,
-            calls=made(messages),
-            trace_id={**trace_of(request.metadata), **here()}.get("traceId", ""),
+            calls=calls_made(messages),
+            trace_id={**trace_of(request.metadata), **current_trace()}.get("traceId", ""),
         )
 
     async def aclose(self) -> None:

@@ -33,11 +33,11 @@ def run(options: argparse.Namespace) -> None:
     if not config.memory.skills.enabled:
         raise ConfigurationError("this agent does not learn skills; set memory.skills.enabled to true")
     # Imported late, so that other commands do not import them.
-    from fleetwright_agent.commands.curate.once import curated
+    from fleetwright_agent.commands.curate.once import curate_once
     from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 
     try:
-        found = asyncio.run(curated(config, layout, dry_run=options.dry_run))
+        found = asyncio.run(curate_once(config, layout, dry_run=options.dry_run))
     except (MemoryUnusable, OSError) as error:
         raise ConfigurationError(f"not all learned skills could be curated: {error}") from error
     for line in _lines(found, dry_run=options.dry_run):

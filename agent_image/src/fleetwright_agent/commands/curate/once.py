@@ -17,7 +17,7 @@ from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, CurationResu
 from fleetwright_agent.telemetry.metrics import Metrics
 
 
-async def curated(config: AgentConfig, layout: Layout, *, dry_run: bool) -> list[CurationResult]:
+async def curate_once(config: AgentConfig, layout: Layout, *, dry_run: bool) -> list[CurationResult]:
     """Raises: MemoryUnusable, OSError: the result is incomplete."""
     # These metrics are never exported; a running agent has its own.
     clock, metrics = Clock(), Metrics(CollectorRegistry())

@@ -23,10 +23,10 @@ from fleetwright_agent.process import executors
 def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     look = looks.add_parser("agent", help="check that the mounted agent can start")
     look.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
-    look.set_defaults(look_at=look_at)
+    look.set_defaults(look_at=probe_agent)
 
 
-async def look_at(options: argparse.Namespace) -> dict[str, Any]:
+async def probe_agent(options: argparse.Namespace) -> dict[str, Any]:
     """Raises: ConfigurationError."""
     layout = Layout(root=options.root)
     config = load(layout)
@@ -62,7 +62,7 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     ):
         if problem:
             raise ConfigurationError(problem)
-    executor = executors.made(config.executor) if config.executor else None
+    executor = executors.load_executor(config.executor) if config.executor else None
     app = create_app(config, layout=layout, executor=executor)
     try:
         if executor is None:

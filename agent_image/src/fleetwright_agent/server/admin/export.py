@@ -23,7 +23,7 @@ Line = dict[str, Any]
 _TRANSCRIPTS: Final = "fleetwright_agent.storage.sqlite.conversations.transcripts"
 
 
-async def exported(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
+async def export_lines(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     """Yield the lines of the export. Raises: LogUnusable, MemoryUnusable, OSError."""
     number = 0
     for store in (_tasks, _conversations, _sessions, _facts, _skills, _costs, _audit_lines):

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from fleetwright_agent.config.callers import CallerKind
 from fleetwright_agent.server.admin.erasure import ErasableStores, Erasure
-from fleetwright_agent.server.admin.export import Line, exported
+from fleetwright_agent.server.admin.export import Line, export_lines
 from fleetwright_agent.server.errors import HttpRefusal, refuse
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
@@ -45,7 +45,7 @@ class Admin:
         target = self._target(request)
         if not isinstance(target, ErasureTarget):
             return target
-        lines = exported(self._stores, target)
+        lines = export_lines(self._stores, target)
         try:
             # The first line is read here, so that an unreadable memory gives an error, and not a truncated response.
             first = await anext(lines)

@@ -108,7 +108,7 @@ class RpcDispatcher:
             answer = await getattr(self._handler, call.operation.value)(call.request, call.context)
             return call.dialect.writes[call.operation](answer, call.request)
         except Exception as error:
-            raise safe(error) from None
+            raise public_error(error) from None
 
     async def stream(self, call: RpcCall) -> AsyncGenerator[Params, None]:
         """Start a stream and return it after its first event.
@@ -120,7 +120,7 @@ class RpcDispatcher:
         try:
             first = await anext(events)
         except Exception as error:
-            raise safe(error) from None
+            raise public_error(error) from None
         return _told(call, first, events)
 
 
@@ -139,10 +139,10 @@ async def _told(call: RpcCall, first: Any, events: AsyncGenerator[Any, None]) ->
                     del params
                 del event
         except Exception as error:
-            raise safe(error) from None
+            raise public_error(error) from None
 
 
-def safe(error: Exception) -> A2AError:
+def public_error(error: Exception) -> A2AError:
     """Return the error that may be sent to a caller."""
     if isinstance(error, A2AError):
         return error

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from fleetwright_agent.server.dialects import versions
-from fleetwright_agent.server.dialects.calls import RpcCall, RpcDispatcher, context_of, safe
+from fleetwright_agent.server.dialects.calls import RpcCall, RpcDispatcher, context_of, public_error
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Params, read
 from fleetwright_agent.server.dialects.streams import nothing, streamed
 from fleetwright_agent.server.dialects.v10 import V10
@@ -56,7 +56,7 @@ class JsonRpc:
                 raise MethodNotFoundError
             dialect = await self._dialect(request, envelope, candidates)
         except Exception as error:
-            return _refused(V10, id_of(call), safe(error))
+            return _refused(V10, id_of(call), public_error(error))
         return await self._perform(request, envelope, dialect)
 
     async def _dialect(self, request: Request, envelope: Envelope, candidates: Sequence[Dialect]) -> Dialect:
@@ -85,8 +85,8 @@ class JsonRpc:
             return _refused(dialect, envelope.id, error, status=error.status, headers=later)
         except Exception as error:
             if operation in STREAMS and dialect.faults_in_streams:
-                return self._stream(request, envelope.id, dialect, nothing(), broken=safe(error))
-            return _refused(dialect, envelope.id, safe(error), headers=self._calls.extension_headers(request))
+                return self._stream(request, envelope.id, dialect, nothing(), broken=public_error(error))
+            return _refused(dialect, envelope.id, public_error(error), headers=self._calls.extension_headers(request))
 
     def _stream(
         self,

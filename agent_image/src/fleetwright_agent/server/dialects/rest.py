@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fleetwright_agent.server.dialects import versions
-from fleetwright_agent.server.dialects.calls import RpcCall, RpcDispatcher, context_of, safe
+from fleetwright_agent.server.dialects.calls import RpcCall, RpcDispatcher, context_of, public_error
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params, read
 from fleetwright_agent.server.dialects.streams import streamed
 from fleetwright_agent.server.errors import INTERNAL_ERROR, RPC_PATH, ServiceUnavailable, refuse
@@ -62,7 +62,7 @@ class RestEndpoint:
         except ServiceUnavailable as error:
             return refuse(error.status, error.message, headers={"Retry-After": str(error.retry_seconds)})
         except Exception as error:
-            payload = fault(dialect, safe(error))
+            payload = fault(dialect, public_error(error))
             return JSONResponse(payload, payload["error"]["code"], headers=self._calls.extension_headers(request))
 
     async def _perform(self, request: Request, dialect: Dialect) -> Response:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from a2a.types.a2a_pb2 import Message, Task
 
-from fleetwright_agent.protocol.interrupts import Interrupt
+from fleetwright_agent.protocol.interrupts import TaskInterrupt
 from fleetwright_agent.protocol.task_events import Event
 from fleetwright_agent.protocol.termination_reasons import Termination
 
@@ -51,7 +51,7 @@ class TaskJob:
     """The metadata of the message, overridden by the metadata of the request."""
     former: Task | None = None
     """The task before this message; None if the message began the task."""
-    pause: Interrupt | None = None
+    pause: TaskInterrupt | None = None
     """The pause that the message answers, if any."""
     requested: frozenset[str] = frozenset()
     """The extensions that the caller requested."""

@@ -29,7 +29,7 @@ from google.protobuf.message import DecodeError
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.protocol.extensions import DIRECT_REPLY
 from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, Event, status_event
-from fleetwright_agent.protocol.termination_reasons import Termination, ending
+from fleetwright_agent.protocol.termination_reasons import Termination, terminal_status
 from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.server.proto_validation import holds_json
 
@@ -96,7 +96,7 @@ class SdkWork:
         if last is not None and last.status.state in (outcome.state, TaskState.TASK_STATE_COMPLETED):
             return [last]
         task = Task(id=self._job.task_id, context_id=self._job.context_id)
-        return [ending(task, outcome, at_ns=self._clock.now_ns())]
+        return [terminal_status(task, outcome, at_ns=self._clock.now_ns())]
 
     def _replied(self, reply: Message) -> Event:
         said = Message()

@@ -53,7 +53,7 @@ class TurnLoader:
                 await (await building).aclose()
 
 
-def assembled(supplies: TurnDependencies) -> Callable[[], Turn]:
+def load_turn(supplies: TurnDependencies) -> Callable[[], Turn]:
     """Return a function that builds the real turn."""
 
     def build() -> Turn:

@@ -22,8 +22,8 @@ from fleetwright_agent.protocol.task_events import (
     Event,
     catch_up,
     fold,
-    going_on,
     join,
+    mark_going_on,
     status_event,
 )
 from fleetwright_agent.server.tasks.size_limits import TaskSize
@@ -101,7 +101,7 @@ class ActiveTask:
         fitting = None if self._sealed else self._fit(event)
         if fitting is None:
             return
-        record = EventRecord(self._seq + 1, self._clock.now_ns(), going_on(fitting))
+        record = EventRecord(self._seq + 1, self._clock.now_ns(), mark_going_on(fitting))
         self._log.append(self._n, record)
         self._publish(record)
 
@@ -232,7 +232,7 @@ class ActiveTask:
         cursor = self._seq
         self._readers += 1
         try:
-            yield going_on(self.task) if self._busy else self.task
+            yield mark_going_on(self.task) if self._busy else self.task
             ended = self._left
             while not ended:
                 if cursor == self._seq:
@@ -253,7 +253,7 @@ class ActiveTask:
             # Messages of the caller are left out: in a stream a message would look like the agent's answer.
             return join([event for seq, event in self._tail if seq > cursor and not isinstance(event, Message)])
         missed = catch_up(self._head.current())
-        return [*map(going_on, missed)] if self._busy else missed
+        return [*map(mark_going_on, missed)] if self._busy else missed
 
     def _publish(self, record: EventRecord) -> None:
         self._head.fold(record.event)
@@ -283,14 +283,14 @@ Told = Callable[[ActiveTask], None]
 """A callback for every published event of every task; it must not block."""
 
 
-def unheard(_: ActiveTask) -> None:
+def ignore_event(_: ActiveTask) -> None:
     """Ignore the event."""
 
 
 class ActiveTasks:
     """The tasks in the memory of this process, by owner and task id."""
 
-    def __init__(self, log: TaskLog, clock: Clock, told: Told = unheard) -> None:
+    def __init__(self, log: TaskLog, clock: Clock, told: Told = ignore_event) -> None:
         self._told = told
         self._log = log
         self._clock = clock

@@ -19,7 +19,7 @@ from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.protocol.extensions import ANSWER, CHOSEN_ID, TRACE
 from fleetwright_agent.protocol.frames import InterruptKind
-from fleetwright_agent.protocol.interrupts import Interrupt, pause_of
+from fleetwright_agent.protocol.interrupts import TaskInterrupt, pause_of
 from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, copy_of, state_word
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.errors import LimitReached, ServiceUnavailable, TooManyPending
@@ -28,7 +28,7 @@ from fleetwright_agent.server.extensions import OF_CALLERS
 from fleetwright_agent.server.http.concurrency_limits import ConcurrencyLimit, Release
 from fleetwright_agent.server.tasks.active_tasks import ActiveTask, ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
-from fleetwright_agent.server.tasks.interrupt_replies import answered, answers_another
+from fleetwright_agent.server.tasks.interrupt_replies import answers_another, stamp_answer
 from fleetwright_agent.server.tasks.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood
 from fleetwright_agent.server.tasks.output_modes import check_output_modes
 from fleetwright_agent.server.tasks.size_limits import is_full
@@ -225,7 +225,7 @@ class MessageAcceptor:
         if pause is not None and pause.expired(now):
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
-        kept = answered(addressed(request, former), pause, owner=live.owner, at_ns=now)
+        kept = stamp_answer(addressed(request, former), pause, owner=live.owner, at_ns=now)
         self._gate.admit(claim.owner, begins=False)
         answer = await live.resume(claim, kept)
         if isinstance(answer, DuplicateClaim):
@@ -240,7 +240,7 @@ class MessageAcceptor:
             self._answered(live, pause, kept, now)
         return live, _job(live, kept, pause, former)
 
-    def _answered(self, live: ActiveTask, pause: Interrupt, message: Message, now_ns: int) -> None:
+    def _answered(self, live: ActiveTask, pause: TaskInterrupt, message: Message, now_ns: int) -> None:
         self._metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
         stamp = MessageToDict(message.metadata)[ANSWER]
         _logger.info("a person answered", extra={"task": live.task_id, "kind": pause.kind.value, **stamp})
@@ -255,7 +255,7 @@ class MessageAcceptor:
         return live, None
 
 
-def _job(live: ActiveTask, message: Message, pause: Interrupt | None = None, former: Task | None = None) -> TaskJob:
+def _job(live: ActiveTask, message: Message, pause: TaskInterrupt | None = None, former: Task | None = None) -> TaskJob:
     return TaskJob(
         owner=live.owner,
         task_id=live.task_id,

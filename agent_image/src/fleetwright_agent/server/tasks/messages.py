@@ -13,7 +13,7 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.protocol.extension_codec import lifted
+from fleetwright_agent.protocol.extension_codec import lift_parts
 from fleetwright_agent.protocol.extensions import ANSWER, INCOGNITO, LABELS
 from fleetwright_agent.protocol.frames import Image
 from fleetwright_agent.security.egress import UnusableUrl, target_of
@@ -41,7 +41,7 @@ def check_id(value: str, *, field: str) -> None:
 
 def understood(request: SendMessageRequest, uris: Collection[str]) -> SendMessageRequest:
     """Return the request with the data of these extensions in the metadata, whether it came as metadata or as parts."""
-    message = lifted(request.message, uris)
+    message = lift_parts(request.message, uris)
     if message is request.message:
         return request
     kept = SendMessageRequest()

@@ -19,9 +19,9 @@ from fleetwright_agent.protocol.termination_reasons import (
     BROKE,
     UNWRITTEN,
     Termination,
-    ending,
-    left,
+    handed_over_status,
     stalled,
+    terminal_status,
     too_long,
 )
 from fleetwright_agent.server.executors.port import Heartbeat, ReportsUsage, TaskWork
@@ -109,7 +109,7 @@ class TaskRun:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not working.done() and not await self._cancelled(working):
             if self._outcome is None:
-                self._live.leave(left(self._live.task, at_ns=self._clock.now_ns()))
+                self._live.leave(handed_over_status(self._live.task, at_ns=self._clock.now_ns()))
                 return
             events = self._last_words(self._outcome)
         else:
@@ -153,7 +153,7 @@ class TaskRun:
         return words if fails else (self._ending(outcome),)
 
     def _ending(self, outcome: Termination) -> TaskStatusUpdateEvent:
-        return ending(self._live.task, outcome, at_ns=self._clock.now_ns())
+        return terminal_status(self._live.task, outcome, at_ns=self._clock.now_ns())
 
     async def _in_turn(self) -> Sequence[Event]:
         await self._turn.acquire()

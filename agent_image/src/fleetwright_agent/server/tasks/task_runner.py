@@ -25,7 +25,7 @@ from fleetwright_agent.protocol.termination_reasons import (
     GIVEN_UP,
     RESTARTED,
     Termination,
-    ending,
+    terminal_status,
     unanswered,
 )
 from fleetwright_agent.server.executors.port import (
@@ -124,7 +124,7 @@ class TaskRunner:
         """Stop the run of a task, or end a task that waits for its caller or for recovery."""
         if live.busy and self._run_of(live) is None:
             await self._end(live, CANCELED)
-        elif live.busy or not await live.end(ending(live.task, CANCELED, at_ns=self._clock.now_ns())):
+        elif live.busy or not await live.end(terminal_status(live.task, CANCELED, at_ns=self._clock.now_ns())):
             self.stop(live, CANCELED)
 
     async def over(self, live: ActiveTask) -> None:
@@ -153,7 +153,7 @@ class TaskRunner:
                 return await self._executor.lost(job, task, outcome, seconds=live.worked_seconds(now_ns))
             except Exception:
                 _logger.exception("the cost of a task could not be determined", extra={"task": live.task_id})
-        return (ending(task, outcome, at_ns=now_ns),)
+        return (terminal_status(task, outcome, at_ns=now_ns),)
 
     def _run_of(self, live: ActiveTask) -> TaskRun | None:
         return next((run for running, run in self._running.values() if running is live), None)
@@ -163,7 +163,7 @@ class TaskRunner:
         now, pause = self._clock.now_ns(), pause_of(live.task)
         if pause is None or not pause.expired(now):
             return
-        if await live.end(ending(live.task, unanswered(pause.tool), at_ns=now)):
+        if await live.end(terminal_status(live.task, unanswered(pause.tool), at_ns=now)):
             _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
 
     def recover(self, live: ActiveTask, *, share: Callable[[ActiveTask], Callable[[], None]]) -> bool:

@@ -15,7 +15,7 @@ from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
 from fleetwright_agent.storage.sqlite.usage_store import disown
 
 _FORGET_QUESTIONS: Final = "DELETE FROM questions WHERE owner = :owner AND :context IN ('', context)"
-_HEARSAY: Final = "fleetwright_agent.storage.sqlite.conversations.prior_session_scrub"
+_SCRUB: Final = "fleetwright_agent.storage.sqlite.conversations.prior_session_scrub"
 
 
 async def counted(database: Database, target: ErasureTarget) -> dict[str, int]:
@@ -40,12 +40,12 @@ async def counted(database: Database, target: ErasureTarget) -> dict[str, int]:
 async def erase(database: Database, target: ErasureTarget, *, tasks: Collection[str]) -> None:
     """Erase the target's data. `tasks` holds the identifiers of the target's tasks."""
     # Imported late, because it imports LangGraph.
-    hearsay = await asyncio.to_thread(importlib.import_module, _HEARSAY)
+    scrub = await asyncio.to_thread(importlib.import_module, _SCRUB)
 
     def write(db: sqlite3.Connection) -> None:
         if target.context_id:
             threads.delete_conversation(db, target.owner, target.context_id)
-            hearsay.forget_hearsay(db, target.owner)
+            scrub.scrub_prior_sessions(db, target.owner)
         else:
             threads.delete_owner(db, target.owner)
             disown(db, target.owner)

@@ -31,12 +31,12 @@ def _yes(value: object) -> bool:
     return value is True
 
 
-def gated(tool: Tool, *, agent: str) -> Tool:
+def with_approval(tool: Tool, *, agent: str) -> Tool:
     """Return the tool with a required approval."""
     return replace(tool, asks=lambda arguments: approval(tool.name, arguments, agent=agent))
 
 
-def shut(tool: Tool) -> Tool:
+def always_declined(tool: Tool) -> Tool:
     """Return the tool for a caller that cannot approve: it declines and does not run."""
 
     async def refuse(_: ToolCall) -> str:

@@ -46,7 +46,7 @@ class _Job:
 
 
 @asynccontextmanager
-async def opened(
+async def open_session(
     server: McpServer,
     layout: Layout,
     *,
@@ -113,7 +113,7 @@ class SessionActor:
         on_change: Callable[[], None],
         denied: tuple[Network, ...],
     ) -> None:
-        session = opened(server, layout, seconds=seconds, on_change=on_change, denied=denied)
+        session = open_session(server, layout, seconds=seconds, on_change=on_change, denied=denied)
         self._inbox: asyncio.Queue[_Job] = asyncio.Queue()
         self._reason: McpUnreachable | None = None
         self._task = asyncio.create_task(self._live(session))

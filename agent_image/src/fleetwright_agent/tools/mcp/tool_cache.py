@@ -35,7 +35,7 @@ class ToolCache:
         refused: Collection[str] = (),
         guarded: Collection[str] = (),
     ) -> None:
-        missing = sorted(({*server.allow} - {*offered} - {*server.deny}) | unmatched(server, offered, guarded))
+        missing = sorted(({*server.allow} - {*offered} - {*server.deny}) | unoffered_tools(server, offered, guarded))
         self._by_server[server.name] = ServerTools(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
 
     def exclude(self, server: str, oversized: Collection[str]) -> None:
@@ -49,7 +49,7 @@ class ToolCache:
         return self._by_server.get(server)
 
 
-def unmatched(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
+def unoffered_tools(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
     """Return the tools with an approval or a rule that the server does not offer, at least under this name."""
     known = {_as_called(server, tool) for tool in (*offered, *server.deny)}
     named = {*server.require_approval, *guarded}

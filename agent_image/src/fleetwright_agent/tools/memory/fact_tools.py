@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fleetwright_agent.config.memory import KnowledgeMemory
-from fleetwright_agent.memory.fact_text import MOST_CHARACTERS, told, worded
+from fleetwright_agent.memory.fact_text import MOST_CHARACTERS, normalise_fact, render_facts
 from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.sqlite.facts import FactStore, TooManyFacts
@@ -32,7 +32,7 @@ def knowledge_tools(knowledge: FactStore, policy: KnowledgeMemory, redact: Calla
 
     async def remember(call: ToolCall) -> str:
         turn = call.turn
-        text = worded(call.arguments["fact"], redact)
+        text = normalise_fact(call.arguments["fact"], redact)
         if not text:
             raise ToolError("fact is empty; say what is to be remembered")
         source = Provenance(turn.owner, turn.context_id, turn.task_id)
@@ -51,7 +51,7 @@ def knowledge_tools(knowledge: FactStore, policy: KnowledgeMemory, redact: Calla
             found = await knowledge.recall(call.turn.owner, call.arguments["query"], most=_MOST_FOUND)
         except MemoryUnusable:
             raise ToolError(_SHUT) from None
-        return told(found) or "Nothing that is remembered has these words."
+        return render_facts(found) or "Nothing that is remembered has these words."
 
     async def forget(call: ToolCall) -> str:
         n = call.arguments["number"]

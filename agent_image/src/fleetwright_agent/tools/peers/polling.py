@@ -26,7 +26,7 @@ _AWAY_SECONDS: Final = 90.0
 _GIVE_UP_SECONDS: Final = 2.0
 
 
-async def follow(
+async def poll_task(
     client: Client,
     request: SendMessageRequest,
     context: ClientCallContext,

@@ -43,8 +43,8 @@ from fleetwright_agent.security.bounded_responses import BoundedTransport, TooLa
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned_http import DeniedAddress, PinnedTransport
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey
-from fleetwright_agent.telemetry.tracing import here
-from fleetwright_agent.tools.peers.polling import ENDED, asks, cancel, follow
+from fleetwright_agent.telemetry.tracing import current_trace
+from fleetwright_agent.tools.peers.polling import ENDED, asks, cancel, poll_task
 from fleetwright_agent.tools.peers.questions import PeerQuestions
 from fleetwright_agent.tools.peers.response import PeerResponse, TooManyArtifacts, wants_approval
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
@@ -129,7 +129,7 @@ class PeerCalls:
         answered = call.arguments.get("task_id", "")
         ask, told = await _question(peer, client, context, answered, place) if answered else ({}, Decimal(0))
         await self._questions.end(place, answered=answered)
-        heard = await follow(client, _request(place, call, path, ask), context)
+        heard = await poll_task(client, _request(place, call, path, ask), context)
         if asks(heard):
             await self._questions.put(OpenQuestion(place, heard.task_id, call.turn.task_id))
         # A peer reports the total of its task, including the cost before its question, which was already charged.
@@ -191,7 +191,7 @@ def _request(place: QuestionKey, call: ToolCall, path: tuple[str, ...], ask: Map
         role=Role.ROLE_USER,
         parts=[Part(text=call.arguments["message"])],
     )
-    trace = dict(here()) or trace_of(call.turn.metadata)
+    trace = dict(current_trace()) or trace_of(call.turn.metadata)
     about: dict[str, Any] = {**({TRACE: trace} if trace else {}), **labels_of(call.turn.metadata)}
     message.metadata.update({CALL_PATH: list(path), **about, **ask})
     message.extensions.append(CALL_PATH)

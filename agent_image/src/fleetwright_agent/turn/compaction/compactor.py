@@ -18,16 +18,16 @@ from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
 from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
-from fleetwright_agent.turn.compaction.ledger import merged
+from fleetwright_agent.turn.compaction.ledger import merge_entries
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 from fleetwright_agent.turn.compaction.pairs import active_request
 from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import FORCED_OVER, PruneBatch, Shape, oversized
-from fleetwright_agent.turn.compaction.selection import WeightedEntries, weighed
+from fleetwright_agent.turn.compaction.selection import WeightedEntries, weigh_entries
 from fleetwright_agent.turn.compaction.summariser import AskModel, Summariser, SummaryFailed, SummaryInput
 from fleetwright_agent.turn.compaction.summary import ComposedSummary, compose
-from fleetwright_agent.turn.compaction.validate import wrong
+from fleetwright_agent.turn.compaction.validate import rejection_reason
 from fleetwright_agent.turn.compaction.view import View, position
 
 _RATIO: Final = 4
@@ -166,14 +166,14 @@ class Compactor:
         reading.read(prompt.stored, behind=prompt.cut)
         old, kinds = prompt.view or View(), self._policy.pin.kinds
         leaving = prompt.stored[prompt.cut : until]
-        held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
+        held = pins.merge_pins(old.pins, pins.pins_of(leaving, kinds), kinds)
         fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
         # Compute the cached estimate in this thread, while the model writes; the later check of the view needs it.
         _ = prompt.estimated
         return _Gathered(
             held=held,
             pinned=self._pinned(held),
-            known=weighed(merged(old.ledger, reading.found(leaving)), reading.words),
+            known=weigh_entries(merge_entries(old.ledger, reading.found(leaving)), reading.words),
             characters=_CHARACTERS * min(self._policy.summary.max_tokens, fair),
         )
 
@@ -214,16 +214,16 @@ class Compactor:
         return replace(made, payback=payback, cheapest=cheapest)
 
     def _pinned(self, held: Sequence[pins.Pin]) -> pins.PinMessage:
-        return pins.pinned(held, self._policy.pin, self._read_skill, window=self._window)
+        return pins.render_pins(held, self._policy.pin, self._read_skill, window=self._window)
 
     def _with_proposed(self, prompt: Prompt, until: int, rules: Sequence[str], gathered: _Gathered) -> _Gathered:
         """Return the inputs with the rules that the summariser proposes, if messages of the user contain them."""
-        found = pins.proposed(rules, prompt.stored[prompt.cut : until])
+        found = pins.proposed_rules(rules, prompt.stored[prompt.cut : until])
         if not found or PinKind.POLICY not in self._policy.pin.kinds:
             return gathered
         known = {pin.text for pin in gathered.held}
         new = [pin for pin in found if not any(pin.text in text for text in known)]
-        held = pins.merged(gathered.held, new, self._policy.pin.kinds)
+        held = pins.merge_pins(gathered.held, new, self._policy.pin.kinds)
         return replace(gathered, held=held, pinned=self._pinned(held))
 
     def _with_later(self, gathered: _Gathered, later: Mapping[str, str]) -> _Gathered:
@@ -303,7 +303,7 @@ class Compactor:
     ) -> CompactionResult:
         before, after = prompt.estimated, prompt.under(view).estimated
         gain = float(self._policy.guard.min_gain) if min_gain is None else min_gain
-        reason = wrong(
+        reason = rejection_reason(
             prompt.stored, view, prior_sessions=prompt.prior_sessions, before=before, after=after, min_gain=gain
         )
         if reason is not None or after >= before:

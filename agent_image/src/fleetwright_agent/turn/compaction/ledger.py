@@ -83,7 +83,7 @@ class LedgerEntry:
         return words(self.text) if self.read is None else self.read
 
 
-def merged(earlier: Sequence[LedgerEntry], newer: Sequence[LedgerEntry]) -> list[LedgerEntry]:
+def merge_entries(earlier: Sequence[LedgerEntry], newer: Sequence[LedgerEntry]) -> list[LedgerEntry]:
     """Return both, oldest first, without duplicates; of entries with the same identity, the newest stays."""
     entries: dict[tuple[EntryKind, str], LedgerEntry] = {}
     for entry in [*earlier, *newer]:

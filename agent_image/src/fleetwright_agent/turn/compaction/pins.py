@@ -109,7 +109,7 @@ def _of_rule(rule: _Rule, message: HumanMessage) -> Pin:
     return Pin(PinKind.POLICY, rule.text, rule.voice, rule.withdraws, rule.personal, message.id or "", begins)
 
 
-def proposed(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[Pin]:
+def proposed_rules(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[Pin]:
     """Return the rules that a summariser proposed, if a message of a user contains them verbatim."""
     if not proposals:
         return []
@@ -118,7 +118,7 @@ def proposed(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[P
     return pins[-_PROPOSALS:]
 
 
-def merged(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind]) -> list[Pin]:
+def merge_pins(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind]) -> list[Pin]:
     """Return both, without duplicates and without ended rules; of plans and of todos, only the newest stays."""
     # `earlier` is a merged list: rules that a withdrawal ended are gone already, and the withdrawal is kept.
     kept: dict[Pin, Pin] = {pin: pin for pin in earlier if pin.kind in kinds}
@@ -227,7 +227,7 @@ def with_later(pin: Pin, later: Mapping[str, str]) -> Pin:
     return replace(pin, later=next(filter(None, reversed(found)), "")) if found else pin
 
 
-def pinned(
+def render_pins(
     pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *, window: int | None = None
 ) -> PinMessage:
     """Return the message with the pins. If the room does not suffice, pins of the lowest rank are omitted and counted.

@@ -71,7 +71,7 @@ def best_batch(
     return best
 
 
-def shortened(messages: Sequence[AnyMessage], pruned: Mapping[str, Shape]) -> list[AnyMessage]:
+def shorten_results(messages: Sequence[AnyMessage], pruned: Mapping[str, Shape]) -> list[AnyMessage]:
     """Return the same messages, with the recorded truncations applied."""
     return [
         _cut(message, *shape)

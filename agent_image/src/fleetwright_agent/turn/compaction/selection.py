@@ -77,7 +77,7 @@ class WeightedEntries:
         return all(self.latest[group] == place for group in self.of.get(place, ()))
 
 
-def weighed(entries: Sequence[LedgerEntry], used: Counter[str]) -> WeightedEntries:
+def weigh_entries(entries: Sequence[LedgerEntry], used: Counter[str]) -> WeightedEntries:
     """Weight and group the entries.
 
     Args:
@@ -117,7 +117,7 @@ def _order(entries: Sequence[LedgerEntry], weights: list[float], places: Sequenc
         weights[older] = min(weights[older], weights[newer])
 
 
-def joined(known: WeightedEntries, notes: Sequence[LedgerEntry], used: Counter[str]) -> WeightedEntries:
+def join_summary(known: WeightedEntries, notes: Sequence[LedgerEntry], used: Counter[str]) -> WeightedEntries:
     """Return the entries with the lines of a summary added to the groups of the statements that they repeat.
 
     A line with the text of an entry adds no entry; that entry may use the room of the line. No line counts as the
@@ -156,7 +156,7 @@ def required(known: WeightedEntries, shown: Iterable[str]) -> dict[int, list[str
     return places
 
 
-def bounded(known: WeightedEntries, limit: int, needed: Collection[int] = ()) -> list[LedgerEntry]:
+def fit_entries(known: WeightedEntries, limit: int, needed: Collection[int] = ()) -> list[LedgerEntry]:
     """Return the entries that fit into `limit` characters, in order; each kind keeps those with the highest weight.
 
     Whenever a statement is included, the latest one on its subject is included too.

@@ -14,8 +14,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from fleetwright_agent.protocol.fences import SUMMARY, fence
 from fleetwright_agent.turn.compaction.extraction import sentences
-from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry, merged, rendered
-from fleetwright_agent.turn.compaction.selection import WeightedEntries, bounded, joined, required
+from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry, merge_entries, rendered
+from fleetwright_agent.turn.compaction.selection import WeightedEntries, fit_entries, join_summary, required
 
 _INSTRUCTION: Final = """\
 Summarise the conversation above so that the work can go on without it. Call no tool. Write five parts under these
@@ -110,11 +110,13 @@ def compose(
     allowed = characters // _MODEL_SHARE // 3
     parts = (("Goal", written.goal), ("Now", written.now), ("Next", written.next))
     top = {name: sentences(_within(text, allowed)) for name, text in parts if text}
-    noted = merged([], [LedgerEntry(EntryKind.NOTED, text, source=EntrySource.SUMMARY) for text in written.facts])
-    everything = joined(known, noted, used)
+    noted = merge_entries(
+        [], [LedgerEntry(EntryKind.NOTED, text, source=EntrySource.SUMMARY) for text in written.facts]
+    )
+    everything = join_summary(known, noted, used)
     needed = required(everything, [*beside, *(each for said in top.values() for each in said)])
     # Headings and the fence also need room.
-    kept = bounded(everything, max(0, characters - len(_top(top)) - _FRAME), needed)
+    kept = fit_entries(everything, max(0, characters - len(_top(top)) - _FRAME), needed)
     shown = {entry.folded for entry in kept}
     later: dict[str, str] = {}
     for place, texts in needed.items():

@@ -13,9 +13,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from fleetwright_agent.config.compaction import PinKind
 from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry
-from fleetwright_agent.turn.compaction.pairs import repaired
+from fleetwright_agent.turn.compaction.pairs import repair_pairs
 from fleetwright_agent.turn.compaction.pins import Pin
-from fleetwright_agent.turn.compaction.pruning import Shape, shortened
+from fleetwright_agent.turn.compaction.pruning import Shape, shorten_results
 from fleetwright_agent.turn.compaction.voice import Voice
 
 
@@ -56,7 +56,7 @@ class CompactionState:
     """
 
 
-def dumped(view: View) -> dict[str, Any]:
+def dump_view(view: View) -> dict[str, Any]:
     """The view as plain values."""
     return {
         "cut": view.cut,
@@ -72,7 +72,7 @@ def dumped(view: View) -> dict[str, Any]:
     }
 
 
-def loaded(body: Mapping[str, Any]) -> View:
+def load_view(body: Mapping[str, Any]) -> View:
     return View(
         cut=body["cut"],
         newest=body["newest"],
@@ -120,26 +120,26 @@ def head(view: View | None, prior_sessions: str) -> list[AnyMessage]:
     return [HumanMessage(text) for text in texts if text]
 
 
-def shown(messages: Sequence[AnyMessage], view: View | None, prior_sessions: str) -> list[AnyMessage]:
+def visible_messages(messages: Sequence[AnyMessage], view: View | None, prior_sessions: str) -> list[AnyMessage]:
     """The messages of the next model call, in a form that every provider accepts."""
     if view is None:
-        return [*head(None, prior_sessions), *repaired(messages)]
+        return [*head(None, prior_sessions), *repair_pairs(messages)]
     begin = position(messages, view.cut)
     if view.cut and not begin:
         # A summary without its place in the conversation means nothing; show everything.
-        return [*head(None, prior_sessions), *repaired(messages)]
+        return [*head(None, prior_sessions), *repair_pairs(messages)]
     until = max(begin, position(messages, view.behind))
-    kept = shortened(messages[begin:], view.pruned)
+    kept = shorten_results(messages[begin:], view.pruned)
     before, later = kept[: until - begin], kept[until - begin :]
     asked = position(messages[:begin], view.request)
     again = messages[asked - 1 : asked] if asked else []
     return [
         *head(view, prior_sessions),
         *answered(messages, begin),
-        *repaired(before),
+        *repair_pairs(before),
         *answered(messages, asked - 1),
         *again,
-        *repaired(later),
+        *repair_pairs(later),
     ]
 
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 
 from fleetwright_agent.config.memory import LearnedSkillMemory
-from fleetwright_agent.memory.skill_drafts import drafted
+from fleetwright_agent.memory.skill_drafts import draft_skill
 from fleetwright_agent.protocol.frames import Frame, SkillLearned, TurnRequest
 from fleetwright_agent.storage.learned_skill import skill_v1
 from fleetwright_agent.storage.source import Provenance
@@ -37,7 +37,7 @@ class SkillLearner:
         if not (task.tools and is_remembered(task.request) and self._may_learn_from(task.sub_agent)):
             return
         turn = task.request
-        draft = drafted(task.sub_agent, self._redact(task.task), task.tools)
+        draft = draft_skill(task.sub_agent, self._redact(task.task), task.tools)
         source = Provenance(turn.owner, turn.context_id, turn.task_id)
         try:
             new = await self._skills.learn(turn.owner, draft, source, most=self._policy.max_skills_per_caller)

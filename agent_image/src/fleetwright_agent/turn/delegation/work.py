@@ -21,7 +21,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.delegation.listener import FinishedTask, TaskListener
-from fleetwright_agent.turn.delegation.sharing import shared
+from fleetwright_agent.turn.delegation.sharing import shared_tools
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL
 
 _log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: TurnContex
     return TurnContext(
         replace(context.request, sub_agent=sub_agent.name),
         _within(call.identity, context.emit),
-        shared(context.tools, sub_agent),
+        shared_tools(context.tools, sub_agent),
         thread,
         tally=context.tally,
         attended=False,

@@ -87,7 +87,7 @@ def classify(error: BaseException) -> ModelFailure | None:
     return None
 
 
-def spent(error: BaseException) -> AIMessage | None:
+def usage_of_failure(error: BaseException) -> AIMessage | None:
     """The usage of a failed call, if the provider reported it."""
     return next((cause.spent for cause in _causes(error) if isinstance(cause, MalformedToolCall)), None)
 

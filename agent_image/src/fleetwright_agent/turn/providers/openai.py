@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr
 
 from fleetwright_agent.config.model import Endpoint, OtherModel
 from fleetwright_agent.turn.providers.streaming import StreamingChat
-from fleetwright_agent.turn.providers.tool_call_deltas import EXTRA, ToolCallDeltas, returned
+from fleetwright_agent.turn.providers.tool_call_deltas import EXTRA, ToolCallDeltas, restore_extras
 
 
 class OpenAIChat(StreamingChat, ChatOpenAI):
@@ -48,7 +48,7 @@ class OpenAIChat(StreamingChat, ChatOpenAI):
 
     def _get_request_payload(self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
         payload: dict[str, Any] = super()._get_request_payload(input_, stop=stop, **kwargs)
-        returned(self._convert_input(input_).to_messages(), payload["messages"], self.endpoint.base_url)
+        restore_extras(self._convert_input(input_).to_messages(), payload["messages"], self.endpoint.base_url)
         return payload
 
 

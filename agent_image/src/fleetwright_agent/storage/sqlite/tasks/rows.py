@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from fleetwright_agent.protocol.task_builder import replay
 from fleetwright_agent.protocol.task_events import Event, fold
-from fleetwright_agent.protocol.termination_reasons import UNREADABLE, ending
+from fleetwright_agent.protocol.termination_reasons import UNREADABLE, terminal_status
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.task_log import StoredTask
 
@@ -65,5 +65,5 @@ def _task(row: TaskRow, later: list[tuple[int, str, bytes]]) -> Task | None:
 
 def _lost(row: TaskRow) -> Task:
     task = Task(id=row.task_id, context_id=row.context_id)
-    fold(task, ending(task, UNREADABLE, at_ns=row.updated_ns))
+    fold(task, terminal_status(task, UNREADABLE, at_ns=row.updated_ns))
     return task

@@ -15,7 +15,7 @@ from fleetwright_agent.turn.cost.budgets import BudgetWindow
 REASON = "budget_exceeded"
 
 
-def refuse(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
+def enforce_budget(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
     """Fail the turn, or let it wait; return only after a waiting caller has replied.
 
     Raises:

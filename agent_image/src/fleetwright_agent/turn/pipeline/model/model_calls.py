@@ -24,14 +24,14 @@ from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.accounting import CostAccount, CostAccounting, OverBudget
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.pipeline.model.budget_limit import refuse
-from fleetwright_agent.turn.pipeline.model.chat_span import traced
+from fleetwright_agent.turn.pipeline.model.budget_limit import enforce_budget
+from fleetwright_agent.turn.pipeline.model.chat_span import chat_span
 from fleetwright_agent.turn.pipeline.model.model_choice import ModelChoice
 from fleetwright_agent.turn.providers.characters import WholeCharacters
-from fleetwright_agent.turn.providers.failures import ModelFailure, classify, provider_text, spent
+from fleetwright_agent.turn.providers.failures import ModelFailure, classify, provider_text, usage_of_failure
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.models import Chat
-from fleetwright_agent.turn.tool_call_ids import told_apart
+from fleetwright_agent.turn.tool_call_ids import assign_unique_ids
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class ModelCalls:
                 async with self._books.reserved(chat.endpoint.price, tokens_in=size, tokens_out=most):
                     return await self._answered(_by(chat, request), call, context)
             except OverBudget as over:
-                refuse(over, context, self._metrics)
+                enforce_budget(over, context, self._metrics)
 
     async def _answered(self, request: Request, call: ModelCall, context: TurnContext) -> Reply:
         chat = _chat(request)
@@ -131,7 +131,7 @@ class ModelCalls:
         async def once() -> AIMessage:
             with self._books.recorded(account, context.request, tokens_in=size()) as name:
                 try:
-                    reply: AIMessage = await traced(
+                    reply: AIMessage = await chat_span(
                         lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
                     )
                 except asyncio.CancelledError:
@@ -160,7 +160,7 @@ class ModelCalls:
                 if failure is None:
                     raise
                 self._metrics.llm_calls.labels(account.model, failure.reason).inc()
-                if (message := spent(error)) is not None:
+                if (message := usage_of_failure(error)) is not None:
                     context.emit(self._books.charge(message, account, context.request))
                 wait = backoff(attempt, failure.retry_after)
                 impatient = context.patience is not None and wait > context.patience
@@ -210,7 +210,7 @@ class ModelCalls:
         except BaseException as broken:
             # The provider has read the prompt and charges for it, even if the caller stops listening.
             cut = heard.characters or isinstance(broken, asyncio.CancelledError)
-            if cut and spent(broken) is None:
+            if cut and usage_of_failure(broken) is None:
                 self._charge_estimate(_size(request), account, context, heard.characters, name)
             raise
         self._metrics.llm_latency.labels(account.model).observe(time.perf_counter() - started)
@@ -218,7 +218,7 @@ class ModelCalls:
         message = answer_of(reply)
         if message is None:
             return reply
-        told_apart(message, request.state["messages"])
+        assign_unique_ids(message, request.state["messages"])
         if end_of(message.response_metadata) is FinishReason.LIMIT:
             self._metrics.llm_cut_answers.labels(account.model).inc()
         self._charge(message, partial(_size, request), account, context, name)

@@ -42,7 +42,7 @@ class ModelFallback:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context
-        wanted = chosen(context) if self._chosen else ""
+        wanted = chosen_model(context) if self._chosen else ""
         order = self._order(wanted)
         first: ModelFailed | None = None
         for place, index in enumerate(order):
@@ -80,7 +80,7 @@ class ModelFallback:
             context.emit(Fallback(gone, comes, reason))
 
 
-def chosen(context: TurnContext) -> str:
+def chosen_model(context: TurnContext) -> str:
     """The model name that the caller chose; empty for a sub-agent, which uses its declared models."""
     return "" if context.request.sub_agent else str(context.request.metadata.get(MODEL, ""))
 

@@ -9,7 +9,7 @@ from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.protocol.extensions import labels_of, trace_of
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage.sqlite.tool_journal import StartedCall
-from fleetwright_agent.telemetry.tracing import here
+from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.port import ToolError
 
 _SHUT = "the audit trail of this agent cannot be written, and without it no tool may run; say so in your answer"
@@ -55,7 +55,7 @@ class ToolAudit:
 
 def _who(turn: TurnRequest, tool: str) -> dict[str, str]:
     who = {"session_id": turn.context_id, "task_id": turn.task_id, "owner": turn.owner, "tool": tool}
-    trace = (here() or trace_of(turn.metadata)).get("traceId")
+    trace = (current_trace() or trace_of(turn.metadata)).get("traceId")
     return {
         **who,
         **({"trace_id": trace} if trace else {}),

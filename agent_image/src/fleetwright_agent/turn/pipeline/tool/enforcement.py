@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_agent.config import enforcement as config
-from fleetwright_agent.security.argument_schemas import UndecidableSchema, misfit
+from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
 from fleetwright_agent.storage.sqlite.call_windows import CallLimitWindow, CallWindows
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import ToolBlocked
@@ -53,7 +53,7 @@ def _key(tool: str) -> str:
 def _misfit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """Return what is wrong, or an empty string. Undecidable arguments do not pass, because a rule must fail closed."""
     try:
-        error = misfit(arguments, schema, patterns=True)
+        error = validation_error(arguments, schema, patterns=True)
     except UndecidableSchema as undecided:
         return f"its rule cannot be read: {undecided}"
     if error is None:

@@ -12,7 +12,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from fleetwright_agent.config.memory import KnowledgeMemory
-from fleetwright_agent.memory.fact_text import worded
+from fleetwright_agent.memory.fact_text import normalise_fact
 from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.sqlite.facts import FactStore, TooManyFacts
@@ -42,7 +42,7 @@ class FactIngest:
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
         result = await self._runner.run_tool(request, context)
-        name, text = request.tool_call["name"], worded(result.text, self._redact)
+        name, text = request.tool_call["name"], normalise_fact(result.text, self._redact)
         if name in self._policy.ingest and result.status != "error" and text and is_remembered(context.request):
             self._count(await self._kept(name, text, context)).inc()
         return result

@@ -17,7 +17,7 @@ from langgraph.types import interrupt
 
 from fleetwright_agent.config.server import Limits
 from fleetwright_agent.protocol.frames import InterruptKind, ToolEnd, ToolStart, TurnFailed
-from fleetwright_agent.security.argument_schemas import UndecidableSchema, misfit
+from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
 from fleetwright_agent.storage.sqlite.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import approved
@@ -196,7 +196,7 @@ def _message(call_id: str, name: str, text: str, *, ok: bool, seconds: float | N
 def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
     """Return an error if the arguments are invalid. Undecidable ones pass, because the server validates them too."""
     try:
-        error = misfit(arguments, tool.parameters, patterns=False)
+        error = validation_error(arguments, tool.parameters, patterns=False)
     except UndecidableSchema:
         return None
     if error is None:
