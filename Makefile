@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test check lint types layers fast controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction cluster up down status format generated locks clean
+.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction cluster up down status format generated locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -20,11 +20,14 @@ demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves 
 test: env ## Run all tests; the first run builds what they need, including Kubernetes
 	@$(PYTHON) tests/rings.py
 
-check: env ## Check lint, types and layers, and run the fast tests, in about ten minutes
-	@$(PYTHON) tests/rings.py static fast
+check: env ## Lint, types, layers and the unit tests, in under three minutes
+	@$(PYTHON) tests/rings.py static unit
 
-fast: env ## Run only the fast tests
-	@$(PYTHON) tests/rings.py fast
+unit: env ## The tests that start no process and open no socket
+	@$(PYTHON) tests/rings.py unit
+
+process: env ## The tests that start processes or open sockets, and need no control plane
+	@$(PYTHON) tests/rings.py process
 
 controlplane: env ## Test the operator against a real control plane
 	@$(PYTHON) tests/rings.py controlplane

@@ -16,6 +16,9 @@ from types import FrameType
 
 CANNOT_RUN = 77
 _PYTEST = (sys.executable, "-m", "pytest", "-q")
+_WITHOUT_CLUSTER = tuple(
+    f"tests/{folder}" for folder in ("operator", "agent_image", "cli", "contract", "charts", "e2e_cluster")
+)
 _COUNTS = re.compile(r"(\d+) (passed|failed|error|errors|skipped)\b")
 
 
@@ -29,12 +32,9 @@ RINGS = (
     # First, for the others need them: the first time it builds Kubernetes itself.
     Ring("programs", (sys.executable, "-m", "e2e.cluster", "binaries")),
     Ring("static", ("make", "--no-print-directory", "lint", "types", "layers")),
+    Ring("unit", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "not process", *_WITHOUT_CLUSTER)),
     # Half of it waits, for processes that start and for clocks: two processors carry three workers.
-    Ring(
-        "fast",
-        (*_PYTEST, "-n", "3", "--dist", "loadfile", "tests/operator", "tests/agent_image", "tests/cli",
-         "tests/contract", "tests/charts", "tests/e2e_cluster"),
-    ),
+    Ring("process", (*_PYTEST, "-n", "3", "--dist", "loadfile", "-m", "process", *_WITHOUT_CLUSTER)),
     Ring("demo", ("make", "--no-print-directory", "demo")),
     Ring("controlplane", (*_PYTEST, "tests/controlplane")),
     Ring("sweep", ("make", "--no-print-directory", "sweep")),

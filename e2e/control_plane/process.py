@@ -117,7 +117,7 @@ class OperatorProcess:
     def complaints(self) -> list[str]:
         """Lines of the log that no fault excuses: a missing right, or a pass that broke."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-        return [json.dumps(line) for line in lines if _missing_right(line) or line["message"] == "pass failed"]
+        return [json.dumps(line) for line in lines if _missing_right(line) or line["message"] == "reconcile failed"]
 
     @property
     def _running(self) -> subprocess.Popen[bytes]:

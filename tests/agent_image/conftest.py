@@ -231,7 +231,7 @@ Open = Callable[..., Awaitable[Door]]
 
 
 @pytest.fixture
-async def open_door(mounted: Mounted) -> AsyncIterator[Open]:
+async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]:
     """Starts the agent with a turn (the echo by default) behind a real HTTP server; stops it after the test."""
     running: list[tuple[uvicorn.Server, asyncio.Task[None], Application]] = []
 
@@ -287,7 +287,7 @@ def _installed(name: str, lock: Path) -> Iterator[tuple[Path, bool]]:
 
 
 @pytest.fixture(scope="session")
-def python_environment() -> Callable[[str], Path]:
+def python_environment(process_ring: None) -> Callable[[str], Path]:
     """The folder with the programs of an environment that tests use and do not share, by the name of its lock."""
 
     def install(name: str) -> Path:
@@ -316,6 +316,6 @@ def python_environment() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def installed() -> Callable[[str, Path], Any]:
+def installed(process_ring: None) -> Callable[[str, Path], Any]:
     """A folder for what a lock says, filled once for all runs."""
     return _installed

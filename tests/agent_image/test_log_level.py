@@ -50,7 +50,7 @@ async def test_what_is_no_level_is_logged_once(tmp_path, logger, caplog, content
         (tmp_path / "log-level").write_text(content)
     for _ in range(3):
         await watched.look()
-    told = [record.getMessage() for record in caplog.records if "not taken over" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "not applied" in record.getMessage()]
     assert len(told) == lines
     assert all("debug, info, warning, error" in each for each in told)
 

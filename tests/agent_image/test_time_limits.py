@@ -9,7 +9,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.agent_image.tools.test_mcp import Tools, _serving
-from tests.agent_image.virtual_time import run
+from tests.virtual_time import run
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
@@ -91,6 +91,7 @@ LIMITS = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("act", "wanted"), LIMITS)
 def test_an_mcp_server_is_waited_for_as_long_as_promised(
     act: Callable[[], Awaitable[tuple[float, str]]], wanted: int

@@ -34,6 +34,7 @@ def attributes(span):
     return {pair.key: pair.value.string_value or pair.value.int_value for pair in span.attributes}
 
 
+@pytest.mark.process
 async def test_spans_lie_within_each_other_and_say_what_they_were_told(tmp_path):
     collector = Collector()
     async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, failures):
@@ -59,6 +60,7 @@ async def test_spans_lie_within_each_other_and_say_what_they_were_told(tmp_path)
     assert failures() == 0
 
 
+@pytest.mark.process
 async def test_what_parallel_tasks_tell_does_not_mix(tmp_path):
     collector = Collector()
 
@@ -78,6 +80,7 @@ async def test_what_parallel_tasks_tell_does_not_mix(tmp_path):
 HEADERS = [{"name": "Authorization", "valueFile": "secrets/collector/token"}]
 
 
+@pytest.mark.process
 async def test_headers_come_from_files_and_are_read_for_every_export(tmp_path):
     layout, collector = Layout(root=tmp_path), Collector()
     file = layout.secret("secrets/collector/token")
@@ -95,6 +98,7 @@ async def test_headers_come_from_files_and_are_read_for_every_export(tmp_path):
     assert set(collector.paths) == {"/v1/traces"}
 
 
+@pytest.mark.process
 async def test_a_collector_that_refuses_is_counted_and_holds_nobody_up(tmp_path):
     collector = Collector(status=500)
     async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, failures):
@@ -110,6 +114,7 @@ DENIED = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("endpoint", DENIED)
 async def test_where_nobody_may_or_can_be_reached_spans_are_dropped(tmp_path, endpoint):
     async with tracing(endpoint, tmp_path) as (traces, failures):
@@ -133,6 +138,7 @@ async def test_authorities_that_cannot_be_read_leave_the_work_alone(tmp_path):
         assert failures() == 1
 
 
+@pytest.mark.process
 async def test_of_tasks_that_nobody_traces_a_part_is_sampled_and_those_of_callers_all(tmp_path):
     collector = Collector()
     async with collector.serving() as endpoint, tracing(endpoint, tmp_path, samplePercent=1) as (traces, _):
@@ -146,6 +152,7 @@ async def test_of_tasks_that_nobody_traces_a_part_is_sampled_and_those_of_caller
     assert sum(name.startswith("own") for name in names) < 25
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("of", [{}, {"traceId": "zz", "spanId": "1"}, {"traceId": "0", "spanId": "0"}], ids=str)
 async def test_a_trace_that_is_none_is_not_gone_on_with(tmp_path, of):
     collector = Collector()

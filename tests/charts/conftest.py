@@ -27,12 +27,12 @@ def _program(name: str, part: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def helm() -> str:
+def helm(process_ring: None) -> str:
     return _program("helm", "helm")
 
 
 @pytest.fixture(scope="session")
-def promtool() -> str:
+def promtool(process_ring: None) -> str:
     return _program("promtool", "prometheus")
 
 

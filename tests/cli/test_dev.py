@@ -77,6 +77,7 @@ def _literally(text: str) -> str:
     return re.escape(text)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("reference", "wanted"),
     [
@@ -120,6 +121,7 @@ def test_a_skill_of_a_config_map_has_its_folders(tmp_path):
     assert set(skills["prose"].files) == {"SKILL.md", "references/form.md"}
 
 
+@pytest.mark.process
 def test_a_skill_of_a_config_map_with_binary_data_is_refused_as_on_a_cluster(tmp_path):
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{SKILL_OF_FILES}binaryData: {{assets..logo.png: iVBORw==}}\n")
     words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
@@ -129,6 +131,7 @@ def test_a_skill_of_a_config_map_with_binary_data_is_refused_as_on_a_cluster(tmp
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.process
 def test_a_server_that_cannot_run_here_is_named(tmp_path):
     server = AGENT.replace("Agent", "McpServer").split("spec:")[0].replace("desk", "tools")
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{server}spec: {{workload: {{image: a/b:1}}}}\n")
@@ -142,6 +145,7 @@ def test_a_server_that_cannot_run_here_is_named(tmp_path):
 HEAD_OF_TOOLS = AGENT.replace("Agent", "McpServer").split("spec:")[0].replace("desk", "tools")
 
 
+@pytest.mark.process
 def test_a_server_that_needs_a_secret_is_refused_before_anything_starts(tmp_path):
     header = "headersFrom: [{name: Authorization, secretKeyRef: {name: weather, key: bearer}}]"
     spec = f"spec: {{remote: {{url: 'https://x.example/mcp', {header}}}}}"
@@ -152,6 +156,7 @@ def test_a_server_that_needs_a_secret_is_refused_before_anything_starts(tmp_path
     assert "McpServer tools: spec.remote.headersFrom: a local run has no Secrets" in ended.stderr
 
 
+@pytest.mark.process
 def test_a_stdio_server_runs_behind_the_bridge_here_too(tmp_path):
     program = "from mcp.server.fastmcp import FastMCP; FastMCP('tools').run()"
     spec = f'spec: {{workload: {{image: x, transport: Stdio, command: ["{sys.executable}", "-c", "{program}"]}}}}'
@@ -194,7 +199,7 @@ def test_a_counter_is_summed_over_the_labels_that_are_named():
 
 
 @pytest.fixture
-def quickstart(tmp_path):
+def quickstart(process_ring: None, tmp_path):
     """The quickstart as a copy, run by `fleetwright dev` until the test ends it."""
     folder, state = tmp_path / "fleet", tmp_path / "state"
     shutil.copytree(QUICKSTART, folder)
@@ -217,6 +222,7 @@ def _until(seen, process, seconds=60):
         time.sleep(0.1)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
@@ -280,6 +286,7 @@ spec: {workload: {image: x, port: 8000, command: [%s]}}
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -296,6 +303,7 @@ def test_what_cannot_be_started_is_told_in_words(tmp_path, text, wanted):
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.process
 def test_a_state_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "fleet.yaml").write_text(AGENT)
     (tmp_path / "state").mkdir()
@@ -324,6 +332,7 @@ def test_a_process_that_dies_is_started_again_and_the_others_go_on(quickstart):
     assert output().count("starting Agent support") == 1
 
 
+@pytest.mark.process
 def test_the_providers_key_is_nobodys_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sentinel")
     with Processes(tmp_path) as processes:
@@ -455,6 +464,7 @@ def canary():
     made.join(10)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("contacts", [False, True], ids=["by default", "with the flag"])
 def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, contacts):
     url = f"http://127.0.0.2:{canary.port}"

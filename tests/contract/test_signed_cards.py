@@ -59,7 +59,7 @@ def in_python(card: Card, keys: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def in_javascript() -> Verify:
+def in_javascript(process_ring: None) -> Verify:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
@@ -93,7 +93,7 @@ def _installed(npm: str) -> Path:
     return folder
 
 
-@pytest.fixture(params=["python", "javascript"])
+@pytest.fixture(params=["python", pytest.param("javascript", marks=pytest.mark.process)])
 def verify(request: pytest.FixtureRequest) -> Verify:
     if request.param == "python":
         return in_python

@@ -110,7 +110,7 @@ def test_missing_credentials_hold_the_agent_and_their_arrival_lets_it_go(space, 
 def test_a_changed_list_under_a_pin_holds_the_agent_and_names_the_tools(space, operator, kubelet):
     space.apply(secret(bearer="b"), server(policy={"pin": PIN}))
     space.agent("poet", mcpServers=[{"name": "weather"}])
-    space.wait("Agent", "poet", "ReferencesResolved", "False", says="its tools were not looked at yet")
+    space.wait("Agent", "poet", "ReferencesResolved", "False", says="its tools are not discovered yet")
     kubelet.probed("weather", says=report(PIN, forecast="sha256:1"))
     space.wait("Agent", "poet", "Programmed", "True")
     revision = space.get("Agent", "poet")["status"]["revision"]
@@ -153,7 +153,7 @@ def test_a_stdio_server_starts_anew_when_its_environment_changes(space, operator
 
 
 REFUSED = [
-    pytest.param({"workload": {"image": "i", "transport": "Stdio"}}, "workload.command is needed", id="no command"),
+    pytest.param({"workload": {"image": "i", "transport": "Stdio"}}, "workload.command is required", id="no command"),
     pytest.param({"workload": {"image": "i", "transport": "SSE"}}, "Unsupported value", id="a transport of others"),
     pytest.param(
         {"workload": {"image": "i", "envFrom": [{"prefix": "A"}]}},
@@ -162,7 +162,7 @@ REFUSED = [
     ),
     pytest.param(
         {"remote": {"url": "https://x/mcp", "headersFrom": [{**HEADER, "name": "Content-Length"}]}},
-        "is a header that the protocol sets itself",
+        "is a header that the protocol sets",
         id="a header of the protocol",
     ),
     pytest.param(

@@ -27,6 +27,7 @@ def test_a_machine_without_the_program_has_none() -> None:
     assert binaries.find(ETCD) is None
 
 
+@pytest.mark.process
 def test_assets_come_before_path_and_path_before_our_cache(
     empty_machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,16 +40,19 @@ def test_assets_come_before_path_and_path_before_our_cache(
     assert binaries.find(ETCD) == assets
 
 
+@pytest.mark.process
 def test_a_program_of_an_unfit_version_is_passed_over(empty_machine: Path) -> None:
     program(empty_machine / "path", "kubectl", "Client Version: v1.32.4-dispatcher")
     assert binaries.find(PARTS["kubectl"]) is None
 
 
+@pytest.mark.process
 def test_a_program_that_does_not_tell_its_version_is_passed_over(empty_machine: Path) -> None:
     program(empty_machine / "path", "etcd", "who knows")
     assert binaries.find(ETCD) is None
 
 
+@pytest.mark.process
 def test_programs_that_belong_together_are_taken_from_one_folder_or_not_at_all(empty_machine: Path) -> None:
     folder = program(empty_machine / "path", "containerd", "containerd github.com/containerd/containerd/v2 v2.4.2")
     assert binaries.find(CONTAINERD) is None
@@ -91,6 +95,7 @@ def test_a_machine_without_apt_is_told_what_to_put_on_path(empty_machine: Path) 
     assert "not on PATH" in str(binaries.obstacle(["etcd"]))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("said", "fits"),
     [
@@ -105,6 +110,7 @@ def test_which_go_on_path_will_do(empty_machine: Path, said: str, fits: bool) ->
     assert go_build.fits(empty_machine / "path/go") is fits
 
 
+@pytest.mark.process
 def test_nothing_is_in_the_way_when_every_program_is_there(empty_machine: Path) -> None:
     program(empty_machine / "path", "etcd", "etcd Version: 3.5.9")
     assert binaries.obstacle(["etcd"]) is None

@@ -8,6 +8,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from e2e.cluster import pki
 from e2e.cluster.progress import ClusterError
 
+pytestmark = pytest.mark.process
+
 
 def test_a_certificate_is_for_every_address_and_name_and_signed_by_itself(tmp_path):
     file = tmp_path / "apiserver.crt"

@@ -21,11 +21,13 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     made.stop()
 
 
+@pytest.mark.process
 def test_a_running_process_is_reused_by_a_later_run(processes: Processes, tmp_path: Path) -> None:
     first = processes.ensure("one", SLEEP)
     assert Processes(tmp_path).ensure("one", SLEEP) == first
 
 
+@pytest.mark.process
 def test_a_process_that_was_started_differently_is_replaced(processes: Processes) -> None:
     first = processes.ensure("one", SLEEP)
     second = processes.ensure("one", ["sleep", "61"])
@@ -33,6 +35,7 @@ def test_a_process_that_was_started_differently_is_replaced(processes: Processes
     assert not first.alive
 
 
+@pytest.mark.process
 def test_a_killed_process_is_started_again(processes: Processes) -> None:
     first = processes.ensure("one", SLEEP)
     first.signal(signal.SIGKILL)
@@ -42,6 +45,7 @@ def test_a_killed_process_is_started_again(processes: Processes) -> None:
     assert processes.alive() == {"one"}
 
 
+@pytest.mark.process
 def test_stopping_ends_all_and_forgets_them(processes: Processes) -> None:
     started = [processes.start(name, SLEEP) for name in ("one", "two")]
     processes.stop()
@@ -49,6 +53,7 @@ def test_stopping_ends_all_and_forgets_them(processes: Processes) -> None:
     assert processes.recorded() == []
 
 
+@pytest.mark.process
 def test_the_newest_is_stopped_first(processes: Processes, tmp_path: Path) -> None:
     log = tmp_path / "order"
     script = f'trap "echo $0 >>{log}; exit" TERM; echo ready; while :; do sleep 0.01; done'
@@ -60,6 +65,7 @@ def test_the_newest_is_stopped_first(processes: Processes, tmp_path: Path) -> No
     assert log.read_text().split() == ["newer", "older"]
 
 
+@pytest.mark.process
 def test_a_process_that_ignores_the_polite_signal_is_killed(processes: Processes) -> None:
     deaf = processes.start("deaf", ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done"])
     while "ready" not in processes.log("deaf").read_text():
@@ -68,6 +74,7 @@ def test_a_process_that_ignores_the_polite_signal_is_killed(processes: Processes
     assert not deaf.alive
 
 
+@pytest.mark.process
 def test_a_pid_that_belongs_to_somebody_else_now_is_left_alone(tmp_path: Path) -> None:
     stranger = subprocess.Popen(SLEEP)
     try:
@@ -82,6 +89,7 @@ def test_a_pid_that_belongs_to_somebody_else_now_is_left_alone(tmp_path: Path) -
         stranger.wait()
 
 
+@pytest.mark.process
 def test_the_end_of_the_log_says_why_a_process_ended(processes: Processes) -> None:
     child = processes.start("one", ["sh", "-c", "echo the disk is full; exit 1"])
     while child.alive:

@@ -12,6 +12,8 @@ import pytest
 from e2e.cluster.processes import start_time
 from e2e.cluster.run_folder import MARKER, reaped_session, run_folder
 
+pytestmark = pytest.mark.process
+
 PROGRAM = """
 import subprocess, sys, tempfile, time
 from pathlib import Path

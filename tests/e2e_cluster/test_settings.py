@@ -112,6 +112,7 @@ def test_an_existing_cluster_is_only_used_through_one_kubeconfig_file(tmp_path: 
         chosen.up()
 
 
+@pytest.mark.process
 def test_images_are_pulled_unless_a_command_loads_them(tmp_path: Path) -> None:
     assert Existing(SILENT, environment={}, state=tmp_path).engine() is None
     assert Existing(SILENT, environment={"IMAGE_LOAD_COMMAND": "true"}, state=tmp_path).engine() is not None

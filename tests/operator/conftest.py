@@ -16,7 +16,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from fleetwright_operator.api import names
-from fleetwright_operator.encoding.timestamps import moment, written
+from fleetwright_operator.encoding.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.kube.errors import ConflictError, InvalidRequestError, NotFoundError
 from fleetwright_operator.kube.port import RESOURCES, Kept, Listing, Object, Resource
 from fleetwright_operator.manager.manager import Manager
@@ -252,7 +252,7 @@ class MemoryApi:
     async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
         return await self.merge(resource, namespace, name, patch)
 
-    async def take_over(self, resource: Resource, body: Object) -> Object:
+    async def force_apply(self, resource: Resource, body: Object) -> Object:
         return await self.apply(resource, body)
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
@@ -435,16 +435,16 @@ class World:
 
     def __init__(self, api: MemoryApi, settings: Settings) -> None:
         self.api = api
-        self.moment = moment(NOW)
+        self.moment = parse_timestamp(NOW)
         self._rung: dict[Key, tuple[asyncio.TimerHandle, int]] = {}
         self.seconds = 0.0
         """The clock by which things are looked at again."""
         minted = itertools.count(1)
-        self.program = Manager(
+        self.manager = Manager(
             api,
             settings=settings,
             metrics=OperatorMetrics(CollectorRegistry()),
-            now=lambda: written(self.moment),
+            now=lambda: format_timestamp(self.moment),
             mint=lambda: f"token-{next(minted)}".ljust(43, "x"),
             new_secret=lambda: base64.urlsafe_b64encode(self.moment.to_bytes(32, "big")).decode(),
             clock=lambda: self.seconds,
@@ -454,13 +454,13 @@ class World:
 
     def tell_events(self) -> None:
         """From now on Events are written, as they are in a process that leads."""
-        self._tasks.append(asyncio.create_task(self.program.announcer.run()))
+        self._tasks.append(asyncio.create_task(self.manager.event_recorder.run()))
 
     async def start(self) -> None:
         self.api.listeners.append(self._hear)
-        await self.program.synchronise()
-        await self.program.prepare()
-        self._tasks = [asyncio.create_task(worker) for worker in self.program.workers()]
+        await self.manager.synchronise()
+        await self.manager.prepare()
+        self._tasks = [asyncio.create_task(worker) for worker in self.manager.workers()]
 
     async def stop(self) -> None:
         self.api.listeners.clear()
@@ -471,13 +471,13 @@ class World:
     def _hear(self, event: str, kind: str, body: Object) -> None:
         resource = RESOURCES.get(kind)
         if resource is not None and (not resource.selector or _is_ours(body)):
-            self.program.feed.event(kind, event, body)
-        if (body["metadata"]["namespace"], body["metadata"]["name"]) == self.program.settings.card_keys_place:
+            self.manager.informer.event(kind, event, body)
+        if (body["metadata"]["namespace"], body["metadata"]["name"]) == self.manager.settings.card_keys_place:
             own = {"Secret": names.CARD_KEYS, "ConfigMap": names.KEY_SET}[kind]
-            self.program.feed.event(own, event, body)
+            self.manager.informer.event(own, event, body)
         if f"{kind}Metadata" in RESOURCES:
             metadata_only = {"kind": kind, "metadata": body["metadata"]}
-            self.program.feed.event(f"{kind}Metadata", event, metadata_only)
+            self.manager.informer.event(f"{kind}Metadata", event, metadata_only)
 
     def check(self) -> None:
         """Fail in words when a worker ended, which is what the write cap of the twin does to one that storms."""
@@ -492,7 +492,7 @@ class World:
         for _ in range(int(seconds / 0.02)):
             await asyncio.sleep(0.02)
             self.check()
-            same = count == len(self.api.writes) and self.program.queue.depth == 0
+            same = count == len(self.api.writes) and self.manager.queue.depth == 0
             quiet = quiet + 1 if same else 0
             count = len(self.api.writes)
             if quiet > 3 and self.soonest() > seconds:
@@ -502,15 +502,15 @@ class World:
     def soonest(self) -> float:
         """Seconds until a key comes back by itself; endless where none does."""
         now = asyncio.get_running_loop().time()
-        return min((timer.when() - now for timer in self.program.queue._timers.values()), default=math.inf)
+        return min((timer.when() - now for timer in self.manager.queue._timers.values()), default=math.inf)
 
     def _due(self) -> dict[Key, int]:
         """When each key comes back, by the clock that the operator is shown; a timer knows only the real one."""
         now = asyncio.get_running_loop().time()
-        for key, timer in self.program.queue._timers.items():
+        for key, timer in self.manager.queue._timers.items():
             if self._rung.get(key, (None, 0))[0] is not timer:
                 self._rung[key] = (timer, self.moment + math.ceil(timer.when() - now))
-        return {key: self._rung[key][1] for key in self.program.queue._timers}
+        return {key: self._rung[key][1] for key in self.manager.queue._timers}
 
     async def later(self, seconds: float) -> None:
         """Time passes, and whoever wants to be looked at meanwhile is, each at its moment."""
@@ -518,7 +518,7 @@ class World:
         while (due := self._due()) and min(due.values()) <= end:
             self.moment = max(self.moment, min(due.values()))
             for key in [key for key, at in due.items() if at <= self.moment]:
-                self.program.queue.add(key)
+                self.manager.queue.add(key)
             await self.settle()
         self.moment = end
 

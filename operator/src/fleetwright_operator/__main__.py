@@ -16,14 +16,14 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
-from fleetwright_operator.encoding.timestamps import time_of_day, to_the_microsecond, to_the_second
+from fleetwright_operator.encoding.timestamps import format_datetime, format_micro_time, time_of_day
 from fleetwright_operator.kube.errors import OperatorError
 from fleetwright_operator.kube.http_client import KubernetesApi
 from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
 from fleetwright_operator.kube.login import login
 from fleetwright_operator.kube.token_audiences import api_audiences
 from fleetwright_operator.manager import logs
-from fleetwright_operator.manager.api_server_addresses import ApiServerMovedError, api_server, denying
+from fleetwright_operator.manager.api_server_addresses import ApiServerMovedError, api_server, with_denied_api_server
 from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.leader_election import Lease, LeaseExpiredError
 from fleetwright_operator.manager.manager import Manager, lead
@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day) -> None:
     """Wait for the Lease, lead while it is held, and release it on SIGTERM."""
     metrics = OperatorMetrics(CollectorRegistry())
-    vitals = ProcessHealth(clock=time.monotonic, resync_seconds=settings.resync_seconds)
-    runner = await serve(ops_app(vitals, metrics.registry), settings.ops_port)
+    health = ProcessHealth(clock=time.monotonic, resync_seconds=settings.resync_seconds)
+    runner = await serve(ops_app(health, metrics.registry), settings.ops_port)
     try:
         async with KubernetesApi(
             login, request_seconds=settings.request_seconds, may_write=lambda: lease.in_hand
@@ -48,32 +48,32 @@ async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day
                 namespace=settings.lease_namespace,
                 name=settings.lease_name,
                 identity=settings.identity,
-                now=lambda: to_the_microsecond(today()),
+                now=lambda: format_micro_time(today()),
                 clock=time.monotonic,
-                on_attempt=vitals.asked,
+                on_attempt=health.record_request,
             )
 
-            def program(settings: Settings) -> Manager:
+            def manager(settings: Settings) -> Manager:
                 return Manager(
                     api,
                     settings=settings,
                     metrics=metrics,
-                    now=lambda: to_the_second(today()),
+                    now=lambda: format_datetime(today()),
                     may_write=lambda: lease.in_hand,
                 )
 
-            await _stand_by_and_lead(api, program, lease, settings, metrics, vitals)
+            await _stand_by_and_lead(api, manager, lease, settings, metrics, health)
     finally:
         await runner.cleanup()
 
 
 async def _stand_by_and_lead(
     api: KubernetesApi,
-    program: Callable[[Settings], Manager],
+    manager: Callable[[Settings], Manager],
     lease: Lease,
     settings: Settings,
     metrics: OperatorMetrics,
-    vitals: ProcessHealth,
+    health: ProcessHealth,
 ) -> None:
     """Acquire the Lease and lead, until SIGTERM.
 
@@ -81,25 +81,25 @@ async def _stand_by_and_lead(
     server are kept.
     """
     while True:
-        settings = await _seeing_the_api_server(api, settings, vitals)
+        settings = await _seeing_the_api_server(api, settings, health)
         logger.info("waiting for the Lease", extra={"identity": settings.identity})
         await lease.acquire()
         logger.info("leading", extra={"identity": settings.identity})
-        vitals.lead(True)
+        health.set_leading(True)
         metrics.leader.set(1)
         try:
-            await lead(program(settings), vitals, lease.hold())
+            await lead(manager(settings), health, lease.hold())
             return
         except (LeaseExpiredError, ApiServerMovedError) as why:
             logger.warning("no longer leading", extra={"why": str(why)})
         finally:
-            vitals.lead(False)
+            health.set_leading(False)
             metrics.leader.set(0)
             if lease.in_hand:
                 await lease.release()
 
 
-async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals: ProcessHealth) -> Settings:
+async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, health: ProcessHealth) -> Settings:
     """Return the settings with the API server's audiences and addresses added.
 
     Waits until the addresses are known. Policies that are written without them would open the API server to agents.
@@ -107,10 +107,10 @@ async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals:
     settings = replace(settings, api_audiences=settings.api_audiences | api_audiences(login().token))
     while settings.deny_api_server:
         try:
-            return denying(settings, await api_server(api))
+            return with_denied_api_server(settings, await api_server(api))
         except TRANSIENT_ERRORS as error:
             logger.warning("cannot read the addresses of the API server yet", extra={"why": str(error) or repr(error)})
-            vitals.asked()
+            health.record_request()
             await asyncio.sleep(1)
     return settings
 

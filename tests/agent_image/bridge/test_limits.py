@@ -13,7 +13,7 @@ MEBIBYTE = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def bridge() -> Iterator[int]:
+def bridge(process_ring: None) -> Iterator[int]:
     """The port of a bridge to a program that no session ever starts."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])

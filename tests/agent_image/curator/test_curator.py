@@ -171,6 +171,7 @@ def curate(mounted: Any, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.process
 async def test_the_command_says_what_it_would_do_and_then_does_it(mounted, documents):
     mounted.write(mounted.layout.config_file, documents(**LEARNING))
     await filled(mounted.layout)
@@ -186,6 +187,7 @@ async def test_the_command_says_what_it_would_do_and_then_does_it(mounted, docum
     assert (json.loads(line)["event"], json.loads(line)["by"]) == ("skills_curated", "command")
 
 
+@pytest.mark.process
 async def test_the_command_refuses_an_agent_that_learns_nothing(mounted):
     done = await asyncio.to_thread(curate, mounted)
     assert (done.returncode, "memory.skills.enabled" in done.stderr) == (2, True)

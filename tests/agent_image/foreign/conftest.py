@@ -51,7 +51,7 @@ def javascript_clients(installed: Callable[..., Any]) -> Path:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], int]]]:
+def start(process_ring: None) -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], int]]]:
     """Starts a program that listens on the port named by `PORT`; the process and its port, once it listens."""
     with _starting() as start:
         yield start

@@ -115,7 +115,7 @@ class Receiver:
 
 
 @pytest.fixture(scope="session")
-def receiver():
+def receiver(process_ring: None):
     taken = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -190,6 +190,7 @@ def told(*command):
 BINDINGS = pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 
 
+@pytest.mark.process
 @BINDINGS
 def test_the_python_sdk_of_1_x(agent, receiver, binding):
     url, keys = agent

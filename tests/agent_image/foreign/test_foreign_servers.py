@@ -168,6 +168,7 @@ async def test_one_session_too_many_is_refused_and_the_others_go_on(start, pytho
         assert "UTC" in await call(first, "get_current_time", timezone="UTC")
 
 
+@pytest.mark.process
 def test_a_program_that_is_not_there_is_told_in_one_line():
     command = [*AGENT, "bridge", "--port", "0", "--", "no-such-program"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -182,6 +183,7 @@ UNREACHABLE = [
 ]
 
 
+@pytest.mark.process
 async def test_a_look_does_not_reach_what_the_installation_denies():
     async def hear(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(1)
@@ -210,6 +212,7 @@ async def test_a_look_does_not_reach_what_the_installation_denies():
     assert heard == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("changes", "says"), UNREACHABLE)
 def test_a_look_that_sees_nothing_says_why(changes, says):
     command = [*AGENT, "probe", "mcp", "--patience", "0", json.dumps({"name": "s", **changes})]

@@ -86,13 +86,13 @@ class House:
 
 
 @pytest.fixture(scope="session")
-def model_port() -> Iterator[int]:
+def model_port(process_ring: None) -> Iterator[int]:
     with serving(OfflineModel().app()) as port:
         yield port
 
 
 @pytest.fixture(scope="session")
-def keyed_model_port() -> Iterator[int]:
+def keyed_model_port(process_ring: None) -> Iterator[int]:
     """One that takes the key `right` and no other."""
     with serving(OfflineModel(key="right").app()) as port:
         yield port
@@ -126,7 +126,7 @@ class Recorder:
 
 
 @pytest.fixture
-def model() -> Iterator[tuple[Recorder, dict[str, Any]]]:
+def model(process_ring: None) -> Iterator[tuple[Recorder, dict[str, Any]]]:
     recorder = Recorder()
     with serving(recorder) as port:
         yield (
@@ -142,7 +142,7 @@ def model() -> Iterator[tuple[Recorder, dict[str, Any]]]:
 
 
 @pytest.fixture
-def serve() -> Callable[..., Any]:
+def serve(process_ring: None) -> Callable[..., Any]:
     return serving
 
 
@@ -152,7 +152,7 @@ def house() -> House:
 
 
 @pytest.fixture
-def house_port(house: House) -> Iterator[int]:
+def house_port(process_ring: None, house: House) -> Iterator[int]:
     with serving(house.server().streamable_http_app()) as port:
         yield port
         house.kitchen.set()
@@ -341,7 +341,7 @@ def peer(
 
 
 @pytest.fixture
-def agent_process(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
+def agent_process(process_ring: None, mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
     """The real command on the mounted files; starting it again is a restart. It is killed in the end."""
 
     @asynccontextmanager

@@ -274,7 +274,7 @@ async def test_a_yes_to_an_ask_that_is_over_approves_nothing(gated_agent, states
     late = said_to(task, "yes") | {"metadata": ask}
     refused = await guest.call("SendMessage", {"message": late})
     assert refused["error"]["code"] == -32602
-    assert "is over" in refused["error"]["message"]
+    assert "is closed" in refused["error"]["message"]
     assert states(await guest.get(task)) == "input-required"
     assert house.ledger == []
 

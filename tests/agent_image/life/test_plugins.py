@@ -41,7 +41,7 @@ async def told(guest):
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
+def site(process_ring: None, tmp_path_factory):
     """A folder with the example installed in it, from its wheel."""
     folder = tmp_path_factory.mktemp("plugin")
     shutil.copytree(EXAMPLE, folder / "source")
@@ -112,7 +112,7 @@ def _exits(config):
         pytest.param([Installed("rope", lambda config: [])], "its factory returned list", id="it gives no plugin"),
         pytest.param(
             [Installed("rope", plugin(_done, name="a b"))],
-            "its tool 'a b' may have",
+            "the name of its tool 'a b' must have",
             id="a name that no provider takes",
         ),
         pytest.param(

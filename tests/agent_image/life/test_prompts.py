@@ -44,7 +44,7 @@ class Recorded:
 
 
 @pytest.fixture
-def recorded() -> Iterator[Recorded]:
+def recorded(process_ring: None) -> Iterator[Recorded]:
     found = Recorded()
     with serving(found) as port:
         found.port = port

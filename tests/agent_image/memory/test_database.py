@@ -218,6 +218,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.process
 def test_a_kill_keeps_what_was_waited_for_and_all_that_was_put_before_it(tmp_path: Path) -> None:
     path = tmp_path / "f.db"
     process = subprocess.run(

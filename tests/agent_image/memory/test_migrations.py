@@ -91,7 +91,7 @@ async def test_a_file_of_a_later_schema_is_refused_and_left_as_it_is(tmp_path, s
     await newer.check()
     await newer.aclose()
     database = Database(tmp_path / "f.db", schema)
-    with pytest.raises(MemoryUnusable, match=f"schema {step + 1}, this one knows {step}"):
+    with pytest.raises(MemoryUnusable, match=f"schema {step + 1}, this version supports {step}"):
         await database.run(_version)
     db = sqlite3.connect(tmp_path / "f.db")
     assert db.execute("SELECT count(*) FROM later").fetchone() == (0,)

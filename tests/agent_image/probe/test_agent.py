@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 
 def probe(root: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fleetwright_agent", "probe", "agent", "--root", str(root)]

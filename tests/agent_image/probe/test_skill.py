@@ -85,7 +85,7 @@ def repository(tmp_path):
 
 
 @pytest.fixture
-def server(repository):
+def server(process_ring: None, repository):
     handler = type("Handler", (Backend,), {"root": repository.parent})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -174,7 +174,7 @@ def test_a_redirect_is_followed_within_one_origin_only(repository, server, capsy
     commit = git(repository, "rev-parse", "HEAD")
     code, _, says = probe(capsys, *source(f"http://127.0.0.1:{port}/old", commit))
     assert code == (0 if works else 2), says
-    assert works or f"redirects to another server, http://{host}:{port}: put its address into source.git.url" in says
+    assert works or f"redirects to another server, http://{host}:{port}; use its address in source.git.url" in says
     assert set(asked) == {f"127.0.0.1:{port}"}
 
 
@@ -213,6 +213,7 @@ def test_what_is_no_skill_is_refused_in_words(repository, server, capsys, commit
     assert wanted in says
 
 
+@pytest.mark.process
 def test_a_server_that_is_not_there_is_named(capsys):
     code, _, says = probe(capsys, *source("http://127.0.0.1:9/skills", "a" * 40))
     assert code == 75

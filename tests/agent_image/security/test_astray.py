@@ -15,7 +15,7 @@ ASTRAY = "its name leads to an address that this agent may not send to"
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def report(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if subprocess.run([*OWN, "true"], capture_output=True, check=False).returncode:
         lacking = "a network of one's own needs root and unshare"
         if os.environ.get("CI") == "true":

@@ -104,5 +104,5 @@ async def test_each_event_of_an_answer_has_an_end_and_so_has_the_answer() -> Non
         with pytest.raises(TooLarge, match="an event"):
             await http.post("/")
     async with client(*small * 3) as http:
-        with pytest.raises(TooLarge, match="it is longer"):
+        with pytest.raises(TooLarge, match="the response exceeds the limit"):
             await http.post("/")

@@ -92,6 +92,7 @@ def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext
     return server, trusting
 
 
+@pytest.mark.process
 async def test_over_tls_the_name_is_what_is_verified_and_said_though_the_address_is_pinned(tmp_path: Path) -> None:
     serving, trusting = certificate(tmp_path, "hooks.example.com")
     canary = Canary()
@@ -107,6 +108,7 @@ async def test_over_tls_the_name_is_what_is_verified_and_said_though_the_address
                 await http.get(f"https://evil.example.com:{port}/")
 
 
+@pytest.mark.process
 async def test_a_name_that_leads_elsewhere_the_second_time_is_not_followed_there() -> None:
     canary = Canary()
     async with listening(canary) as port:
@@ -119,6 +121,7 @@ async def test_a_name_that_leads_elsewhere_the_second_time_is_not_followed_there
     assert canary.connections == 0
 
 
+@pytest.mark.process
 async def test_the_name_is_looked_up_once_for_a_connection() -> None:
     canary, asked = Canary(), []
 
@@ -132,6 +135,7 @@ async def test_the_name_is_looked_up_once_for_a_connection() -> None:
     assert (canary.connections, asked) == (1, ["x.example.com"])
 
 
+@pytest.mark.process
 async def test_a_redirect_is_told_and_not_followed() -> None:
     canary, trap = Canary(), Canary()
     async with listening(canary) as port, listening(trap) as other:
@@ -145,6 +149,7 @@ async def test_a_redirect_is_told_and_not_followed() -> None:
     assert (canary.connections, trap.connections) == (1, 0)
 
 
+@pytest.mark.process
 async def test_of_several_addresses_the_first_that_answers_is_taken() -> None:
     canary = Canary()
     async with listening(canary) as port:
@@ -164,6 +169,7 @@ async def test_a_name_that_is_not_known_is_no_connection_and_not_denied() -> Non
     assert not isinstance(caught.value, DeniedAddress)
 
 
+@pytest.mark.process
 async def test_the_systems_resolver_gives_addresses() -> None:
     assert ipaddress.ip_address("127.0.0.1") in await resolve("localhost", 80)
     assert await resolve("::1", 80) == [ipaddress.ip_address("::1")]
@@ -179,6 +185,7 @@ async def test_a_resolver_that_hangs_ends_with_the_time_for_connecting() -> None
             await http.get("http://slow.example.com/", timeout=0.1)
 
 
+@pytest.mark.process
 async def test_an_address_needs_no_lookup() -> None:
     async def never(host: str, port: int) -> Sequence[object]:
         raise AssertionError("there is no name")

@@ -8,6 +8,8 @@ import pytest
 from fleetwright_agent.config.mounted_files import ConfigurationError
 from fleetwright_agent.process.sockets import EVERY, listen
 
+pytestmark = pytest.mark.process
+
 LOOPBACKS = ("127.0.0.1", "::1")
 
 

@@ -82,7 +82,7 @@ Start = Callable[[], Any]
 
 
 @pytest.fixture
-def start(mounted: Any) -> Start:
+def start(process_ring: None, mounted: Any) -> Start:
     """Starts the agent on the mounted files; kills it in the end if it still runs."""
 
     @asynccontextmanager
@@ -264,6 +264,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("break_it", "line"),
     [
@@ -303,6 +304,7 @@ def test_what_cannot_work_is_told_in_one_line_with_exit_code_2(
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.process
 def test_a_port_that_is_taken_is_told_with_exit_code_2(mounted: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -311,6 +313,7 @@ def test_a_port_that_is_taken_is_told_with_exit_code_2(mounted: Any) -> None:
     assert f"cannot listen on 127.0.0.1 port {port}" in ended.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
 async def test_both_doors_are_open_on_addresses_of_both_families(mounted: Any, address: str) -> None:
     """The pod of an IPv6-only cluster has no other."""
@@ -348,6 +351,7 @@ def test_the_last_words_are_left_where_kubernetes_looks_for_them(
     assert "s3cret" not in log.read_text() + capsys.readouterr().err
 
 
+@pytest.mark.process
 async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
     """The real command, asked through its own process: what it has mapped and loaded when it says it is ready."""
     ports = free_ports()
@@ -435,6 +439,7 @@ async def test_the_example_of_a_foreign_executor_is_served(start: Start, how: di
         assert done["artifacts"][0]["parts"] == [{"text": "3d1: 1 + 1 + 1 = 3"}]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "look",
     [

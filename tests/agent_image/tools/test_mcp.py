@@ -24,6 +24,8 @@ from fleetwright_agent.tools.mcp.tool_cache import ServerTools, ToolCache
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.port import ToolCall, ToolError
 
+pytestmark = pytest.mark.process
+
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 
 

@@ -163,6 +163,7 @@ BREAKS = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("behaviour", "says", "times"), BREAKS)
 async def test_r6_a_tool_is_called_again_only_where_the_call_surely_never_arrived(behaviour, says, times):
     server = Scripted(behaviour)
@@ -174,6 +175,7 @@ async def test_r6_a_tool_is_called_again_only_where_the_call_surely_never_arrive
     assert server.asked["tools/call"] == times
 
 
+@pytest.mark.process
 async def test_r6_a_call_that_was_turned_away_once_succeeds_on_the_next_session():
     server = Scripted(status(404), works)
     async with serving(server.app()) as port, connected(port) as connection:
@@ -182,6 +184,7 @@ async def test_r6_a_call_that_was_turned_away_once_succeeds_on_the_next_session(
     assert server.asked["initialize"] == 2
 
 
+@pytest.mark.process
 async def test_r6_one_broken_call_does_not_repeat_those_beside_it():
     slow = asyncio.Event()
 
@@ -204,6 +207,7 @@ async def test_r6_one_broken_call_does_not_repeat_those_beside_it():
     assert server.asked["tools/call"] == 2
 
 
+@pytest.mark.process
 async def test_r6_a_server_that_is_started_anew_in_the_middle_of_a_turn_is_waited_for():
     server = Scripted(works)
     async with serving(server.app()) as port, connected(port) as connection:
@@ -218,6 +222,7 @@ async def test_r6_a_server_that_is_started_anew_in_the_middle_of_a_turn_is_waite
         await connection.aclose()
 
 
+@pytest.mark.process
 async def test_r6_the_tools_of_a_server_that_is_just_gone_stay_in_the_turn():
     server = Scripted(works)
     async with serving(server.app()) as port, connected(port) as first:
@@ -244,6 +249,7 @@ def mounted(root, text):
 HEADERS = {"headers": [{"name": "Authorization", "valueFile": "secrets/weather/token"}]}
 
 
+@pytest.mark.process
 async def test_headers_are_read_again_for_every_request(tmp_path):
     server = Scripted(works)
     mounted(tmp_path, "Bearer one\n")
@@ -266,6 +272,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("value", "says"), VALUES)
 async def test_a_header_that_cannot_be_sent_is_told_without_its_value(tmp_path, value, says):
     if value is not None:
@@ -279,7 +286,7 @@ async def test_a_header_that_cannot_be_sent_is_told_without_its_value(tmp_path, 
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
+def certificate(process_ring: None, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     subject = ("-subj", "/CN=tools", "-addext", "subjectAltName=IP:127.0.0.1")
     files = ("-keyout", folder / "key.pem", "-out", folder / "ca.pem")
@@ -306,6 +313,7 @@ async def test_a_named_ca_is_trusted_and_without_it_the_certificate_is_the_reaso
                 await connection.tools()
 
 
+@pytest.mark.process
 async def test_r6_a_server_of_the_older_transport_is_used_and_its_death_ends_its_calls(tmp_path):
     calls = tmp_path / "calls"
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -337,6 +345,7 @@ async def _eventually(connection):
                 await asyncio.sleep(0.1)
 
 
+@pytest.mark.process
 async def test_r6_a_tool_that_is_not_what_was_pinned_is_refused_by_name():
     offers = ToolCache()
     server = Scripted(works)

@@ -61,13 +61,13 @@ def serving(app: Any, *, port: int = 0) -> Iterator[int]:
 
 
 @pytest.fixture(scope="session")
-def model_port() -> Iterator[int]:
+def model_port(process_ring: None) -> Iterator[int]:
     with serving(OfflineModel().app()) as port:
         yield port
 
 
 @pytest.fixture
-def saying() -> Callable[..., Any]:
+def saying(process_ring: None) -> Callable[..., Any]:
     """A model that streams exactly those deltas; gives its port."""
 
     @contextmanager
@@ -87,7 +87,7 @@ def saying() -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def orders_port() -> Iterator[int]:
+def orders_port(process_ring: None) -> Iterator[int]:
     with serving(orders_server(host="127.0.0.1", port=1).streamable_http_app()) as port:
         yield port
 
@@ -196,5 +196,5 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
 
 
 @pytest.fixture
-def serve() -> Callable[..., Any]:
+def serve(process_ring: None) -> Callable[..., Any]:
     return serving

@@ -12,7 +12,7 @@ _TIMED = {"speed", "large"}
 
 
 @pytest.fixture(scope="module")
-def figures():
+def figures(process_ring):
     logging.disable(logging.CRITICAL)
     try:
         return asyncio.run(_measured())

@@ -145,5 +145,5 @@ def test_a_sub_agent_shares_what_its_list_names_and_the_turn_has():
 
 
 def test_a_sub_agent_that_would_give_work_is_refused_by_the_name_of_the_tool():
-    with pytest.raises(ValueError, match="tools of a sub-agent cannot have task_batch"):
+    with pytest.raises(ValueError, match="a sub-agent cannot have the tool task_batch"):
         SubAgent(name="scout", description="Looks.", instructions="Look.", tools=("task_batch",))

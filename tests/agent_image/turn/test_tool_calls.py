@@ -116,6 +116,7 @@ async def test_the_line_is_written_before_the_journal_has_the_result(database, t
     assert known == [[("begun",)]]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("reference", ["http://127.0.0.1:{port}/schema", "#/$defs/gone"])
 async def test_a_schema_is_never_fetched_from_where_it_points_to(reference, database):
     async def answer(_):

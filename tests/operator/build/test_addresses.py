@@ -152,7 +152,7 @@ PORTS = [
 def test_of_a_service_the_tcp_ports_count(ports, wanted):
     metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
     service = cached_object("Service", {"metadata": metadata, "spec": {"selector": {"app": "llm"}, "ports": ports}})
-    assert service.facts["ports"] == wanted
+    assert service.projection["ports"] == wanted
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_of_a_service_the_tcp_ports_count(ports, wanted):
 )
 def test_a_service_without_an_address_of_its_own_is_headless(given, wanted):
     metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
-    assert cached_object("Service", {"metadata": metadata, "spec": given}).facts["headless"] is wanted
+    assert cached_object("Service", {"metadata": metadata, "spec": given}).projection["headless"] is wanted
 
 
 def test_an_address_is_allowed_exactly_as_written():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.build.network.egress import dns_route, policy_rules
+from fleetwright_operator.build.network.egress import dns_rule, policy_rules
 from fleetwright_operator.settings import Cilium, Settings, settings_from
 
 CACHE = {"FLEETWRIGHT_DNS_CIDRS": "169.254.20.10/32,fd00:10::a/128"}
@@ -24,7 +24,7 @@ PLACES = [
 
 @pytest.mark.parametrize(("environment", "told", "ranges", "ports"), PLACES)
 def test_lookups_have_one_way_that_is_told(environment, told, ranges, ports):
-    route = dns_route(settings_from(environment))
+    route = dns_rule(settings_from(environment))
     assert route.to == told
     (rule,) = policy_rules([route])
     pods, *caches = rule["to"]

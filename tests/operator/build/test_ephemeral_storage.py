@@ -209,7 +209,7 @@ def test_every_pod_has_a_limit_that_holds_its_request_and_volumes(objects, own, 
     remote = objects.custom("McpServer", "remote", {"remote": {"url": "https://tools.example.com/mcp"}})
     for pod in (
         children.template["spec"],
-        preflight(owner_of(agent), children.template, routes=None, referenced=[]).pod,
+        preflight(owner_of(agent), children.template, egress_rules=None, referenced=[]).pod,
         server_children(server, users=[], settings=settings)[-1]["spec"]["template"]["spec"],
         server_probe(remote, about=[], services={}, settings=settings).pod,
     ):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fleetwright_operator.api import names
-from fleetwright_operator.build.agent import ways_in
+from fleetwright_operator.build.agent import ingress_peers
 from fleetwright_operator.build.network.ingress import ingress_status
 from fleetwright_operator.settings import PodSelector, Settings
 
@@ -66,7 +66,7 @@ async def test_callers_of_a_held_agent_come_and_go(serving, api, objects, spec, 
     api.put(objects.agent("poet"))
     await serving.settle()
     assert admitted(api) == ["late"]
-    assert told(api)["Agent late of namespace shop, port 7870"].startswith("names it as peer")
+    assert told(api)["Agent late of namespace shop, port 7870"].startswith("names this agent as a peer")
     assert api.find("NetworkPolicy", "helper")["spec"] == ways_out
     api.writes.clear()
     api.edit("Agent", "helper", {"metadata": {"labels": {"looked": "again"}}})
@@ -107,9 +107,9 @@ async def test_the_one_policy_of_before_is_narrowed_once_the_other_is_there(worl
 
 INVITED = {
     "from": "pods fleetwright.dev/may-call=poet of the same namespace, port 7870",
-    "why": "invited by that label",
+    "why": "allowed by that label",
 }
-SAME = "names it as peer, and its own namespace may"
+SAME = "names this agent as a peer, from the same namespace"
 LISTED = {"allowedCallers": {"agents": [{"name": "a"}], "namespaces": {"from": "All"}}}
 ENTRANCES = [
     pytest.param(
@@ -119,9 +119,15 @@ ENTRANCES = [
         LISTED,
         [("shop", "a"), ("shop", "b"), ("press", "a")],
         [
-            ("Agent a of namespace press", "names it as peer, and spec.allowedCallers.namespaces is from: All"),
-            ("Agent a of namespace shop", "names it as peer, and spec.allowedCallers.agents names it"),
-            ("Agent b of namespace shop", "names it as peer, and spec.allowedCallers.namespaces is from: All"),
+            (
+                "Agent a of namespace press",
+                "names this agent as a peer, and spec.allowedCallers.namespaces has from: All",
+            ),
+            ("Agent a of namespace shop", "names this agent as a peer, and spec.allowedCallers.agents lists it"),
+            (
+                "Agent b of namespace shop",
+                "names this agent as a peer, and spec.allowedCallers.namespaces has from: All",
+            ),
         ],
         id="callers by consent, each by the part that lets it in",
     ),
@@ -142,7 +148,7 @@ ENTRANCES = [
 
 @pytest.mark.parametrize(("spec", "callers", "wanted"), ENTRANCES)
 def test_everybody_who_may_come_in_is_told_with_the_reason(objects, spec, callers, wanted):
-    ways = ways_in(objects.agent(**spec), callers=callers, settings=Settings())
+    ways = ingress_peers(objects.agent(**spec), callers=callers, settings=Settings())
     listed = [{"from": f"{of}, port 7870", "why": why} for of, why in wanted]
     assert ingress_status(ways) == [INVITED, *listed]
 
@@ -150,19 +156,19 @@ def test_everybody_who_may_come_in_is_told_with_the_reason(objects, spec, caller
 def test_readers_of_the_other_port_are_told_too(objects):
     monitoring = PodSelector(namespace="monitoring", labels={"app": "prometheus"})
     settings = replace(Settings(), monitoring=monitoring, operator=PodSelector(namespace="system"))
-    told = ingress_status(ways_in(objects.agent(), callers=[], settings=settings))
+    told = ingress_status(ingress_peers(objects.agent(), callers=[], settings=settings))
     assert told[1:] == [
         {"from": "pods app=prometheus of namespace monitoring, port 7871", "why": "scrapes its metrics"},
-        {"from": "all pods of namespace system, port 7871", "why": "the operator, reads its status"},
+        {"from": "all pods of namespace system, port 7871", "why": "the operator, which reads its status"},
     ]
 
 
 def test_callers_of_ever_so_many_namespaces_do_not_make_the_status_grow_on(objects):
     agent = objects.agent(allowedCallers={"namespaces": {"from": "All"}})
     callers = [(f"team-{number:03}", "poet") for number in range(200)]
-    told = ingress_status(ways_in(agent, callers=callers, settings=Settings()))
+    told = ingress_status(ingress_peers(agent, callers=callers, settings=Settings()))
     assert len(told) == 61
-    assert told[-1] == {"from": "141 more", "why": "the network policy has them all"}
+    assert told[-1] == {"from": "141 more", "why": "the network policy lists all"}
 
 
 async def test_without_a_policy_of_ours_the_status_says_so(serving, api, objects):

@@ -16,7 +16,7 @@ from fleetwright_operator.build.mcp_server import server_children
 from fleetwright_operator.build.network.addresses import ServiceFacts
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
 from fleetwright_operator.credentials.rotating_token import RetiredToken, RotatingToken, Token
-from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.settings import Cilium
 
 FULL = {
@@ -180,13 +180,13 @@ DAY = 24 * 3600
 
 
 def bearer(text: str) -> RotatingToken:
-    return RotatingToken(Token(text, moment(NOW), moment(NOW) + 33 * DAY))
+    return RotatingToken(Token(text, parse_timestamp(NOW), parse_timestamp(NOW) + 33 * DAY))
 
 
 def turning(name: str) -> RotatingToken:
     """In the middle of a rotation, and shortly after another."""
-    following = Token(f"{name}-next-token", moment(NOW) + DAY, moment(NOW) + 34 * DAY)
-    return replace(bearer(f"{name}-token"), next=following, previous=RetiredToken("0" * 64, moment(NOW) + DAY))
+    following = Token(f"{name}-next-token", parse_timestamp(NOW) + DAY, parse_timestamp(NOW) + 34 * DAY)
+    return replace(bearer(f"{name}-token"), next=following, previous=RetiredToken("0" * 64, parse_timestamp(NOW) + DAY))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from fleetwright_operator.api.model_catalog import parse_catalog
 from fleetwright_operator.build.config.models import assumed, models_config, unpriced
-from fleetwright_operator.build.network.egress import egress_routes
+from fleetwright_operator.build.network.egress import derived_egress_rules
 from fleetwright_operator.build.pod.file_references import file_references
 
 PRICE = {"inputPerMillion": "1", "outputPerMillion": "2"}
@@ -71,10 +71,12 @@ def test_the_files_of_every_model_are_mounted():
 def test_every_address_is_opened_once(objects, settings):
     own = {key: OWN[key] for key in ("name", "baseURL")}
     agent = objects.agent(model={**own, "fallbacks": [{"name": "known"}, ELSEWHERE]})
-    routes = [
-        route for route in egress_routes(agent, servers={}, services={}, settings=settings) if "model" in route.why
+    egress_rules = [
+        route
+        for route in derived_egress_rules(agent, servers={}, services={}, settings=settings)
+        if "model" in route.why
     ]
-    assert [(route.why, route.name) for route in routes] == [
+    assert [(route.why, route.name) for route in egress_rules] == [
         ("model own and known", "own.example.com"),
         ("model other", "other.example.com"),
     ]

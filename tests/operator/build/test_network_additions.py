@@ -6,7 +6,7 @@ import pytest
 
 from fleetwright_operator.build.deployment import agent_deployment, agent_template
 from fleetwright_operator.build.manifest import owner_of
-from fleetwright_operator.build.network.network_additions import added_entrances, added_routes, range_problems
+from fleetwright_operator.build.network.network_additions import added_egress_rules, added_ingress_peers, range_problems
 from fleetwright_operator.build.pod.pod_security import container_security
 from fleetwright_operator.build.pod.pod_template import template_problems
 from fleetwright_operator.settings import Settings
@@ -34,7 +34,7 @@ ROUTES = [
 
 @pytest.mark.parametrize(("to", "wanted"), ROUTES)
 def test_an_addition_is_told_in_words(objects, to, wanted):
-    (route,) = added_routes(egress(objects, to), Settings())
+    (route,) = added_egress_rules(egress(objects, to), Settings())
     assert (route.to, route.why) == (wanted, "spec.network.egress")
 
 
@@ -64,15 +64,15 @@ BLOCKS = [
 
 @pytest.mark.parametrize(("block", "wanted"), BLOCKS)
 def test_a_range_loses_the_metadata_address_unless_it_names_it(objects, block, wanted):
-    (route,) = added_routes(egress(objects, {"ipBlock": block}), Settings())
+    (route,) = added_egress_rules(egress(objects, {"ipBlock": block}), Settings())
     assert route.peers == ({"ipBlock": wanted},)
 
 
 def test_added_callers_reach_the_a2a_port_only(objects):
     agent = objects.agent(network={"ingress": [{"from": {"podSelector": {"matchLabels": {"app": "web"}}}}]})
-    (way,) = added_entrances(agent)
+    (way,) = added_ingress_peers(agent)
     assert (way.of, way.port) == ("pods app=web", 7870)
-    assert list(added_entrances(objects.agent())) == []
+    assert list(added_ingress_peers(objects.agent())) == []
 
 
 BAD_RANGES = [

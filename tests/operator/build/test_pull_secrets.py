@@ -41,7 +41,7 @@ def test_an_agent_and_its_preflight_pull_with_the_same(objects, settings, spec, 
     deployment = agent_deployment(owner_of(agent), agent, revision="r", snapshots=skills, servers={}, settings=settings)
     template = deployment["spec"]["template"]
     assert pulled(template["spec"]) == wanted
-    assert pulled(preflight(owner_of(agent), template, routes=[], referenced=[]).pod) == wanted
+    assert pulled(preflight(owner_of(agent), template, egress_rules=[], referenced=[]).pod) == wanted
 
 
 def test_every_pod_that_looks_at_something_pulls_with_the_installations(objects, settings):

@@ -11,7 +11,7 @@ from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.callers import Tokens
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.network.addresses import ServiceFacts
-from fleetwright_operator.build.network.egress import egress_routes
+from fleetwright_operator.build.network.egress import derived_egress_rules
 from fleetwright_operator.credentials.push_keys import PushKeys, read_keys, renewed
 
 NEWEST, FORMER = "n" * 43, "f" * 43
@@ -57,14 +57,16 @@ ROUTES = [
 
 @pytest.mark.parametrize(("push", "wanted"), ROUTES)
 def test_the_network_opens_what_is_named(objects, settings, push, wanted):
-    routes = egress_routes(pushing(objects, **push), servers={}, services=RECEIVER, settings=settings)
-    assert [route.to for route in routes if route.why == "push notifications"] == wanted
+    egress_rules = derived_egress_rules(pushing(objects, **push), servers={}, services=RECEIVER, settings=settings)
+    assert [route.to for route in egress_rules if route.why == "push notifications"] == wanted
 
 
 def test_a_named_range_loses_what_the_installation_denies(objects, settings):
     denied = replace(settings, denied_ranges=(ipaddress.ip_network("10.20.9.0/24"),))
-    routes = egress_routes(pushing(objects, allowedCIDRs=["10.20.0.0/16"]), servers={}, services={}, settings=denied)
-    assert routes[-1].peers == ({"ipBlock": {"cidr": "10.20.0.0/16", "except": ["10.20.9.0/24"]}},)
+    egress_rules = derived_egress_rules(
+        pushing(objects, allowedCIDRs=["10.20.0.0/16"]), servers={}, services={}, settings=denied
+    )
+    assert egress_rules[-1].peers == ({"ipBlock": {"cidr": "10.20.0.0/16", "except": ["10.20.9.0/24"]}},)
 
 
 def test_an_agent_without_push_or_with_push_switched_off_is_the_revision_it_was(objects, settings):

@@ -14,10 +14,10 @@ from fleetwright_operator.credentials.rotating_token import (
     RetiredToken,
     RotatingToken,
     Token,
-    next_turn,
+    from_record,
+    next_rotation,
     record,
-    recorded,
-    turned,
+    rotated,
 )
 from fleetwright_operator.credentials.rotation import Rotation
 
@@ -114,9 +114,9 @@ TURNS = [
 
 @pytest.mark.parametrize(("stored", "seen", "wanted"), TURNS)
 def test_a_credential_turns(stored, seen, wanted):
-    after = turned(stored, rotation=ROTATION, mint=lambda: "new", **seen)
+    after = rotated(stored, rotation=ROTATION, mint=lambda: "new", **seen)
     assert after == wanted
-    again = turned(after, rotation=ROTATION, mint=lambda: pytest.fail("nobody asked"), **seen)
+    again = rotated(after, rotation=ROTATION, mint=lambda: pytest.fail("nobody asked"), **seen)
     assert again == after or seen.get("listed"), "a second look changes nothing"
 
 
@@ -130,38 +130,41 @@ def test_whoever_reads_its_token_before_each_call_is_never_refused(steps, ttl, p
     """Whatever the pauses between passes, wishes, and the lag of the list: while all of it fits into the overlap."""
     rotation = Rotation(ttl=ttl, overlap=max(100, ttl * part // 100))
     count = iter(range(10_000))
-    bearer, now, wishes = None, 0, 0
+    credential, now, wishes = None, 0, 0
     accepted, since, late = {}, {}, False
-    for pause, lists, wish in steps:
+    for pause, lists, rotation_request in steps:
         now += pause
-        wishes += wish
-        known = bearer and bearer.next and bearer.next.sha256 in accepted
-        bearer = turned(
-            bearer,
+        wishes += rotation_request
+        known = credential and credential.next and credential.next.sha256 in accepted
+        credential = rotated(
+            credential,
             now=now,
             rotation=rotation,
             mint=lambda: f"t{next(count)}",
-            listed=since[bearer.next.sha256] if known else None,
+            listed=since[credential.next.sha256] if known else None,
             asked=str(wishes),
         )
         if not accepted or lists or late:
-            accepted = dict(bearer.accepted)
+            accepted = dict(credential.accepted)
             since = {sha256: since.get(sha256, now) for sha256 in accepted}
         late = not lists
-        current = bearer.current.sha256
+        current = credential.current.sha256
         assert current in accepted, "what is in use is known to whoever is called"
         assert accepted[current] > now, "and has not run out"
 
 
 @given(now=some.integers(0, 5000), stored=some.sampled_from([case.values[0] for case in TURNS]))
 def test_between_two_turns_nothing_changes(now, stored):
-    bearer = turned(stored, now=now, rotation=ROTATION, mint=lambda: "new")
-    if bearer.next is None:
-        until = next_turn(bearer, rotation=ROTATION)
+    credential = rotated(stored, now=now, rotation=ROTATION, mint=lambda: "new")
+    if credential.next is None:
+        until = next_rotation(credential, rotation=ROTATION)
         assert until > now
-        early = turned(bearer, now=until - 1, rotation=ROTATION, mint=lambda: "early", asked=bearer.asked)
-        assert early == bearer
-        assert turned(bearer, now=until, rotation=ROTATION, mint=lambda: "newer", asked=bearer.asked) != bearer
+        early = rotated(credential, now=until - 1, rotation=ROTATION, mint=lambda: "early", asked=credential.asked)
+        assert early == credential
+        assert (
+            rotated(credential, now=until, rotation=ROTATION, mint=lambda: "newer", asked=credential.asked)
+            != credential
+        )
 
 
 RECORDS = [
@@ -170,11 +173,11 @@ RECORDS = [
 ]
 
 
-@pytest.mark.parametrize("bearer", RECORDS)
-def test_a_record_and_its_tokens_are_the_credential_and_the_record_alone_opens_nothing(bearer):
-    document = json.loads(json.dumps(record(bearer)))
-    following = bearer.next.text if bearer.next else ""
-    assert recorded(document, current=bearer.current.text, following=following) == bearer
+@pytest.mark.parametrize("credential", RECORDS)
+def test_a_record_and_its_tokens_are_the_credential_and_the_record_alone_opens_nothing(credential):
+    document = json.loads(json.dumps(record(credential)))
+    following = credential.next.text if credential.next else ""
+    assert from_record(document, current=credential.current.text, following=following) == credential
     assert "old" not in str(document)
     assert "next-" not in str(document)
 
@@ -191,7 +194,7 @@ WRONG = [
 
 @pytest.mark.parametrize("document", WRONG)
 def test_a_record_that_does_not_belong_to_the_token_makes_it_no_credential(document):
-    assert recorded(document, current="old", following="") is None
+    assert from_record(document, current="old", following="") is None
 
 
 # The loop.
@@ -425,7 +428,7 @@ async def test_the_status_and_a_metric_say_when_a_token_ends_and_no_more(pair, a
     token = text_of(api, "poet-client-default", "token")
     status = api.find("Agent", "poet")["status"]
     assert status["credentials"] == {"expires": "2026-04-03T12:00:00Z"}
-    value = pair.program.metrics.registry.get_sample_value
+    value = pair.manager.metrics.registry.get_sample_value
     labels = {"namespace": "shop", "agent": "poet", "client": "default"}
     assert value("fleetwright_credential_expiry_timestamp_seconds", labels) == pair.moment + 33 * DAY
     assert token not in json.dumps(status)

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from fleetwright_operator.kube.drift import owns_all, stamped
+from fleetwright_operator.kube.drift import owns_all, with_hash
 
 MANIFEST = {
     "apiVersion": "v1",
@@ -35,13 +35,13 @@ OWNED = {
 
 
 def test_what_is_owned_whole_has_not_drifted():
-    assert owns_all(OWNED, stamped(MANIFEST))
+    assert owns_all(OWNED, with_hash(MANIFEST))
 
 
 def test_more_than_is_wanted_is_no_drift():
     more = copy.deepcopy(OWNED)
     more["f:spec"]["f:sessionAffinity"] = {}
-    assert owns_all(more, stamped(MANIFEST))
+    assert owns_all(more, with_hash(MANIFEST))
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def test_a_field_that_somebody_took_is_drift(path):
     del place[path[-1]]
     if not place:
         place["f:other"] = {}
-    assert not owns_all(taken, stamped(MANIFEST))
+    assert not owns_all(taken, with_hash(MANIFEST))
 
 
 def test_an_object_without_fields_of_ours_has_drifted():
-    assert not owns_all({}, stamped(MANIFEST))
+    assert not owns_all({}, with_hash(MANIFEST))
 
 
 def test_the_hash_follows_the_content_and_not_the_order():
     turned = {key: MANIFEST[key] for key in reversed(MANIFEST)}
     annotation = "fleetwright.dev/desired-hash"
-    first = stamped(MANIFEST)["metadata"]["annotations"][annotation]
-    assert stamped(turned)["metadata"]["annotations"][annotation] == first
+    first = with_hash(MANIFEST)["metadata"]["annotations"][annotation]
+    assert with_hash(turned)["metadata"]["annotations"][annotation] == first
     other = {**MANIFEST, "spec": {**MANIFEST["spec"], "type": "NodePort"}}
-    assert stamped(other)["metadata"]["annotations"][annotation] != first
+    assert with_hash(other)["metadata"]["annotations"][annotation] != first

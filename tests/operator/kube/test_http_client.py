@@ -60,7 +60,7 @@ def stub() -> Stub:
 
 
 @pytest.fixture
-async def server(stub) -> AsyncIterator[TestServer]:
+async def server(process_ring: None, stub) -> AsyncIterator[TestServer]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", stub.handle)
     async with TestServer(app) as server:
@@ -222,6 +222,7 @@ async def test_a_deletion_says_what_is_left_for_a_while(api, stub):
     assert left[0]["kind"] == "ConfigMap"
 
 
+@pytest.mark.process
 async def test_the_lease_waits_for_nobody_who_waits_for_an_answer():
     gate, waiting = asyncio.Event(), asyncio.Semaphore(0)
 
@@ -246,6 +247,7 @@ async def test_the_lease_waits_for_nobody_who_waits_for_an_answer():
             await asyncio.gather(*workers)
 
 
+@pytest.mark.process
 async def test_a_write_that_waited_for_its_connection_is_not_sent_once_another_process_may_write():
     held, gate, written = [True], asyncio.Event(), []
 

@@ -14,6 +14,8 @@ from aiohttp.test_utils import TestServer
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
 
+pytestmark = pytest.mark.process
+
 SAID = {"revision": "0123456789"}
 
 
@@ -27,7 +29,7 @@ def pod(
 ) -> CachedObject:
     facts = {"podIP": ip, "conditions": [{"type": "Ready", "status": ready}]}
     about = {"namespace": "shop", "name": uid, "uid": uid, "resource_version": "1", "created": created}
-    return CachedObject(kind="Pod", labels={label: "poet"}, facts=facts, **about)
+    return CachedObject(kind="Pod", labels={label: "poet"}, projection=facts, **about)
 
 
 class Pods:
@@ -38,13 +40,13 @@ class Pods:
         self.bodies: dict[str, bytes] = {}
         """By address; the others say something sensible."""
         self.silent: set[str] = set()
-        self.asked: list[str] = []
+        self.record_request: list[str] = []
         self.heard: list[tuple[str, object]] = []
         self.now = 100.0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         ip = request.host.partition(":")[0]
-        self.asked.append(ip)
+        self.record_request.append(ip)
         if ip in self.silent:
             await asyncio.sleep(60)
         body = self.bodies.get(ip, json.dumps(SAID).encode())
@@ -75,9 +77,9 @@ class Pods:
             await asyncio.gather(running, return_exceptions=True)
 
     async def until_asked(self, times: int) -> None:
-        await self.until(lambda: len(self.asked) >= times)
+        await self.until(lambda: len(self.record_request) >= times)
         await asyncio.sleep(0.05)  # for one too many
-        assert len(self.asked) == times
+        assert len(self.record_request) == times
 
     async def until(self, look: Callable[[], object], *, seconds: float = 20.0) -> None:
         for _ in range(math.ceil(seconds / 0.01)):
@@ -199,16 +201,16 @@ async def test_pods_that_do_not_answer_keep_no_new_one_waiting(pods):
     pods.silent = set(lost)
     pods.there = [pod(ip, ip=ip) for ip in lost]
     async with pods.read(patience=0.5):
-        await pods.until(lambda: pods.asked)
+        await pods.until(lambda: pods.record_request)
         pods.there = [*pods.there, pod("new", created="2026-03-01T12:00:01Z")]
         await pods.until(lambda: pods.heard)
         # In line it would have been the last; its turn comes with the first of them that is given up.
-        assert len(pods.asked) < 30
-        await pods.until(lambda: len(pods.asked) >= 65)
+        assert len(pods.record_request) < 30
+        await pods.until(lambda: len(pods.record_request) >= 65)
         pods.now += 80
         await pods.until(lambda: len(pods.heard) == 2)
         # Those that answered come before those that did not.
-        assert len(pods.asked) < 65 + 30
+        assert len(pods.record_request) < 65 + 30
     assert pods.heard == [("new", SAID)] * 2
 
 
@@ -216,6 +218,6 @@ async def test_whoever_is_told_to_end_just_when_a_pod_is_given_up_ends(pods):
     pods.silent = {"127.0.0.1"}
     pods.there = [pod()]
     async with asyncio.timeout(20), pods.read(patience=0.2):
-        await pods.until(lambda: pods.asked)
+        await pods.until(lambda: pods.record_request)
         await asyncio.sleep(0)
         time.sleep(0.3)  # noqa: ASYNC251 - both come to the loop at once

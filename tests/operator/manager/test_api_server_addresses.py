@@ -6,7 +6,12 @@ from dataclasses import replace
 import pytest
 
 from fleetwright_operator.kube.errors import ForbiddenError
-from fleetwright_operator.manager.api_server_addresses import ApiServer, ApiServerMovedError, api_server, denying
+from fleetwright_operator.manager.api_server_addresses import (
+    ApiServer,
+    ApiServerMovedError,
+    api_server,
+    with_denied_api_server,
+)
 
 
 def endpoints(*addresses, family="IPv4"):
@@ -41,7 +46,7 @@ SLICES = [
 async def test_the_addresses_of_the_api_server_are_found(api, settings, found, public, private):
     if found:
         api.put(found)
-    seen = denying(settings, await api_server(api))
+    seen = with_denied_api_server(settings, await api_server(api))
     assert sorted(map(str, seen.denied_ranges)) == public
     assert sorted(f"{ip} {port}" for ip, port in seen.api_server) == private
 
@@ -69,7 +74,7 @@ async def resynced(api, make_world, settings, *, rounds=2):
             raise Enough
 
     with pytest.raises(Enough):
-        await make_world(api, settings).program.resync(every=0.01, on_done=on_done)
+        await make_world(api, settings).manager.resync(every=0.01, on_done=on_done)
 
 
 async def test_a_new_public_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):
@@ -91,10 +96,12 @@ async def test_a_new_private_address_makes_the_work_begin_anew_with_it_denied(ap
     api.put(endpoints("10.0.0.5"))
     with pytest.raises(ApiServerMovedError, match=r"10\.0\.0\.5 port 6443"):
         await resynced(api, make_world, settings)
-    known = denying(settings, await api_server(api))
+    known = with_denied_api_server(settings, await api_server(api))
     await resynced(api, make_world, known)
     api.put(endpoints("10.0.0.6"))
-    assert denying(known, await api_server(api)).api_server > known.api_server, "what was seen stays denied"
+    assert with_denied_api_server(known, await api_server(api)).api_server > known.api_server, (
+        "what was seen stays denied"
+    )
 
 
 async def test_an_installation_that_does_not_want_it_never_asks(api, make_world, settings):

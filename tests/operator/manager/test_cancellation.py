@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fleetwright_operator.manager.cancellation import stopped
+from fleetwright_operator.manager.cancellation import cancel_and_wait
 
 
 async def _request(goes_wrong: list[bool]) -> None:
@@ -27,7 +27,7 @@ async def test_a_task_that_takes_its_cancellation_for_a_failed_request_is_cancel
     task = asyncio.create_task(_lists_again_and_again([True, True]))
     await asyncio.sleep(0)
     async with asyncio.timeout(10):
-        await stopped([task], again=0.01)
+        await cancel_and_wait([task], again=0.01)
     assert task.cancelled()
 
 
@@ -44,6 +44,6 @@ async def test_who_ends_in_good_order_is_cancelled_once_and_what_it_raises_is_ke
 
     task = asyncio.create_task(tidies())
     await asyncio.sleep(0)
-    await stopped([task], again=10)
+    await cancel_and_wait([task], again=10)
     assert told == ["cancelled"]
     assert isinstance(task.exception(), RuntimeError)

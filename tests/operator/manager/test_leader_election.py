@@ -105,8 +105,8 @@ async def test_whoever_cannot_renew_stops_before_others_may_start(api, clock, le
 
 async def test_a_process_whose_api_server_is_away_is_alive(api, clock, lease):
     """To be restarted again and again would only make it late."""
-    vitals = ProcessHealth(clock=clock, resync_seconds=100)
-    first = lease("a", on_attempt=vitals.asked)
+    health = ProcessHealth(clock=clock, resync_seconds=100)
+    first = lease("a", on_attempt=health.record_request)
     await first.acquire()
     api.fault = lambda number, what: api_error(503, "away")
     with pytest.raises(LeaseExpiredError):
@@ -114,9 +114,9 @@ async def test_a_process_whose_api_server_is_away_is_alive(api, clock, lease):
     clock.limit = 600
     with pytest.raises(TimeoutError):
         await first.acquire()
-    assert vitals.ailment() == ""
+    assert health.liveness_failure() == ""
     clock.now += 61
-    assert "last asked for" in vitals.ailment(), "one that hangs is not"
+    assert "last asked for" in health.liveness_failure(), "one that hangs is not"
 
 
 async def test_whoever_could_not_renew_takes_it_up_again_at_once_if_nobody_had_it(api, clock, lease):

@@ -146,8 +146,8 @@ def test_anything_else_is_no_duration(text):
 async def test_probes_are_answered_on_addresses_of_both_families(free_port, address, both):
     if address == "[::1]" and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
-    vitals = ProcessHealth(clock=lambda: 0.0, resync_seconds=100)
-    runner = await serve(ops_app(vitals, CollectorRegistry()), free_port, both=both)
+    health = ProcessHealth(clock=lambda: 0.0, resync_seconds=100)
+    runner = await serve(ops_app(health, CollectorRegistry()), free_port, both=both)
     try:
         async with aiohttp.ClientSession() as session, session.get(f"http://{address}:{free_port}/healthz") as answer:
             assert answer.status == 200
@@ -156,16 +156,17 @@ async def test_probes_are_answered_on_addresses_of_both_families(free_port, addr
 
 
 @pytest.fixture
-def free_port() -> int:
+def free_port(process_ring: None) -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return int(free.getsockname()[1])
 
 
+@pytest.mark.process
 async def test_probes_tell_standing_by_leading_and_ailing_apart():
     now = [0.0]
-    vitals = ProcessHealth(clock=lambda: now[0], resync_seconds=100)
+    health = ProcessHealth(clock=lambda: now[0], resync_seconds=100)
     metrics = OperatorMetrics(CollectorRegistry())
-    async with TestServer(ops_app(vitals, metrics.registry)) as server, aiohttp.ClientSession() as session:
+    async with TestServer(ops_app(health, metrics.registry)) as server, aiohttp.ClientSession() as session:
 
         async def ask(path: str) -> int:
             async with session.get(server.make_url(path)) as answer:
@@ -173,17 +174,17 @@ async def test_probes_tell_standing_by_leading_and_ailing_apart():
                 return answer.status
 
         assert (await ask("/healthz"), await ask("/readyz")) == (200, 200)
-        vitals.leading = True
+        health.leading = True
         assert (await ask("/healthz"), await ask("/readyz")) == (200, 503)
-        vitals.listed()
+        health.record_list()
         assert await ask("/readyz") == 200
         now[0] = 300
-        vitals.asked()
+        health.record_request()
         assert (await ask("/healthz"), await ask("/readyz")) == (200, 200)
         now[0] = 380
-        vitals.asked()
+        health.record_request()
         assert (await ask("/healthz"), await ask("/readyz")) == (200, 503), "the last list is too old"
-        vitals.listed()
+        health.record_list()
         now[0] = 450
         assert await ask("/healthz") == 503, "nothing has ended for a minute"
         assert await ask("/metrics") == 200
@@ -207,7 +208,7 @@ async def test_objects_are_counted_by_condition(world, api, objects):
     api.put(objects.skill())
     await world.start()
     await world.settle()
-    value = world.program.metrics.registry.get_sample_value
+    value = world.manager.metrics.registry.get_sample_value
     assert value("fleetwright_objects", {"kind": "Skill", "condition": "Ready"}) == 1
     assert value("fleetwright_reconcile_total", {"kind": "Skill", "outcome": "done"}) >= 1
     assert value("fleetwright_api_writes_total", {"verb": "create", "kind": "ConfigMap"}) == 1

@@ -35,13 +35,13 @@ async def test_an_agent_that_goes_between_two_lists_is_known_to_be_gone():
     api = Watched()
     api.put(agent("poet"))
     world = World(api, Settings())
-    await world.program.synchronise()
-    assert world.program.cache.get(names.AGENT, "shop", "poet")
+    await world.manager.synchronise()
+    assert world.manager.cache.get(names.AGENT, "shop", "poet")
     api.remove(names.AGENT, "poet")
 
-    bridging = asyncio.create_task(world.program.bridge([RESOURCES[kind] for kind in OWN_KINDS]))
+    bridging = asyncio.create_task(world.manager.bridge([RESOURCES[kind] for kind in OWN_KINDS]))
     async with asyncio.timeout(10):
-        while world.program.cache.get(names.AGENT, "shop", "poet"):  # noqa: ASYNC110 - a cache tells nobody
+        while world.manager.cache.get(names.AGENT, "shop", "poet"):  # noqa: ASYNC110 - a cache tells nobody
             await asyncio.sleep(0.01)
     assert set(OWN_KINDS) <= api.since.keys()
     bridging.cancel()

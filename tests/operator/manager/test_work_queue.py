@@ -47,14 +47,14 @@ async def test_pauses_grow_to_a_cap_and_success_resets_them(queue):
 
 async def test_what_is_not_a_keys_own_fault_is_tried_again_within_two_seconds_while_few_fail():
     queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
-    assert [queue.retry("a", not_its_fault=True) for _ in range(6)] == [0.2, 0.4, 0.8, 1.6, 1.8, 1.8]
+    assert [queue.retry("a", server_error=True) for _ in range(6)] == [0.2, 0.4, 0.8, 1.6, 1.8, 1.8]
 
 
 async def test_many_failing_keys_together_come_back_at_a_bounded_rate():
     queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
     keys = [f"key-{number}" for number in range(400)]
     for _ in range(8):
-        pauses = [queue.retry(key, not_its_fault=True) for key in keys]
+        pauses = [queue.retry(key, server_error=True) for key in keys]
     assert 19 < pauses[-1] <= 20
     for key in keys:
         queue.add(key)
@@ -62,7 +62,7 @@ async def test_many_failing_keys_together_come_back_at_a_bounded_rate():
 
 async def test_no_pause_is_longer_than_is_asked_for():
     queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
-    pauses = [queue.retry("a", at_least=1.0, at_most=1.5, not_its_fault=True) for _ in range(5)]
+    pauses = [queue.retry("a", at_least=1.0, at_most=1.5, server_error=True) for _ in range(5)]
     assert pauses == [1.0, 1.0, 1.0, 1.5, 1.5]
 
 

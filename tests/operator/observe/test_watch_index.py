@@ -12,13 +12,13 @@ POLICIES = RESOURCES["NetworkPolicy"]
 
 
 @pytest.fixture
-def relations() -> WatchIndex:
+def watch_index() -> WatchIndex:
     return WatchIndex(Settings())
 
 
 @pytest.fixture
-def cache(relations) -> Cache:
-    return Cache(terms=relations.terms)
+def cache(watch_index) -> Cache:
+    return Cache(index_keys=watch_index.index_keys)
 
 
 def versioned(body: dict, version: int, **metadata: object) -> dict:
@@ -35,7 +35,7 @@ def test_an_older_version_never_replaces_a_newer_one(cache, objects):
     assert cache.put("Agent", versioned(objects.agent(instructions="new"), 10))
     assert cache.put("Agent", versioned(objects.agent(instructions="old"), 9)) is None
     assert cache.put("Agent", versioned(objects.agent(instructions="new"), 10)) is None
-    assert cache.get("Agent", "shop", "poet").facts["spec"]["instructions"] == "new"
+    assert cache.get("Agent", "shop", "poet").projection["spec"]["instructions"] == "new"
 
 
 def test_a_late_deletion_of_a_former_object_of_that_name_is_ignored(cache, objects):
@@ -133,17 +133,17 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("kind", "namespace", "name", "wanted"), CHANGES)
-def test_those_who_use_a_thing_hear_of_it(cache, relations, objects, kind, namespace, name, wanted):
+def test_those_who_use_a_thing_hear_of_it(cache, watch_index, objects, kind, namespace, name, wanted):
     cache.put("Agent", versioned(objects.agent(**POET), 1))
     body = {"metadata": {"name": name, "namespace": namespace, "uid": "u"}, "spec": {}}
-    assert relations.affected(cache.put(kind, versioned(body, 2)), cache) == wanted
+    assert watch_index.keys_to_enqueue(cache.put(kind, versioned(body, 2)), cache) == wanted
 
 
-def test_a_service_concerns_whoever_names_it_and_whoever_has_its_name(cache, relations, objects):
+def test_a_service_concerns_whoever_names_it_and_whoever_has_its_name(cache, watch_index, objects):
     cache.put("Agent", versioned(objects.agent(**POET), 1))
     body = {"metadata": {"name": "llm", "namespace": "models", "uid": "u"}, "spec": {}}
-    affected = relations.affected(cache.put("Service", versioned(body, 2)), cache)
-    assert affected == {("Agent", "shop", "poet"), ("Agent", "models", "llm"), ("McpServer", "models", "llm")}
+    keys_to_enqueue = watch_index.keys_to_enqueue(cache.put("Service", versioned(body, 2)), cache)
+    assert keys_to_enqueue == {("Agent", "shop", "poet"), ("Agent", "models", "llm"), ("McpServer", "models", "llm")}
 
 
 NAMED = [
@@ -158,47 +158,47 @@ NAMED = [
 
 
 @pytest.mark.parametrize("spec", NAMED)
-def test_whoever_reaches_a_service_hears_of_it(cache, relations, objects, spec):
+def test_whoever_reaches_a_service_hears_of_it(cache, watch_index, objects, spec):
     cache.put("Agent", versioned(objects.agent(**spec), 1))
     body = {"metadata": {"name": "far", "namespace": "models", "uid": "u"}, "spec": {}}
     change = cache.put("Service", versioned(body, 2))
-    assert ("Agent", "shop", "poet") in relations.affected(change, cache)
+    assert ("Agent", "shop", "poet") in watch_index.keys_to_enqueue(change, cache)
 
 
-def test_a_peer_that_is_dropped_hears_of_it_too(cache, relations, objects):
+def test_a_peer_that_is_dropped_hears_of_it_too(cache, watch_index, objects):
     cache.put("Agent", versioned(objects.agent("helper"), 1))
     cache.put("Agent", versioned(objects.agent(**POET), 2))
     change = cache.put("Agent", versioned(objects.agent(), 3, generation=2))
-    assert ("Agent", "shop", "helper") in relations.affected(change, cache)
+    assert ("Agent", "shop", "helper") in watch_index.keys_to_enqueue(change, cache)
 
 
-def test_a_change_of_status_alone_concerns_nobody(cache, relations, objects):
+def test_a_change_of_status_alone_concerns_nobody(cache, watch_index, objects):
     cache.put("Agent", versioned(objects.agent(), 1))
     change = cache.put("Agent", versioned({**objects.agent(), "status": {"url": "x"}}, 2))
-    assert relations.affected(change, cache) == set()
+    assert watch_index.keys_to_enqueue(change, cache) == set()
 
 
-def test_a_token_that_comes_or_goes_concerns_the_peer_that_accepts_it(cache, relations):
+def test_a_token_that_comes_or_goes_concerns_the_peer_that_accepts_it(cache, watch_index):
     secret = child("Secret", "poet-auth", data={"peer.shop.helper": "eA=="})
     first = cache.put("Secret", versioned(secret, 1))
-    assert relations.affected(first, cache) == {("Agent", "shop", "poet"), ("Agent", "shop", "helper")}
+    assert watch_index.keys_to_enqueue(first, cache) == {("Agent", "shop", "poet"), ("Agent", "shop", "helper")}
     gone = cache.put("Secret", versioned({**secret, "data": {}}, 2))
-    assert ("Agent", "shop", "helper") in relations.affected(gone, cache)
+    assert ("Agent", "shop", "helper") in watch_index.keys_to_enqueue(gone, cache)
 
 
-def test_a_child_whose_labels_were_taken_still_concerns_its_owner(cache, relations):
+def test_a_child_whose_labels_were_taken_still_concerns_its_owner(cache, watch_index):
     cache.put("ServiceAccount", versioned(child("ServiceAccount", "poet"), 1))
     bare = child("ServiceAccount", "poet")
     bare["metadata"]["labels"] = {}
     change = cache.put("ServiceAccount", versioned(bare, 2))
-    assert relations.affected(change, cache) == {("Agent", "shop", "poet")}
+    assert watch_index.keys_to_enqueue(change, cache) == {("Agent", "shop", "poet")}
 
 
 def test_the_names_of_a_foreign_secrets_keys_come_from_its_managers(cache):
     managers = [{"fieldsV1": {"f:data": {".": {}, "f:a": {}}}}, {"fieldsV1": {"f:stringData": {"f:b": {}}}}]
     body = {"metadata": {"name": "s", "namespace": "n", "uid": "u", "managedFields": managers}}
     cache.put("SecretMetadata", versioned(body, 1))
-    assert cache.get("SecretMetadata", "n", "s").facts == {"keys": frozenset("ab")}
+    assert cache.get("SecretMetadata", "n", "s").projection == {"keys": frozenset("ab")}
     unknown = {"metadata": {"name": "t", "namespace": "n", "uid": "v", "managedFields": [{}]}}
     cache.put("SecretMetadata", versioned(unknown, 2))
-    assert cache.get("SecretMetadata", "n", "t").facts == {"keys": None}
+    assert cache.get("SecretMetadata", "n", "t").projection == {"keys": None}

@@ -14,7 +14,7 @@ from fleetwright_operator.build.probe import probe_manifests
 from fleetwright_operator.kube.errors import ApiError
 from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbeReport
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
-from fleetwright_operator.rollout.tool_discovery import discovered, discovery_health, drift
+from fleetwright_operator.rollout.tool_discovery import discovery_health, discovery_status, drift
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
 PIN = "sha256:" + "a" * 64
@@ -185,7 +185,7 @@ ANSWERS = [
 @pytest.mark.parametrize(("answer", "health"), ANSWERS)
 def test_what_an_answer_means(remote, answer, health):
     server = remote()
-    status = {key: value for key, value in discovered(server, "q", answer).items() if value is not None}
+    status = {key: value for key, value in discovery_status(server, "q", answer).items() if value is not None}
     assert discovery_health({**server, "status": status}) == health
 
 
@@ -193,7 +193,7 @@ def test_a_failure_leaves_what_was_seen_before(remote):
     server = remote(
         policy={"pin": PIN}, status={**report(PIN, a="1"), "pinned": {"digest": PIN, "tools": tools(a="1")}}
     )
-    assert discovered(server, "q", ProbeFailure("Refused", "gone")) == {
+    assert discovery_status(server, "q", ProbeFailure("Refused", "gone")) == {
         "discovery": {"question": "q", "generation": 1, "failure": {"reason": "Refused", "message": "gone"}},
         "pinned": {"digest": PIN, "tools": tools(a="1")},
     }
@@ -204,31 +204,31 @@ def test_a_failure_leaves_what_was_seen_before(remote):
 
 def test_a_good_answer_is_asked_for_again_slowly_and_a_failed_one_sooner_and_less_and_less_soon():
     now = [1000.0]
-    rounds = ProbeSchedule(every=3600, clock=lambda: now[0], jitter=lambda: 0.5)
-    rounds.answered("a", failed=False)
+    schedule = ProbeSchedule(every=3600, clock=lambda: now[0], jitter=lambda: 0.5)
+    schedule.record_result("a", failed=False)
     now[0] += 3599
-    assert not rounds.is_due("a", failed=False)
+    assert not schedule.is_due("a", failed=False)
     now[0] += 2
-    assert rounds.is_due("a", failed=False)
+    assert schedule.is_due("a", failed=False)
     for pause in (30, 60, 120, 240):
-        rounds.answered("a", failed=True)
+        schedule.record_result("a", failed=True)
         now[0] += pause - 1
-        assert not rounds.is_due("a", failed=True)
+        assert not schedule.is_due("a", failed=True)
         now[0] += 2
-        assert rounds.is_due("a", failed=True)
+        assert schedule.is_due("a", failed=True)
     for _ in range(20):
-        rounds.answered("a", failed=True)
+        schedule.record_result("a", failed=True)
     now[0] += 3601
-    assert rounds.is_due("a", failed=True), "no pause is longer than the interval"
+    assert schedule.is_due("a", failed=True), "no pause is longer than the interval"
 
 
 def test_after_a_restart_answers_fall_due_over_the_whole_interval():
     now = [0.0]
     jitter = iter([0.1, 0.9])
-    rounds = ProbeSchedule(every=1000, clock=lambda: now[0], jitter=lambda: next(jitter))
-    assert (rounds.is_due("a", failed=False), rounds.is_due("b", failed=False)) == (False, False)
+    schedule = ProbeSchedule(every=1000, clock=lambda: now[0], jitter=lambda: next(jitter))
+    assert (schedule.is_due("a", failed=False), schedule.is_due("b", failed=False)) == (False, False)
     now[0] = 500
-    assert (rounds.is_due("a", failed=False), rounds.is_due("b", failed=False)) == (True, False)
+    assert (schedule.is_due("a", failed=False), schedule.is_due("b", failed=False)) == (True, False)
 
 
 # The loop.
@@ -270,7 +270,7 @@ async def test_half_a_letter_in_what_a_server_offers_is_written_as_one_that_coul
     (tool,) = api.find("McpServer", "weather")["status"]["tools"]
     assert tool["name"] == "fore\ufffdcast"
     api.writes.clear()
-    world.program.queue.add(("McpServer", "shop", "weather"))
+    world.manager.queue.add(("McpServer", "shop", "weather"))
     await world.settle()
     assert api.writes == [], "what is kept is what was read"
 
@@ -287,10 +287,10 @@ async def test_a_restart_asks_nothing_again_whatever_was_answered(world, api, ob
     await world.until(lambda: not api.probes("weather") and not api.probes("silent") and not api.all("NetworkPolicy"))
     await world.stop()
     before = api.versions()
-    api.writes.clear(), api.gets.clear()
+    api.writes.clear(), api.gets.delete_probes()
     another = make_world(api)
     await another.start()
-    await another.until(lambda: another.program.queue.depth == 0)
+    await another.until(lambda: another.manager.queue.depth == 0)
     await another.stop()
     assert (api.writes, api.gets, api.versions()) == ([], [], before)
     assert another.conditions("McpServer", "silent")["Available"] == ("False", "Unreachable", "silence")
@@ -304,7 +304,7 @@ async def test_the_same_answer_after_a_round_changes_no_status(world, api, objec
     before = api.find("McpServer", "weather")["status"]
     api.writes.clear()
     world.seconds += 4400
-    world.program.queue.add(("McpServer", "shop", "weather"))
+    world.manager.queue.add(("McpServer", "shop", "weather"))
     await looked_at(world, api)
     assert api.find("McpServer", "weather")["status"] == before
     assert [write.split()[:2] for write in api.writes] == [
@@ -387,11 +387,11 @@ async def test_a_server_that_does_not_answer_says_why_and_is_asked_again_later(w
         "Unreachable",
         "the server answers 401 Unauthorized",
     )
-    world.program.queue.add(("McpServer", "shop", "weather"))
-    await world.until(lambda: world.program.queue.depth == 0)
+    world.manager.queue.add(("McpServer", "shop", "weather"))
+    await world.until(lambda: world.manager.queue.depth == 0)
     assert api.probes("weather") == [], "not before its pause is over"
     world.seconds += 40
-    world.program.queue.add(("McpServer", "shop", "weather"))
+    world.manager.queue.add(("McpServer", "shop", "weather"))
     await world.until(lambda: api.probes("weather") != [])
     api.end_pod(probe, says=json.dumps(report()))
     await world.until(lambda: world.conditions("McpServer", "weather")["Ready"][0] == "True")
@@ -457,7 +457,7 @@ async def test_a_pin_holds_agents_until_the_list_is_as_it_was_or_the_pin_is_anot
     running = api.find("Deployment", "poet")["spec"]
 
     world.seconds += 4400
-    world.program.queue.add(("McpServer", "shop", "weather"))
+    world.manager.queue.add(("McpServer", "shop", "weather"))
     await looked_at(world, api, says=json.dumps(report(OTHER, forecast="sha256:2", alarm="sha256:3")))
     for kind, name, condition in (("McpServer", "weather", "Available"), ("Agent", "poet", "ReferencesResolved")):
         status, _, message = world.conditions(kind, name)[condition]
@@ -521,8 +521,10 @@ async def test_a_fault_at_any_write_changes_nothing_in_the_end(api, objects, rem
 
 def test_a_look_is_told_what_agents_are_told_that_they_may_not_reach(remote, settings):
     ranges = tuple(map(ipaddress.ip_network, ("9.9.9.0/24", "2a00::/16")))
-    denying = replace(settings, denied_ranges=(*ranges, ipaddress.ip_network("8.8.8.8/32")), stated_ranges=ranges)
-    (container,) = server_probe(remote(), about=[], services={}, settings=denying).pod["containers"]
+    with_denied_api_server = replace(
+        settings, denied_ranges=(*ranges, ipaddress.ip_network("8.8.8.8/32")), stated_ranges=ranges
+    )
+    (container,) = server_probe(remote(), about=[], services={}, settings=with_denied_api_server).pod["containers"]
     words = container["command"][2:-1]
     assert words == ["mcp", "--denied", "9.9.9.0/24", "--denied", "2a00::/16"]
 

@@ -7,14 +7,14 @@ from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.build.probe import probe_manifests
-from fleetwright_operator.encoding.timestamps import written
+from fleetwright_operator.encoding.timestamps import format_timestamp
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.rollout.preflight_result import (
     PreflightFailed,
     PreflightInterrupted,
     PreflightPassed,
     PreflightPending,
-    verdict,
+    evaluate_pod,
 )
 
 NOW = "2026-03-01T12:00:00Z"
@@ -37,7 +37,7 @@ def starts(api):
 
 
 def passes(world):
-    counted = (sample for metric in world.program.metrics.reconciles.collect() for sample in metric.samples)
+    counted = (sample for metric in world.manager.metrics.reconciles.collect() for sample in metric.samples)
     return sum(sample.value for sample in counted if sample.name.endswith("_total"))
 
 
@@ -203,7 +203,7 @@ async def test_a_preflight_that_the_cluster_lost_is_made_again_after_pauses_that
         await world.settle()
         status, reason, message = world.conditions("Agent", "poet")["Programmed"]
         assert (status, reason) == ("False", "Preflight")
-        assert f"failed, Evicted: disk; it is tried again at {written(since + pause)}" in message
+        assert f"failed, Evicted: disk; it is tried again at {format_timestamp(since + pause)}" in message
         await world.later(pause - 1)
         assert starts(api) == count, "it pauses"
         await world.later(1)
@@ -508,8 +508,10 @@ VERDICTS = [
 @pytest.mark.parametrize(("facts", "wanted"), VERDICTS)
 def test_what_a_preflight_shows(facts, wanted):
     told = {"kind": "Pod", "namespace": "shop", "name": "p", "uid": "u", "resource_version": "1", "created": NOW}
-    assert verdict(CachedObject(**told, facts=facts)) == wanted
-    assert verdict(CachedObject(**told, facts=facts, deleting=True)) == PreflightInterrupted("its pod was deleted")
+    assert evaluate_pod(CachedObject(**told, projection=facts)) == wanted
+    assert evaluate_pod(CachedObject(**told, projection=facts, deleting=True)) == PreflightInterrupted(
+        "its pod was deleted"
+    )
 
 
 EQUIPPED = {
@@ -540,7 +542,7 @@ EQUIPPED = {
 
 def preflight_of(agent, settings):
     children = agent_children(AgentParts(agent=agent), settings)
-    wanted = preflight(owner_of(agent), children.template, routes=children.routes, referenced=[])
+    wanted = preflight(owner_of(agent), children.template, egress_rules=children.egress_rules, referenced=[])
     return probe_manifests(wanted)[1], children
 
 
@@ -589,7 +591,7 @@ def test_a_preflight_asks_for_little_and_never_for_more_than_its_limits(objects,
 def test_the_preflight_is_the_pod_itself_with_a_memory_of_its_own(objects, settings, golden):
     poet = objects.agent(image="registry.example.com/poet:1", memory={"storage": {"size": "5Gi"}}, podTemplate=EQUIPPED)
     children = agent_children(AgentParts(agent=poet), settings)
-    wanted = preflight(owner_of(poet), children.template, routes=children.routes, referenced=["7"])
+    wanted = preflight(owner_of(poet), children.template, egress_rules=children.egress_rules, referenced=["7"])
     golden("preflight", probe_manifests(wanted))
-    other = preflight(owner_of(poet), children.template, routes=children.routes, referenced=["8"])
+    other = preflight(owner_of(poet), children.template, egress_rules=children.egress_rules, referenced=["8"])
     assert other.name != wanted.name, "a mended Secret is another question"

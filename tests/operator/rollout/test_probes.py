@@ -7,7 +7,7 @@ import pytest
 
 from fleetwright_operator.api import names
 from fleetwright_operator.build.manifest import owner_of
-from fleetwright_operator.build.network.egress import dns_route
+from fleetwright_operator.build.network.egress import dns_rule
 from fleetwright_operator.build.probe import Probe, probe_manifests, runtime_pod
 from fleetwright_operator.kube.cache import Cache
 from fleetwright_operator.kube.cached_object import CachedObject
@@ -22,14 +22,14 @@ from fleetwright_operator.rollout.probe_result import (
     parse_report,
     unreported,
 )
-from fleetwright_operator.rollout.probe_runner import ask, clear
+from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
 
 @pytest.fixture
 def probe(objects, settings) -> Probe:
     owner = owner_of(objects.server())
-    return Probe(owner=owner, pod=runtime_pod(["mcp", "{}"], settings), routes=[dns_route(settings)])
+    return Probe(owner=owner, pod=runtime_pod(["mcp", "{}"], settings), egress_rules=[dns_rule(settings)])
 
 
 def test_a_probe_as_it_is_written(probe, settings, golden):
@@ -43,9 +43,9 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("routes", "types"), WAYS)
-def test_an_empty_list_is_left_out_for_the_api_server_keeps_none(probe, routes, types):
-    policy, _ = probe_manifests(replace(probe, routes=routes))
+@pytest.mark.parametrize(("egress_rules", "types"), WAYS)
+def test_an_empty_list_is_left_out_for_the_api_server_keeps_none(probe, egress_rules, types):
+    policy, _ = probe_manifests(replace(probe, egress_rules=egress_rules))
     assert policy["spec"]["policyTypes"] == types
     assert set(policy["spec"]) == {"podSelector", "policyTypes"}
 
@@ -59,7 +59,7 @@ def test_only_the_same_question_has_the_same_name(probe, settings):
     others = [
         replace(probe, about=("another pod",)),
         replace(probe, seconds=61),
-        replace(probe, routes=[]),
+        replace(probe, egress_rules=[]),
         replace(probe, pod=runtime_pod(["mcp", "else"], settings)),
         replace(probe, owner=replace(probe.owner, kind=names.AGENT)),
         replace(probe, owner=replace(probe.owner, uid="the object was made anew")),
@@ -126,7 +126,7 @@ def test_what_a_pod_says(facts, wanted):
     pod = (
         None
         if facts is None
-        else CachedObject(kind="Pod", namespace="", name="", uid="", resource_version="", facts=facts)
+        else CachedObject(kind="Pod", namespace="", name="", uid="", resource_version="", projection=facts)
     )
     assert unreported(pod) == wanted
 
@@ -153,7 +153,7 @@ def test_the_last_line_of_a_log(line, wanted):
 
 @pytest.fixture
 def cluster(api, settings) -> Cluster:
-    cache = Cache(terms=WatchIndex(settings).terms)
+    cache = Cache(index_keys=WatchIndex(settings).index_keys)
 
     def hear(event: str, kind: str, body: dict) -> None:
         if event == "DELETED":
@@ -178,41 +178,43 @@ def owner(api, cluster, objects) -> Callable[[], CachedObject]:
 
 
 async def test_a_question_is_asked_once_heard_and_cleared(api, cluster, probe, owner):
-    assert await ask(cluster, probe) == ProbePending()
-    assert await ask(cluster, probe) == ProbePending()
+    assert await run_probe(cluster, probe) == ProbePending()
+    assert await run_probe(cluster, probe) == ProbePending()
     assert api.writes == [f"apply NetworkPolicy {probe.name}", f"apply Pod {probe.name}"]
     assert api.gets == []
 
     api.end_pod(probe.name, says='{"tools": [1]}\n')
-    assert await ask(cluster, probe) == ProbeReport({"tools": [1]})
-    await clear(cluster, owner())
+    assert await run_probe(cluster, probe) == ProbeReport({"tools": [1]})
+    await delete_probes(cluster, owner())
     assert (api.has("Pod", probe.name), api.has("NetworkPolicy", probe.name)) == (False, True)
-    await clear(cluster, owner())
+    await delete_probes(cluster, owner())
     assert not api.has("NetworkPolicy", probe.name)
 
 
 async def test_a_probe_that_is_still_wanted_is_kept(api, cluster, probe, owner):
     old = replace(probe, about=("before",))
-    await ask(cluster, old)
-    await ask(cluster, probe)
+    await run_probe(cluster, old)
+    await run_probe(cluster, probe)
     for _ in range(2):
-        await clear(cluster, owner(), keep=probe.name)
+        await delete_probes(cluster, owner(), keep=probe.name)
     assert [body["metadata"]["name"] for kind in ("Pod", "NetworkPolicy") for body in api.all(kind)] == [probe.name] * 2
 
 
 async def test_a_log_that_cannot_be_read_is_no_report_and_a_vanished_pod_is_asked_again(api, cluster, probe):
-    await ask(cluster, probe)
+    await run_probe(cluster, probe)
     api.end_pod(probe.name)
     del api.logs[probe.name]
-    assert await ask(cluster, probe) == ProbeFailure("NoReport", "the probe's log cannot be read: the pod has no log")
+    assert await run_probe(cluster, probe) == ProbeFailure(
+        "NoReport", "the probe's log cannot be read: the pod has no log"
+    )
     api.remove("Pod", probe.name)
-    assert await ask(cluster, probe) == ProbePending()
+    assert await run_probe(cluster, probe) == ProbePending()
     assert api.has("Pod", probe.name)
 
 
 async def test_a_pod_that_may_not_be_written_is_a_failure_in_words(api, cluster, probe):
     api.fault = lambda number, what: api_error(403, "exceeded quota") if " Pod " in what else None
-    answer = await ask(cluster, probe)
+    answer = await run_probe(cluster, probe)
     assert answer == ProbeFailure("Forbidden", f"Pod '{probe.name}' was forbidden by the API server: exceeded quota")
 
 
@@ -224,17 +226,17 @@ async def test_no_fault_at_any_write_leaves_a_pod_without_its_policy(api, cluste
             await _round(cluster, probe, owner)
         assert not api.has("Pod", probe.name) or api.has("NetworkPolicy", probe.name)
     api.fault = lambda number, what: None
-    assert await ask(cluster, probe) == ProbePending()
+    assert await run_probe(cluster, probe) == ProbePending()
 
 
 async def _round(cluster, probe, owner):
-    await ask(cluster, probe)
-    await clear(cluster, owner())
-    await clear(cluster, owner())
+    await run_probe(cluster, probe)
+    await delete_probes(cluster, owner())
+    await delete_probes(cluster, owner())
 
 
 async def test_a_probe_leads_to_its_owner_and_is_none_of_its_pods(cluster, probe, owner):
-    await ask(cluster, probe)
+    await run_probe(cluster, probe)
     cache = cluster.cache
     assert {entry.kind for entry in cache.find("probe-of", *owner().id)} == {"Pod", "NetworkPolicy"}
     assert cache.find("child-of", *owner().id) == []

@@ -55,7 +55,7 @@ def prove(api, agent, code=0):
 
 
 def passes(world):
-    counted = (sample for metric in world.program.metrics.reconciles.collect() for sample in metric.samples)
+    counted = (sample for metric in world.manager.metrics.reconciles.collect() for sample in metric.samples)
     return sum(sample.value for sample in counted if sample.name.endswith("_total"))
 
 

@@ -104,11 +104,11 @@ def test_only_news_concern_somebody():
     reports = AgentReports(lambda: 0)
     assert reports.put("shop", "poet", said(a="", b="down")) == {"a", "b"}
     assert reports.put("shop", "poet", said(a="", b="")) == {"b"}
-    assert reports.of("shop", "poet") == {"a": "", "b": ""}
+    assert reports.connection_errors("shop", "poet") == {"a": "", "b": ""}
     assert reports.put("shop", "poet", said(a="")) == {"b"}
     reports.forget("shop", "poet")
-    assert reports.of("shop", "poet") == {}
-    assert reports.said("shop", "poet") is None
+    assert reports.connection_errors("shop", "poet") == {}
+    assert reports.get("shop", "poet") is None
 
 
 LOOKS = [
@@ -222,7 +222,7 @@ def report(api, **changes):
 
 
 async def say(world, document, pod="p1"):
-    world.program.agent_said(world.program.cache.get("Pod", "shop", pod), document)
+    world.manager.on_agent_report(world.manager.cache.get("Pod", "shop", pod), document)
     await world.settle()
 
 

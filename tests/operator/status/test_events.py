@@ -65,10 +65,10 @@ def test_an_equal_event_has_an_equal_name_and_another_reason_another():
 
 
 @pytest.fixture
-async def announcer(api):
-    announcer = EventRecorder(api, on_write=lambda verb, kind: None, pause=0.0, waiting=3)
-    running = asyncio.create_task(announcer.run())
-    yield announcer
+async def event_recorder(api):
+    event_recorder = EventRecorder(api, on_write=lambda verb, kind: None, pause=0.0, waiting=3)
+    running = asyncio.create_task(event_recorder.run())
+    yield event_recorder
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -81,47 +81,47 @@ async def heard(api, count):
     pytest.fail(f"only {api.writes}")
 
 
-async def test_a_repeated_event_is_counted_also_after_a_restart(api, announcer):
+async def test_a_repeated_event_is_counted_also_after_a_restart(api, event_recorder):
     for _ in range(3):
-        announcer.announce(event())
+        event_recorder.record(event())
     await heard(api, 3)
     (kept,) = api.all("Event")
     assert kept["count"] == 3
 
     second = EventRecorder(api, on_write=lambda verb, kind: None, pause=0.0)
     running = asyncio.create_task(second.run())
-    second.announce(event())
+    second.record(event())
     await heard(api, 5)
     running.cancel()
     assert [kept["count"] for kept in api.all("Event")] == [4]
     assert api.gets == [], "the chart gives no right to read Events"
 
 
-async def test_an_event_that_recurs_after_the_first_one_expired_is_told_anew(api, announcer):
-    announcer.announce(event())
-    announcer.announce(event())
+async def test_an_event_that_recurs_after_the_first_one_expired_is_told_anew(api, event_recorder):
+    event_recorder.record(event())
+    event_recorder.record(event())
     await heard(api, 2)
     api.remove("Event", event()["metadata"]["name"])
-    announcer.announce(event())
+    event_recorder.record(event())
     await heard(api, 3)
     assert [kept["count"] for kept in api.all("Event")] == [1]
-    announcer.announce(event())
+    event_recorder.record(event())
     await heard(api, 4)
     assert [kept["count"] for kept in api.all("Event")] == [2]
 
 
-async def test_an_event_that_cannot_be_written_is_given_up_and_the_next_is_not(api, announcer):
+async def test_an_event_that_cannot_be_written_is_given_up_and_the_next_is_not(api, event_recorder):
     api.fault = lambda number, what: ApiError("no", code=503) if number == 0 else None
-    announcer.announce(event())
-    announcer.announce(event(after=[READY]))
+    event_recorder.record(event())
+    event_recorder.record(event(after=[READY]))
     await heard(api, 2)
     assert [kept["reason"] for kept in api.all("Event")] == ["Ready"]
 
 
 async def test_a_flood_is_dropped_and_blocks_nobody(api):
-    announcer = EventRecorder(api, on_write=lambda verb, kind: None, waiting=2)
+    event_recorder = EventRecorder(api, on_write=lambda verb, kind: None, waiting=2)
     for _ in range(10):
-        announcer.announce(event())
+        event_recorder.record(event())
     assert api.writes == []
 
 

@@ -9,7 +9,9 @@ UP = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableRe
 
 
 def entry(kind: str, **facts: object) -> CachedObject:
-    return CachedObject(kind=kind, namespace="n", name="x", uid="u", resource_version="1", generation=2, facts=facts)
+    return CachedObject(
+        kind=kind, namespace="n", name="x", uid="u", resource_version="1", generation=2, projection=facts
+    )
 
 
 def deployment(status: dict, revision: str = "r2") -> CachedObject:

@@ -323,15 +323,15 @@ DENIED = [
 
 
 @pytest.fixture
-def denying(settings):
+def with_denied_api_server(settings):
     return replace(settings, denied_ranges=(ipaddress.ip_network("9.9.9.0/24"),))
 
 
 @pytest.mark.parametrize(("spec", "reason"), DENIED)
 async def test_what_the_installation_denies_is_refused_where_it_is_named(
-    api, objects, make_world, denying, spec, reason
+    api, objects, make_world, with_denied_api_server, spec, reason
 ):
-    world = make_world(api, denying)
+    world = make_world(api, with_denied_api_server)
     api.put(objects.agent(**spec))
     await world.start()
     await world.settle()
@@ -342,8 +342,10 @@ async def test_what_the_installation_denies_is_refused_where_it_is_named(
     assert not api.has("NetworkPolicy", "poet")
 
 
-async def test_a_server_and_a_skill_that_lead_to_what_is_denied_are_refused_too(api, objects, make_world, denying):
-    world = make_world(api, denying)
+async def test_a_server_and_a_skill_that_lead_to_what_is_denied_are_refused_too(
+    api, objects, make_world, with_denied_api_server
+):
+    world = make_world(api, with_denied_api_server)
     api.put(objects.custom(names.MCP_SERVER, "tools", {"remote": {"url": "https://9.9.9.9/mcp"}}))
     haiku = objects.skill()
     need = {"egress": [{"ipBlock": {"cidr": "9.9.9.0/25"}, "ports": [443]}]}
@@ -423,8 +425,8 @@ async def test_neither_a_server_nor_a_skill_names_the_api_server(api, objects, m
     assert [reason for _, reason, _ in found] == ["InvalidAddress", "InvalidPermission"]
 
 
-async def test_wider_rules_go_around_what_the_installation_denies(api, objects, make_world, denying):
-    world = make_world(api, denying)
+async def test_wider_rules_go_around_what_the_installation_denies(api, objects, make_world, with_denied_api_server):
+    world = make_world(api, with_denied_api_server)
     rule = {"to": {"ipBlock": {"cidr": "9.0.0.0/8"}}, "ports": [{"port": 25}]}
     haiku = objects.skill()
     need = {"egress": [{"ipBlock": {"cidr": "9.9.0.0/16"}, "ports": [5432]}]}
@@ -471,7 +473,7 @@ async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(wo
     assert world.conditions("McpServer", "weather")["Available"][:2] == ("Unknown", "NotObserved")
     api.put({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "labels": dict(_pod().labels)}})
     pod = _pod()
-    world.program.agent_said(pod, {"mcpServers": [{"name": "weather", "reachable": False, "message": "refused"}]})
+    world.manager.on_agent_report(pod, {"mcpServers": [{"name": "weather", "reachable": False, "message": "refused"}]})
     await world.settle()
     assert world.conditions("Agent", "poet")["Degraded"][2] == "McpServer 'weather' cannot be reached: refused"
     assert world.conditions("McpServer", "weather")["Available"] == (
@@ -479,7 +481,7 @@ async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(wo
         "Unreachable",
         "agent 'poet' cannot reach it: refused",
     )
-    world.program.agent_said(pod, {"mcpServers": [{"name": "weather", "reachable": True}]})
+    world.manager.on_agent_report(pod, {"mcpServers": [{"name": "weather", "reachable": True}]})
     (probe,) = api.probes("weather")
     api.end_pod(probe, says='{"serverInfo": {}, "tools": [], "toolsDigest": "sha256:0"}')
     await world.settle()

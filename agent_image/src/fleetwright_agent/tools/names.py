@@ -1,4 +1,4 @@
-"""The names of tools in model requests. It is separate from `mcp_listing`, which imports the MCP library."""
+"""The names of tools in model requests. It is separate from the tool listing, which imports the MCP library."""
 
 import hashlib
 import re

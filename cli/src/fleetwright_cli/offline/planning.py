@@ -1,7 +1,7 @@
 """Decides which tools a request should call, with which arguments. Pure rules that see only the request.
 
 A user's text is split into steps. A step calls the declared tool whose name and description share the most words with
-it, if it shares enough words and every required argument can be read from the step.
+it. The tool must share enough words, and every required argument must be readable from the step.
 """
 
 import json

@@ -35,15 +35,15 @@ def allows(callee: Agent, caller: Identity, labels: NamespaceLabels) -> bool:
     return _invited(allowed.get("namespaces", {}), own, caller[0], labels)
 
 
-def consent(callee: Agent, caller: Identity) -> str:
+def authorization_reason(callee: Agent, caller: Identity) -> str:
     """Explain why an allowed caller is allowed."""
     own, _ = identity_of(callee)
     allowed = callee["spec"].get("allowedCallers")
     if allowed is None:
-        return "names it as peer, and its own namespace may"
+        return "names this agent as a peer, from the same namespace"
     if any(_named(agent, own) == caller for agent in allowed.get("agents", ())):
-        return "names it as peer, and spec.allowedCallers.agents names it"
-    return f"names it as peer, and spec.allowedCallers.namespaces is from: {allowed['namespaces']['from']}"
+        return "names this agent as a peer, and spec.allowedCallers.agents lists it"
+    return f"names this agent as a peer, and spec.allowedCallers.namespaces has from: {allowed['namespaces']['from']}"
 
 
 def selects_namespaces(callee: Agent) -> bool:

@@ -134,7 +134,7 @@ async def _write_lane(cluster: Cluster, lane: _Lane, seen: set[tuple[str, str]])
 
 async def _write(cluster: Cluster, wanted: Manifest) -> Violation | None:
     try:
-        await cluster.ensure(wanted)
+        await cluster.apply(wanted)
     except TerminalError as stalled:
         return Violation(stalled.reason, stalled.message)
     except InvalidRequestError as refused:

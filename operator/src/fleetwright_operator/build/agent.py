@@ -10,15 +10,15 @@ from fleetwright_operator.api.endpoints import Endpoints
 from fleetwright_operator.api.skill_document import SkillContent
 from fleetwright_operator.build.callers import Tokens
 from fleetwright_operator.build.card import ServedCard, Sign, card_config_map, served_card, unsigned
-from fleetwright_operator.build.cilium_policy import names_policies, plain_routes
+from fleetwright_operator.build.cilium_policy import names_policies, plain_rules
 from fleetwright_operator.build.deployment import Skills, agent_deployment
 from fleetwright_operator.build.documents import AgentDocuments, render_agent
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
-from fleetwright_operator.build.network.egress import EgressRule, Services, egress_routes
-from fleetwright_operator.build.network.ingress import IngressPeer, entrances
+from fleetwright_operator.build.network.egress import EgressRule, Services, derived_egress_rules
+from fleetwright_operator.build.network.ingress import IngressPeer, derived_ingress_peers
 from fleetwright_operator.build.network.network_additions import (
-    added_entrances,
-    added_routes,
+    added_egress_rules,
+    added_ingress_peers,
     ingress_problems,
     is_managed,
 )
@@ -55,7 +55,7 @@ class AgentChildren:
     """Card, egress policies, Service and, last, the Deployment. Writing them replaces the serving revision."""
     rendered: AgentDocuments
     card: ServedCard
-    routes: list[EgressRule]
+    egress_rules: list[EgressRule]
 
     @property
     def manifests(self) -> list[Manifest]:
@@ -83,7 +83,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
         settings=settings,
         tokens=parts.tokens,
     )
-    routes = list(_routes(parts, settings))
+    egress_rules = list(_egress_rules(parts, settings))
     card = served_card(rendered.card, parts.sign)
     claim = memory_claim(owner, parts.agent)
     mounted = [
@@ -95,7 +95,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     serving = [
         card_config_map(owner, parts.agent, card),
         # The policies come before the Deployment, so that no pod runs without its policy.
-        *_ways_out(owner, parts.agent, routes, settings),
+        *_egress_policies(owner, parts.agent, egress_rules, settings),
         _service(owner),
         agent_deployment(
             owner,
@@ -107,26 +107,28 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
             settings=settings,
         ),
     ]
-    return AgentChildren(mounted=mounted, serving=serving, rendered=rendered, card=card, routes=routes)
+    return AgentChildren(mounted=mounted, serving=serving, rendered=rendered, card=card, egress_rules=egress_rules)
 
 
-def _routes(parts: AgentParts, settings: Settings) -> Iterator[EgressRule]:
+def _egress_rules(parts: AgentParts, settings: Settings) -> Iterator[EgressRule]:
     if is_managed(parts.agent):
-        yield from egress_routes(
+        yield from derived_egress_rules(
             parts.agent,
             servers=parts.servers,
             needs={name: skill.permissions for name, skill in parts.skills.items()},
             services=parts.services,
             settings=settings,
         )
-        yield from added_routes(parts.agent, settings)
+        yield from added_egress_rules(parts.agent, settings)
 
 
-def _ways_out(owner: Owner, agent: Agent, routes: list[EgressRule], settings: Settings) -> Iterator[Manifest]:
+def _egress_policies(
+    owner: Owner, agent: Agent, egress_rules: list[EgressRule], settings: Settings
+) -> Iterator[Manifest]:
     if is_managed(agent):
         # The Cilium policy comes first, because the plain policy no longer contains its routes.
-        yield from names_policies(owner, routes, settings)
-        yield egress_policy(owner, plain_routes(routes, settings))
+        yield from names_policies(owner, egress_rules, settings)
+        yield egress_policy(owner, plain_rules(egress_rules, settings))
 
 
 def agent_access(
@@ -138,22 +140,24 @@ def agent_access(
     comes last, because it contains rules from the spec that the API server may reject.
     """
     owner = owner_of(agent)
-    clients = [client_secret(owner, client=name, bearer=bearer) for name, bearer in sorted(tokens.clients.items())]
+    clients = [
+        client_secret(owner, client=name, credential=credential) for name, credential in sorted(tokens.clients.items())
+    ]
     keys = [push_secret(owner, tokens.push)] if tokens.push else []
-    ways = ways_in(agent, callers=callers, settings=settings)
-    policies = [ingress_policy(owner, ways)] if ways else []
+    sources = ingress_peers(agent, callers=callers, settings=settings)
+    policies = [ingress_policy(owner, sources)] if sources else []
     return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *policies]
 
 
-def ways_in(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:
+def ingress_peers(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:
     """Return the ingress peers. An empty list means that no policy is to be written.
 
     That is so if the policy is unmanaged, or if a range of the spec is invalid and the existing policy must stay.
     """
     if not is_managed(agent) or list(ingress_problems(agent)):
         return []
-    first, *rest = entrances(agent, callers=callers, settings=settings)
-    return [first, *added_entrances(agent), *rest]
+    first, *rest = derived_ingress_peers(agent, callers=callers, settings=settings)
+    return [first, *added_ingress_peers(agent), *rest]
 
 
 def _service_account(owner: Owner) -> Manifest:

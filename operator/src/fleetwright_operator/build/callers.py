@@ -11,7 +11,7 @@ from typing import Any
 from fleetwright_operator.api import names
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken
-from fleetwright_operator.encoding.timestamps import written
+from fleetwright_operator.encoding.timestamps import format_timestamp
 
 DEFAULT_CLIENTS = ("default",)
 
@@ -37,22 +37,26 @@ def client_names(agent: Mapping[str, Any]) -> tuple[str, ...]:
 
 def callers_document(tokens: Tokens) -> dict[str, Any]:
     kinds = {"client": tokens.clients, "agent": tokens.callers}
-    held = [(kind, name, bearer) for kind, bearers in kinds.items() for name, bearer in sorted(bearers.items())]
+    held = [
+        (kind, name, credential)
+        for kind, credentials in kinds.items()
+        for name, credential in sorted(credentials.items())
+    ]
     return {"version": 1, "callers": [entry for each in held for entry in _entries(*each)]}
 
 
 def peer_token_files(tokens: Tokens) -> dict[str, str]:
     """Return the tokens by file name below the auth folder. The runtime does not read the next token."""
     files = {}
-    for peer, bearer in sorted(tokens.peers.items()):
+    for peer, credential in sorted(tokens.peers.items()):
         place = peer.split("/", 1)
-        files[names.peer_token_key(*place)] = bearer.current.text
-        if bearer.next:
-            files[names.next_token_key(*place)] = bearer.next.text
+        files[names.peer_token_key(*place)] = credential.current.text
+        if credential.next:
+            files[names.next_token_key(*place)] = credential.next.text
     return files
 
 
-def _entries(kind: str, name: str, bearer: RotatingToken) -> Iterator[dict[str, str]]:
-    for sha256, expires in bearer.accepted:
-        end = {"expires": written(expires)} if expires is not None else {}
+def _entries(kind: str, name: str, credential: RotatingToken) -> Iterator[dict[str, str]]:
+    for sha256, expires in credential.accepted:
+        end = {"expires": format_timestamp(expires)} if expires is not None else {}
         yield {"name": name, "kind": kind, "sha256": sha256, **end}

@@ -11,28 +11,28 @@ from typing import Any
 
 from fleetwright_operator.api.address_space import METADATA, Network, contains
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
-from fleetwright_operator.build.network.egress import EgressRule, dns_route, is_by_name
+from fleetwright_operator.build.network.egress import EgressRule, dns_rule, is_by_name
 from fleetwright_operator.settings import Dns, Settings
 
 
-def plain_routes(routes: Sequence[EgressRule], settings: Settings) -> list[EgressRule]:
+def plain_rules(egress_rules: Sequence[EgressRule], settings: Settings) -> list[EgressRule]:
     """Return the routes of the plain NetworkPolicy."""
-    if not any(is_by_name(route, settings) for route in routes):
-        return list(routes)
-    return [route for route in routes if not is_by_name(route, settings) and route != dns_route(settings)]
+    if not any(is_by_name(rule, settings) for rule in egress_rules):
+        return list(egress_rules)
+    return [rule for rule in egress_rules if not is_by_name(rule, settings) and rule != dns_rule(settings)]
 
 
-def names_policies(owner: Owner, routes: Sequence[EgressRule], settings: Settings) -> Iterator[Manifest]:
+def names_policies(owner: Owner, egress_rules: Sequence[EgressRule], settings: Settings) -> Iterator[Manifest]:
     """Yield one policy if there is a route by name."""
-    named = [route for route in routes if is_by_name(route, settings)]
+    named = [rule for rule in egress_rules if is_by_name(rule, settings)]
     if not named:
         return
-    denied = list(_denied(plain_routes(routes, settings), settings))
+    denied = list(_denied(plain_rules(egress_rules, settings), settings))
     yield {
         **manifest("cilium.io/v2", "CiliumNetworkPolicy", name=owner.name, owner=owner),
         "spec": {
             "endpointSelector": {"matchLabels": owner.selector},
-            "egress": [*_dns(settings.dns), *(_to_name(route) for route in named)],
+            "egress": [*_dns(settings.dns), *(_to_name(rule) for rule in named)],
             **({"egressDeny": [{"toCIDRSet": denied}]} if denied else {}),
         },
     }
@@ -51,9 +51,9 @@ def _dns(dns: Dns) -> Iterator[dict[str, Any]]:
         yield {"toCIDRSet": [{"cidr": str(each)} for each in dns.ranges], "toPorts": [lookups]}
 
 
-def _to_name(route: EgressRule) -> dict[str, Any]:
-    ports = [{"port": str(port), "protocol": protocol} for protocol, port in route.ports]
-    return {"toFQDNs": [{"matchName": route.name}], "toPorts": [{"ports": ports}]}
+def _to_name(rule: EgressRule) -> dict[str, Any]:
+    ports = [{"port": str(port), "protocol": protocol} for protocol, port in rule.ports]
+    return {"toFQDNs": [{"matchName": rule.name}], "toPorts": [{"ports": ports}]}
 
 
 def _denied(plain: Sequence[EgressRule], settings: Settings) -> Iterator[dict[str, Any]]:
@@ -65,8 +65,8 @@ def _denied(plain: Sequence[EgressRule], settings: Settings) -> Iterator[dict[st
             yield {"cidr": str(network), **({"except": inside} if inside else {})}
 
 
-def _ranges(routes: Sequence[EgressRule]) -> Iterator[Network]:
-    for route in routes:
-        for peer in route.peers:
+def _ranges(egress_rules: Sequence[EgressRule]) -> Iterator[Network]:
+    for rule in egress_rules:
+        for peer in rule.peers:
             if block := peer.get("ipBlock"):
                 yield ipaddress.ip_network(block["cidr"])

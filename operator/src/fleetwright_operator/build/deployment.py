@@ -24,7 +24,7 @@ from fleetwright_operator.build.pod.mounted_files import (
     secret_volume,
 )
 from fleetwright_operator.build.pod.pod_security import container_security, http_probe, pull_secrets, sealed_pod
-from fleetwright_operator.build.pod.pod_template import patched
+from fleetwright_operator.build.pod.pod_template import apply_patch
 from fleetwright_operator.build.pod.skill_source import (
     RemoteSkill,
     fetching_container,
@@ -70,7 +70,7 @@ def agent_deployment(
     """Return the Deployment. `environment` are versions of the patch's environment; a change creates a new pod."""
     sealed = agent_template(owner, agent, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
     patch = agent["spec"].get("podTemplate")
-    template = patched(sealed, patch, settings.agent_resources) if patch else sealed
+    template = apply_patch(sealed, patch, settings.agent_resources) if patch else sealed
     if environment:
         template["metadata"]["annotations"][names.ENVIRONMENT_ANNOTATION] = short_hash(list(environment))
     annotations = {names.TEMPLATE_ANNOTATION: short_hash(template)}

@@ -8,12 +8,12 @@ from fleetwright_operator.api.endpoints import DEFAULT_MCP_PATH, DEFAULT_MCP_POR
 from fleetwright_operator.build.config.tool_access import credential_keys, server_entry
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.build.network.addresses import destination, parse_address, pods
-from fleetwright_operator.build.network.egress import EgressRule, Services, dns_route
+from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
 from fleetwright_operator.build.network_policy import server_policy
 from fleetwright_operator.build.pod.ephemeral_storage import limited, tmp_volume
 from fleetwright_operator.build.pod.mounted_files import SECRET, file_mounts, file_volumes
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
-from fleetwright_operator.build.pod.pod_template import patched
+from fleetwright_operator.build.pod.pod_template import apply_patch
 from fleetwright_operator.build.probe import Probe, runtime_pod
 from fleetwright_operator.encoding.canonical_json import canonical_json, short_hash
 from fleetwright_operator.settings import Settings
@@ -45,7 +45,7 @@ def server_children(
     owner = owner_of(server)
     port = workload.get("port", DEFAULT_MCP_PORT)
     return [
-        server_policy(owner, users=users, port=port, dns=dns_route(settings)),
+        server_policy(owner, users=users, port=port, dns=dns_rule(settings)),
         _service(owner, port),
         _deployment(server, environment, settings),
     ]
@@ -64,7 +64,7 @@ def server_probe(server: Mapping[str, Any], *, about: Sequence[str], services: S
     return Probe(
         owner=owner_of(server),
         pod=runtime_pod(arguments, settings, mounts=file_mounts(files), volumes=file_volumes(files)),
-        routes=[dns_route(settings), _way(server, services, settings)],
+        egress_rules=[dns_rule(settings), _way(server, services, settings)],
         about=about,
     )
 
@@ -118,7 +118,9 @@ def _deployment(server: Mapping[str, Any], environment: Sequence[str], settings:
             "replicas": 1,
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": owner.selector},
-            "template": patched(sealed, server["spec"]["workload"].get("podTemplate", {}), settings.server_resources),
+            "template": apply_patch(
+                sealed, server["spec"]["workload"].get("podTemplate", {}), settings.server_resources
+            ),
         },
     }
 

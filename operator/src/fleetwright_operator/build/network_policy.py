@@ -9,13 +9,13 @@ from fleetwright_operator.build.network.egress import EgressRule, policy_rules
 from fleetwright_operator.build.network.ingress import IngressPeer, agents, ingress_rules
 
 
-def ingress_policy(owner: Owner, ways: Sequence[IngressPeer]) -> Manifest:
+def ingress_policy(owner: Owner, sources: Sequence[IngressPeer]) -> Manifest:
     """Return the ingress policy. It is separate because callers change at once, and egress with a revision."""
-    return _policy(owner, name=names.agent_ingress(owner.name), ingress=ingress_rules(ways))
+    return _policy(owner, name=names.agent_ingress(owner.name), ingress=ingress_rules(sources))
 
 
-def egress_policy(owner: Owner, routes: list[EgressRule]) -> Manifest:
-    return _policy(owner, name=owner.name, egress=policy_rules(routes))
+def egress_policy(owner: Owner, egress_rules: list[EgressRule]) -> Manifest:
+    return _policy(owner, name=owner.name, egress=policy_rules(egress_rules))
 
 
 def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: EgressRule) -> Manifest:
@@ -33,13 +33,13 @@ def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: EgressR
 
 def _policy(owner: Owner, *, name: str, ingress: list[Any] | None = None, egress: list[Any] | None = None) -> Manifest:
     """Return a policy. A direction that is None is left out."""
-    ways = {"Ingress": ingress, "Egress": egress}
+    directions = {"Ingress": ingress, "Egress": egress}
     return {
         **manifest("networking.k8s.io/v1", "NetworkPolicy", name=name, owner=owner),
         "spec": {
             "podSelector": {"matchLabels": owner.selector},
-            "policyTypes": [way for way, rules in ways.items() if rules is not None],
+            "policyTypes": [direction for direction, rules in directions.items() if rules is not None],
             # The API server drops an empty list; a missing list denies everything as well.
-            **{way.lower(): rules for way, rules in ways.items() if rules},
+            **{direction.lower(): rules for direction, rules in directions.items() if rules},
         },
     }

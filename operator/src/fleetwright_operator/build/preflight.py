@@ -1,8 +1,8 @@
 """The preflight pod, which shows whether the next revision can start before it replaces the serving one. Pure.
 
-It is the pod of the Deployment with its own empty memory, small requests and a deadline: an agent's memory has a single
-writer, so two revisions can never run side by side. Added containers run here as sidecars that end with the pod.
-Pod anti-affinity and topology spread are removed, because the serving pod will be replaced.
+It is the pod of the Deployment with its own empty memory, small requests and a deadline. An agent's memory has a single
+writer, so two revisions can never run side by side. Added containers run here as sidecars that end with the pod. Pod
+anti-affinity and topology spread are removed, because the serving pod will be replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.manifest import Owner
 from fleetwright_operator.build.network.egress import EgressRule
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir, limit_of
-from fleetwright_operator.build.pod.pod_template import somebodys
+from fleetwright_operator.build.pod.pod_template import metadata_of_template
 from fleetwright_operator.build.probe import Probe
 
 SECONDS = 120
@@ -26,20 +26,20 @@ _NEVER = f"{names.GROUP}/serves"
 
 
 def preflight(
-    owner: Owner, template: Mapping[str, Any], *, routes: Sequence[EgressRule] | None, referenced: Sequence[str]
+    owner: Owner, template: Mapping[str, Any], *, egress_rules: Sequence[EgressRule] | None, referenced: Sequence[str]
 ) -> Probe:
-    """Return the preflight probe. `routes` is None if the agent's policies are not managed.
+    """Return the preflight probe. `egress_rules` is None if the agent's policies are not managed.
 
     `referenced` are the versions of the mounted files, so a repaired file is a new question.
     """
     return Probe(
         owner=owner,
         pod=_pod(template["spec"]),
-        routes=routes,
+        egress_rules=egress_rules,
         seconds=SECONDS,
         about=referenced,
-        labels=somebodys(template["metadata"], "labels"),
-        annotations=somebodys(template["metadata"], "annotations"),
+        labels=metadata_of_template(template["metadata"], "labels"),
+        annotations=metadata_of_template(template["metadata"], "annotations"),
     )
 
 

@@ -31,7 +31,7 @@ class Probe:
 
     owner: Owner
     pod: Mapping[str, Any]
-    routes: Sequence[EgressRule] | None
+    egress_rules: Sequence[EgressRule] | None
     """All that the pod may reach; None if other policies decide that."""
     seconds: int = 60
     """The deadline; after it the probe has failed."""
@@ -43,7 +43,7 @@ class Probe:
 
     @property
     def question(self) -> str:
-        rules = policy_rules(list(self.routes or ()))
+        rules = policy_rules(list(self.egress_rules or ()))
         asked = [self.owner.kind, self.owner.uid, dict(self.pod), rules, self.seconds, list(self.about)]
         metadata = [dict(self.labels), dict(self.annotations)]
         # Without metadata the hash equals that of older versions, so that their answers stay valid.
@@ -111,12 +111,12 @@ def _policy(probe: Probe) -> Manifest:
 
     It always exists, because it represents a rollout slot.
     """
-    rules = policy_rules(list(probe.routes or ()))
+    rules = policy_rules(list(probe.egress_rules or ()))
     return {
         **_head("networking.k8s.io/v1", "NetworkPolicy", probe),
         "spec": {
             "podSelector": {"matchLabels": _own_labels(probe)},
-            "policyTypes": ["Ingress", *([] if probe.routes is None else ["Egress"])],
+            "policyTypes": ["Ingress", *([] if probe.egress_rules is None else ["Egress"])],
             # The API server drops an empty list; a missing list denies everything as well.
             **({"egress": rules} if rules else {}),
         },

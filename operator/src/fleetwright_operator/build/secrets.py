@@ -13,17 +13,20 @@ from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken, record
 from fleetwright_operator.encoding.canonical_json import canonical_json
-from fleetwright_operator.encoding.timestamps import written
+from fleetwright_operator.encoding.timestamps import format_timestamp
 
 
-def client_secret(owner: Owner, *, client: str, bearer: RotatingToken) -> Manifest:
-    following = {names.NEXT_KEY: bearer.next.text} if bearer.next else {}
-    end = bearer.current.expires
+def client_secret(owner: Owner, *, client: str, credential: RotatingToken) -> Manifest:
+    following = {names.NEXT_KEY: credential.next.text} if credential.next else {}
+    end = credential.current.expires
     return _secret(
         owner,
         names.agent_client(owner.name, client),
-        {names.TOKEN_KEY: bearer.current.text, **following},
-        {**_records({client: bearer}), **({names.EXPIRES_ANNOTATION: written(end)} if end is not None else {})},
+        {names.TOKEN_KEY: credential.current.text, **following},
+        {
+            **_records({client: credential}),
+            **({names.EXPIRES_ANNOTATION: format_timestamp(end)} if end is not None else {}),
+        },
     )
 
 
@@ -40,8 +43,10 @@ def push_secret(owner: Owner, keys: PushKeys) -> Manifest:
     return _secret(owner, names.agent_push(owner.name), {names.PUSH_KEY: keys.file}, annotations)
 
 
-def _records(bearers: Mapping[str, RotatingToken]) -> dict[str, str]:
-    return {names.RECORDS_ANNOTATION: canonical_json({name: record(bearer) for name, bearer in bearers.items()})}
+def _records(credentials: Mapping[str, RotatingToken]) -> dict[str, str]:
+    return {
+        names.RECORDS_ANNOTATION: canonical_json({name: record(credential) for name, credential in credentials.items()})
+    }
 
 
 def _secret(owner: Owner, name: str, files: dict[str, str], annotations: dict[str, str]) -> Manifest:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fleetwright_operator.credentials.rotation import Rotation
 from fleetwright_operator.encoding.canonical_json import sha256_hex
-from fleetwright_operator.encoding.timestamps import moment, written
+from fleetwright_operator.encoding.timestamps import format_timestamp, parse_timestamp
 
 LEAD = 15
 """Seconds between a change of the list and the use of a token in it.
@@ -59,7 +59,7 @@ class RotatingToken:
             yield self.previous.sha256, self.previous.expires
 
 
-def turned(
+def rotated(
     stored: RotatingToken | None,
     *,
     now: int,
@@ -83,43 +83,46 @@ def turned(
 
     if stored is None:
         return RotatingToken(fresh(), asked=asked)
-    bearer = _bounded(stored, now=now, rotation=rotation)
-    if _over(bearer.current, now):
+    credential = _bounded(stored, now=now, rotation=rotation)
+    if _over(credential.current, now):
         return RotatingToken(fresh(), asked=asked)
-    if bearer.next is None:
-        wanted = now >= _due(bearer.current, rotation) or asked != bearer.asked
-        return replace(bearer, next=fresh(), asked=asked) if wanted else bearer
+    if credential.next is None:
+        wanted = now >= _due(credential.current, rotation) or asked != credential.asked
+        return replace(credential, next=fresh(), asked=asked) if wanted else credential
     if listed is None or now < listed + lead:
-        return bearer
+        return credential
     end = now + rotation.overlap
-    retired = RetiredToken(bearer.current.sha256, min(bearer.current.expires or end, end))
-    return RotatingToken(bearer.next, previous=retired, asked=bearer.asked)
+    retired = RetiredToken(credential.current.sha256, min(credential.current.expires or end, end))
+    return RotatingToken(credential.next, previous=retired, asked=credential.asked)
 
 
-def next_turn(bearer: RotatingToken, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
-    """Return the time at which `turned` next changes the credential.
+def next_rotation(credential: RotatingToken, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
+    """Return the time at which `rotated` next changes the credential.
 
     A next token that the callee does not accept yet waits for an event instead.
     """
-    ends = [bearer.previous.expires] if bearer.previous else []
-    if bearer.next is None:
-        ends.append(_due(bearer.current, rotation))
+    ends = [credential.previous.expires] if credential.previous else []
+    if credential.next is None:
+        ends.append(_due(credential.current, rotation))
     else:
-        ends.append(listed + lead if listed is not None else bearer.current.expires or 0)
+        ends.append(listed + lead if listed is not None else credential.current.expires or 0)
     return min(ends)
 
 
-def record(bearer: RotatingToken) -> dict[str, Any]:
+def record(credential: RotatingToken) -> dict[str, Any]:
     """Return the metadata of a credential: dates and digests, but no secret text."""
-    parts: dict[str, Any] = {"current": _dated(bearer.current), "asked": bearer.asked}
-    if bearer.next:
-        parts["next"] = _dated(bearer.next)
-    if bearer.previous:
-        parts["previous"] = {"sha256": bearer.previous.sha256, "expires": written(bearer.previous.expires)}
+    parts: dict[str, Any] = {"current": _dated(credential.current), "asked": credential.asked}
+    if credential.next:
+        parts["next"] = _dated(credential.next)
+    if credential.previous:
+        parts["previous"] = {
+            "sha256": credential.previous.sha256,
+            "expires": format_timestamp(credential.previous.expires),
+        }
     return {key: part for key, part in parts.items() if part}
 
 
-def recorded(document: Any, *, current: str, following: str) -> RotatingToken | None:
+def from_record(document: Any, *, current: str, following: str) -> RotatingToken | None:
     """Return the credential that this record describes, or None if the record and the tokens do not match.
 
     A token without a record dates from before records existed. Its lifetime starts when it is found.
@@ -131,7 +134,7 @@ def recorded(document: Any, *, current: str, following: str) -> RotatingToken | 
         return RotatingToken(
             _undated(document["current"], current),
             _undated(document["next"], following) if "next" in document else None,
-            RetiredToken(str(previous["sha256"]), moment(previous["expires"])) if previous else None,
+            RetiredToken(str(previous["sha256"]), parse_timestamp(previous["expires"])) if previous else None,
             str(document.get("asked", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -140,17 +143,17 @@ def recorded(document: Any, *, current: str, following: str) -> RotatingToken | 
 
 def _dated(token: Token) -> dict[str, str]:
     dates = {"issued": token.issued, "expires": token.expires}
-    return {"sha256": token.sha256, **{key: written(date) for key, date in dates.items() if date is not None}}
+    return {"sha256": token.sha256, **{key: format_timestamp(date) for key, date in dates.items() if date is not None}}
 
 
 def _undated(document: Mapping[str, str], text: str) -> Token:
-    token = Token(text, moment(document["issued"]), moment(document["expires"]))
+    token = Token(text, parse_timestamp(document["issued"]), parse_timestamp(document["expires"]))
     if token.sha256 != document["sha256"]:
         raise ValueError("the stored token does not match its record")
     return token
 
 
-def _bounded(bearer: RotatingToken, *, now: int, rotation: Rotation) -> RotatingToken:
+def _bounded(credential: RotatingToken, *, now: int, rotation: Rotation) -> RotatingToken:
     """Drop expired tokens, and limit all dates to what this rotation allows.
 
     A wrong clock or a manual edit can produce later dates.
@@ -162,10 +165,10 @@ def _bounded(bearer: RotatingToken, *, now: int, rotation: Rotation) -> Rotating
             return Token(token.text, now, longest)
         return Token(token.text, min(token.issued, now), min(token.expires, longest))
 
-    following, previous = bearer.next, bearer.previous
+    following, previous = credential.next, credential.previous
     return replace(
-        bearer,
-        current=bounded(bearer.current),
+        credential,
+        current=bounded(credential.current),
         next=bounded(following) if following and not _over(following, now) else None,
         previous=RetiredToken(previous.sha256, min(previous.expires, now + rotation.overlap))
         if previous and previous.expires > now

@@ -13,10 +13,10 @@ from fleetwright_operator.api import names
 from fleetwright_operator.api.call_authorization import Identity
 from fleetwright_operator.credentials.keyring import Ring, read_ring
 from fleetwright_operator.credentials.push_keys import PushKeys, read_keys
-from fleetwright_operator.credentials.rotating_token import RotatingToken, recorded
+from fleetwright_operator.credentials.rotating_token import RotatingToken, from_record
 from fleetwright_operator.credentials.tokens import is_token
 from fleetwright_operator.encoding.canonical_json import short_hash
-from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.encoding.untrusted_json import read_json
 from fleetwright_operator.kube.cache import Cache
 from fleetwright_operator.kube.cached_object import CachedObject
@@ -26,7 +26,7 @@ from fleetwright_operator.kube.cached_object import CachedObject
 class StoredToken:
     """A credential as its Secret stores it."""
 
-    bearer: RotatingToken | None = None
+    credential: RotatingToken | None = None
     """None if there is no usable credential."""
     listed: int | None = None
     """The time since which the callee has accepted the next token."""
@@ -44,7 +44,7 @@ class CallersList:
     def since(self, sha256: str) -> int | None:
         """Return the time since which such a token has been in the list."""
         try:
-            return moment(self.pending[sha256]) if sha256 in self.text else None
+            return parse_timestamp(self.pending[sha256]) if sha256 in self.text else None
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -61,14 +61,14 @@ def client_tokens(cache: Cache, entry: CachedObject) -> dict[str, StoredToken]:
 
 def peer_tokens(cache: Cache, namespace: str, agent: str) -> dict[str, StoredToken]:
     secret = _auth_secret(cache, namespace, agent)
-    peers = [names.peer_of_token_key(key) for key in secret.facts["data"]] if secret else []
+    peers = [names.peer_of_token_key(key) for key in secret.projection["data"]] if secret else []
     return {names.qualified(*peer): _peer_token(cache, secret, peer) for peer in peers if secret and peer}
 
 
 def caller_tokens(cache: Cache, callee: CachedObject, callers: tuple[Identity, ...]) -> dict[str, RotatingToken]:
     secrets = {caller: _auth_secret(cache, *caller) for caller in callers}
     held = {caller: _peer_token(cache, secret, callee.id[1:]) for caller, secret in secrets.items() if secret}
-    return {names.qualified(*caller): found.bearer for caller, found in held.items() if found.bearer}
+    return {names.qualified(*caller): found.credential for caller, found in held.items() if found.credential}
 
 
 def push_keys(cache: Cache, entry: CachedObject) -> tuple[PushKeys, str]:
@@ -77,7 +77,7 @@ def push_keys(cache: Cache, entry: CachedObject) -> tuple[PushKeys, str]:
     if secret is None or not secret.is_ours:
         return PushKeys(), ""
     granted = _mapping(secret, names.RECORDS_ANNOTATION).get("asked", "")
-    return read_keys(decoded(secret, names.PUSH_KEY), asked=str(granted)), _wish(secret)
+    return read_keys(decoded(secret, names.PUSH_KEY), asked=str(granted)), _rotation_request(secret)
 
 
 def _auth_secret(cache: Cache, namespace: str, agent: str) -> CachedObject | None:
@@ -93,19 +93,19 @@ def _peer_token(cache: Cache, secret: CachedObject, peer: tuple[str, str]) -> St
 def _stored(
     cache: Cache, secret: CachedObject, name: str, keys: tuple[str, str], *, callee: tuple[str, str]
 ) -> StoredToken:
-    asked = _wish(secret)
+    asked = _rotation_request(secret)
     current, following = (decoded(secret, key) for key in keys)
     if not is_token(current):
         return StoredToken(asked=asked)
     record = _mapping(secret, names.RECORDS_ANNOTATION).get(name)
-    bearer = recorded(record, current=current, following=following)
-    known = callers_list(cache, *callee).since(bearer.next.sha256) if bearer and bearer.next else None
-    return StoredToken(bearer=bearer, asked=asked, listed=known)
+    credential = from_record(record, current=current, following=following)
+    known = callers_list(cache, *callee).since(credential.next.sha256) if credential and credential.next else None
+    return StoredToken(credential=credential, asked=asked, listed=known)
 
 
-def _wish(secret: CachedObject) -> str:
-    wish = secret.annotations.get(names.ROTATE_ANNOTATION)
-    return short_hash(wish) if wish else ""
+def _rotation_request(secret: CachedObject) -> str:
+    rotation_request = secret.annotations.get(names.ROTATE_ANNOTATION)
+    return short_hash(rotation_request) if rotation_request else ""
 
 
 def stored_ring(entry: CachedObject | None) -> Ring:
@@ -130,7 +130,7 @@ def _mapping(secret: CachedObject, annotation: str) -> Mapping[str, Any]:
 
 def decoded(secret: CachedObject, key: str) -> str:
     """Return the text of a key, or an empty string if it cannot be decoded."""
-    data: Mapping[str, Any] = secret.facts["data"]
+    data: Mapping[str, Any] = secret.projection["data"]
     try:
         return base64.b64decode(data.get(key, "")).decode()
     except (binascii.Error, UnicodeDecodeError):

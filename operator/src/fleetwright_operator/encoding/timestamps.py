@@ -12,7 +12,7 @@ def time_of_day() -> datetime:
 
 
 @lru_cache(maxsize=4096)
-def moment(text: str) -> int:
+def parse_timestamp(text: str) -> int:
     """Return seconds since the epoch.
 
     Raises:
@@ -21,15 +21,15 @@ def moment(text: str) -> int:
     return int(datetime.strptime(text, _FORM).replace(tzinfo=UTC).timestamp())
 
 
-def written(seconds: int) -> str:
+def format_timestamp(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime(_FORM)
 
 
-def to_the_second(when: datetime) -> str:
+def format_datetime(when: datetime) -> str:
     """Format a time as conditions have it."""
     return when.strftime(_FORM)
 
 
-def to_the_microsecond(when: datetime) -> str:
+def format_micro_time(when: datetime) -> str:
     """Format a time as Leases have it."""
     return when.strftime(_FINE)

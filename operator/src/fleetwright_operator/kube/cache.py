@@ -33,20 +33,20 @@ class Change:
 
 
 class Cache:
-    def __init__(self, *, terms: Callable[[CachedObject], Iterable[IndexKey]]) -> None:
-        self._terms = terms
+    def __init__(self, *, index_keys: Callable[[CachedObject], Iterable[IndexKey]]) -> None:
+        self._index_keys = index_keys
         self._entries: defaultdict[str, dict[Id, CachedObject]] = defaultdict(dict)
         """By kind, so that reading all objects of one kind does not walk through the others."""
-        self._by_term: defaultdict[IndexKey, set[Id]] = defaultdict(set)
+        self._by_index_key: defaultdict[IndexKey, set[Id]] = defaultdict(set)
         self._gone: dict[tuple[str, str], int] = {}
         """By kind and uid: the version at which the object was deleted, or stopped matching the selector."""
 
     def get(self, kind: str, namespace: str, name: str) -> CachedObject | None:
         return self._entries[kind].get((kind, namespace, name))
 
-    def find(self, *term: Hashable) -> list[CachedObject]:
+    def find(self, *index_key: Hashable) -> list[CachedObject]:
         """Return the objects with this index key, sorted by name."""
-        return [self._entries[key[0]][key] for key in sorted(self._by_term.get(term, ()))]
+        return [self._entries[key[0]][key] for key in sorted(self._by_index_key.get(index_key, ()))]
 
     def all(self, kind: str) -> Iterator[CachedObject]:
         return iter(list(self._entries[kind].values()))
@@ -116,14 +116,14 @@ class Cache:
 
     def _set(self, key: Id, entry: CachedObject | None) -> None:
         before = self._entries[key[0]].pop(key, None)
-        for term in self._terms(before) if before else ():
-            self._by_term[term].discard(key)
-            if not self._by_term[term]:
-                del self._by_term[term]
+        for index_key in self._index_keys(before) if before else ():
+            self._by_index_key[index_key].discard(key)
+            if not self._by_index_key[index_key]:
+                del self._by_index_key[index_key]
         if entry is not None:
             self._entries[key[0]][key] = entry
-            for term in self._terms(entry):
-                self._by_term[term].add(key)
+            for index_key in self._index_keys(entry):
+                self._by_index_key[index_key].add(key)
 
 
 def _newer(entry: CachedObject, than: CachedObject) -> bool:

@@ -50,7 +50,7 @@ class CachedObject:
     """The owners besides the controller. The object is kept while one of them exists."""
     owned: Fields = field(default_factory=dict)
     """The `fieldsV1` of what we applied and still own."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    projection: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> tuple[str, str, str]:
@@ -82,7 +82,7 @@ def cached_object(kind: str, body: Object) -> CachedObject:
         controller=next(iter(_owners(metadata, controlling=True)), None),
         holders=_owners(metadata, controlling=False),
         owned=_owned(metadata),
-        facts=_FACTS[kind](body) if kind in _FACTS else {},
+        projection=_PROJECTIONS[kind](body) if kind in _PROJECTIONS else {},
     )
 
 
@@ -202,7 +202,7 @@ def _key_names(body: Object) -> dict[str, Any]:
     return {"keys": frozenset(key.removeprefix("f:") for key in fields if key.startswith("f:"))}
 
 
-_FACTS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
+_PROJECTIONS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
     **{kind: partial(_custom, kind) for kind in _OWN_KINDS},
     "Deployment": _deployment,
     "Pod": _pod,

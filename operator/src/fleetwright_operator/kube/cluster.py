@@ -8,7 +8,7 @@ from enum import StrEnum
 from fleetwright_operator.api import names
 from fleetwright_operator.kube.cache import Cache, Change
 from fleetwright_operator.kube.cached_object import CachedObject, cached_object
-from fleetwright_operator.kube.drift import is_shared, owns_all, stamped
+from fleetwright_operator.kube.drift import is_shared, owns_all, with_hash
 from fleetwright_operator.kube.errors import (
     ConflictError,
     InvalidRequestError,
@@ -60,11 +60,11 @@ class Cluster:
 
     def outdated(self, manifest: Object) -> Object | None:
         """Return the manifest with its hash when the child must be written; None when it is as the manifest says."""
-        wanted = stamped(manifest)
+        wanted = with_hash(manifest)
         entry = self._entry(wanted)
         return None if entry is not None and entry.is_ours and _is_current(entry, wanted) else wanted
 
-    async def ensure(self, wanted: Object) -> Action:
+    async def apply(self, wanted: Object) -> Action:
         """Make the child match a manifest of `outdated`, and do nothing if it already does.
 
         Raises:
@@ -103,7 +103,7 @@ class Cluster:
             return None
         return None
 
-    async def keep(self, resource: Resource, body: Object) -> Action:
+    async def apply_data(self, resource: Resource, body: Object) -> Action:
         """Apply data that belongs to no owner, without overwriting changes that are not in the cache.
 
         Raises:
@@ -111,7 +111,7 @@ class Cluster:
         """
         metadata = body["metadata"]
         entry = self.cache.get(resource.kind, metadata["namespace"], metadata["name"])
-        if entry is not None and body["data"].items() <= entry.facts["data"].items():
+        if entry is not None and body["data"].items() <= entry.projection["data"].items():
             return Action.UNCHANGED
         version = _ABSENT if entry is None else entry.resource_version
         try:
@@ -130,7 +130,7 @@ class Cluster:
         once. The
         event may come late, and until then its children would be garbage collected and created again.
         """
-        if entry.facts["status"] == status and entry.uid not in self._provided:
+        if entry.projection["status"] == status and entry.uid not in self._provided:
             return
         metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
         body = {"apiVersion": names.API_VERSION, "kind": entry.kind, "metadata": metadata, "status": status}
@@ -166,7 +166,7 @@ class Cluster:
         self._on_write("delete", entry.kind)
         self._forget(entry)
 
-    async def dismiss(self, pod: CachedObject) -> None:
+    async def delete_pod(self, pod: CachedObject) -> None:
         """Delete a pod. It stays in the cache while it terminates, because its NetworkPolicy must exist as long."""
         self._guard()
         ending = await self._api.delete(
@@ -241,7 +241,7 @@ class Cluster:
             if isinstance(error, ConflictError) or not is_shared(existing):
                 raise
             # Another manager's entry in one of our lists may make the apply invalid.
-            answer = await self._api.take_over(resource, body)
+            answer = await self._api.force_apply(resource, body)
         self._wrote("update", entry.kind, answer)
 
     async def _still(self, entry: CachedObject) -> Object | None:
@@ -285,7 +285,7 @@ def _is_current(entry: CachedObject, wanted: Object) -> bool:
 
 def _tell_transitions(entry: CachedObject, status: Object) -> None:
     """Log one line for each changed condition, so that the log shows the history of the objects."""
-    before = {condition["type"]: condition for condition in entry.facts["status"].get("conditions", ())}
+    before = {condition["type"]: condition for condition in entry.projection["status"].get("conditions", ())}
     about = {"kind": entry.kind, "namespace": entry.namespace, "object": entry.name}
     for condition in status.get("conditions", ()):
         old = before.get(condition["type"], {})

@@ -16,7 +16,7 @@ from fleetwright_operator.kube.port import Object
 _IDENTITY = {"name", "namespace", "uid", "resourceVersion", "ownerReferences"}
 
 
-def stamped(manifest: Object) -> Object:
+def with_hash(manifest: Object) -> Object:
     """Return the manifest with its own hash as an annotation."""
     metadata = manifest["metadata"]
     hashed = {names.HASH_ANNOTATION: sha256_hex(canonical_json(manifest))[:16]}

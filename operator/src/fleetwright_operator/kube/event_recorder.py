@@ -28,7 +28,7 @@ class EventRecorder:
         self._queue: asyncio.Queue[Object] = asyncio.Queue(maxsize=waiting)
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
-    def announce(self, event: Object) -> None:
+    def record(self, event: Object) -> None:
         """Queue an Event. If the queue is full it is dropped; the condition still has the message."""
         try:
             self._queue.put_nowait(event)

@@ -140,7 +140,7 @@ class KubernetesApi:
                 body = await self.get(resource, namespace, name)
         raise AssertionError("the last try returns or raises")
 
-    async def take_over(self, resource: Resource, body: Object) -> Object:
+    async def force_apply(self, resource: Resource, body: Object) -> Object:
         metadata = body["metadata"]
         content = {key: value for key, value in body.items() if key not in {"apiVersion", "kind", "metadata"}}
         if strategy := content.get("spec", {}).get("strategy"):

@@ -146,7 +146,7 @@ class Api(Protocol):
         """Send a JSON merge patch, and leave its fields without a field manager until they are applied."""
         ...
 
-    async def take_over(self, resource: Resource, body: Object) -> Object:
+    async def force_apply(self, resource: Resource, body: Object) -> Object:
         """Overwrite an existing object with `body`, replacing whole lists, and then apply it.
 
         This is for the case that another manager's entry in one of our lists makes every apply invalid.

@@ -101,7 +101,7 @@ class AgentStatusReader:
         return _Turn(failures, self._clock() + pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
 
     async def _read(self, session: aiohttp.ClientSession, pod: CachedObject) -> bool:
-        url = f"http://{_host(pod.facts['podIP'])}:{self._port}/status"
+        url = f"http://{_host(pod.projection['podIP'])}:{self._port}/status"
         try:
             # The client's own timeout loses a cancellation that comes at the same time, so asyncio's is used.
             async with asyncio.timeout(self._patience), session.get(url, allow_redirects=False) as answer:
@@ -134,6 +134,6 @@ def _host(address: str) -> str:
 
 
 def _is_ready_agent(pod: CachedObject) -> bool:
-    conditions = pod.facts.get("conditions", ())
+    conditions = pod.projection.get("conditions", ())
     ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    return ready and not pod.deleting and names.AGENT_LABEL in pod.labels and bool(pod.facts.get("podIP"))
+    return ready and not pod.deleting and names.AGENT_LABEL in pod.labels and bool(pod.projection.get("podIP"))

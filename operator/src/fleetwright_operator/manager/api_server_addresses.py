@@ -51,7 +51,7 @@ async def api_server(api: Api) -> ApiServer:
     )
 
 
-def denying(settings: Settings, found: ApiServer) -> Settings:
+def with_denied_api_server(settings: Settings, found: ApiServer) -> Settings:
     """Return the settings with the found addresses denied as well. Earlier ones stay denied."""
     ranges = dict.fromkeys([*settings.denied_ranges, *sorted(found.public, key=str)])
     return replace(settings, denied_ranges=tuple(ranges), api_server=settings.api_server | found.private)

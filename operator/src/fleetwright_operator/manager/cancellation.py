@@ -12,7 +12,7 @@ _AGAIN_SECONDS = 2.0
 """Longer than a regular shutdown takes, so that a second cancellation is rare."""
 
 
-async def stopped(tasks: Collection[asyncio.Task[Any]], *, again: float = _AGAIN_SECONDS) -> None:
+async def cancel_and_wait(tasks: Collection[asyncio.Task[Any]], *, again: float = _AGAIN_SECONDS) -> None:
     """Cancel the tasks every `again` seconds, and return when all have ended."""
     pending = set(tasks)
     while pending:

@@ -6,7 +6,7 @@ _OBJECTS = 10_000
 """New objects between two collections. Python's default threshold is 700."""
 
 
-def collect_seldom() -> None:
+def tune_gc() -> None:
     """Exclude all objects that exist now, such as modules and the first lists, from later collections."""
     gc.collect()
     gc.freeze()

@@ -14,33 +14,33 @@ class ProcessHealth:
     def __init__(self, *, clock: Callable[[], float], resync_seconds: float) -> None:
         self._clock = clock
         self._patience = 3 * resync_seconds + 60
-        self._asked = clock()
-        self._listed: float | None = None
+        self._last_request = clock()
+        self._last_list: float | None = None
         self.leading = False
 
-    def lead(self, leading: bool) -> None:
+    def set_leading(self, leading: bool) -> None:
         """Set whether the process leads. Earlier lists no longer count."""
         self.leading = leading
-        self._listed = None
+        self._last_list = None
 
-    def asked(self) -> None:
+    def record_request(self) -> None:
         """Record that a request for the Lease, or before it, has ended, whether it succeeded or not."""
-        self._asked = self._clock()
+        self._last_request = self._clock()
 
-    def listed(self) -> None:
+    def record_list(self) -> None:
         """Record that every list of a resync succeeded."""
-        self._listed = self._clock()
+        self._last_list = self._clock()
 
-    def ailment(self) -> str:
+    def liveness_failure(self) -> str:
         """Return why the process should be restarted; empty if it should not."""
-        if (age := self._clock() - self._asked) > _HANGING_SECONDS:
+        if (age := self._clock() - self._last_request) > _HANGING_SECONDS:
             return f"the Lease was last asked for {age:.0f} seconds ago"
         return ""
 
-    def unready(self) -> str:
+    def readiness_failure(self) -> str:
         """Return why the process cannot do its work; a process that waits for the Lease is ready."""
-        if self.leading and self._listed is None:
+        if self.leading and self._last_list is None:
             return "the first list is not complete"
-        if self.leading and self._listed is not None and (age := self._clock() - self._listed) > self._patience:
+        if self.leading and self._last_list is not None and (age := self._clock() - self._last_list) > self._patience:
             return f"the last complete list is {age:.0f} seconds old"
-        return self.ailment()
+        return self.liveness_failure()

@@ -10,10 +10,10 @@ from fleetwright_operator.kube.login import login
 from fleetwright_operator.kube.port import Resource
 
 
-def register(registry: kopf.OperatorRegistry, feed: Informer, resources: Sequence[Resource]) -> None:
+def register(registry: kopf.OperatorRegistry, informer: Informer, resources: Sequence[Resource]) -> None:
     _on_login(registry)
     for resource in resources:
-        _on_event(registry, feed, resource)
+        _on_event(registry, informer, resource)
 
 
 def _on_login(registry: kopf.OperatorRegistry) -> None:
@@ -22,10 +22,10 @@ def _on_login(registry: kopf.OperatorRegistry) -> None:
         return login()
 
 
-def _on_event(registry: kopf.OperatorRegistry, feed: Informer, resource: Resource) -> None:
+def _on_event(registry: kopf.OperatorRegistry, informer: Informer, resource: Resource) -> None:
     @kopf.on.event(resource.group, resource.version, resource.plural, registry=registry)
     async def hand_on(event: Any, **_: Any) -> None:
-        feed.event(resource.kind, event["type"], dict(event["object"]))
+        informer.event(resource.kind, event["type"], dict(event["object"]))
 
 
 class _NoDiffs(kopf.DiffBaseStorage):

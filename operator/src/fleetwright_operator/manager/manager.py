@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from fleetwright_operator.api import names
 from fleetwright_operator.credentials.jws import new_secret
 from fleetwright_operator.credentials.tokens import mint_token
-from fleetwright_operator.encoding.timestamps import moment, time_of_day, to_the_second
+from fleetwright_operator.encoding.timestamps import format_datetime, parse_timestamp, time_of_day
 from fleetwright_operator.kube.cache import Cache, Change
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
@@ -34,15 +34,15 @@ from fleetwright_operator.kube.port import (
 )
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
 from fleetwright_operator.manager.api_server_addresses import check_api_server
-from fleetwright_operator.manager.cancellation import stopped
-from fleetwright_operator.manager.gc_tuning import collect_seldom
+from fleetwright_operator.manager.cancellation import cancel_and_wait
+from fleetwright_operator.manager.gc_tuning import tune_gc
 from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.kopf_handlers import kopf_settings, register
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.warning_delay import SECONDS as WARNING_SECONDS
 from fleetwright_operator.manager.warning_delay import WarningDelay
 from fleetwright_operator.manager.work_queue import WorkQueue
-from fleetwright_operator.manager.worker import work
+from fleetwright_operator.manager.worker import run_worker
 from fleetwright_operator.observe.watch_index import OWN_KINDS, Key, WatchIndex
 from fleetwright_operator.reconcilers.reconciler import Reconciler
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
@@ -66,7 +66,7 @@ class Manager:
         *,
         settings: Settings,
         metrics: OperatorMetrics | None = None,
-        now: Callable[[], str] = lambda: to_the_second(time_of_day()),
+        now: Callable[[], str] = lambda: format_datetime(time_of_day()),
         mint: Callable[[], str] = mint_token,
         new_secret: Callable[[], str] = new_secret,
         clock: Callable[[], float] = time.monotonic,
@@ -78,27 +78,27 @@ class Manager:
         self.settings = settings
         self.metrics = metrics or OperatorMetrics(CollectorRegistry())
         self.queue: WorkQueue[Key] = WorkQueue(cap_seconds=settings.retry_cap_seconds)
-        self.reports = AgentReports(lambda: moment(now()))
-        self._relations = WatchIndex(settings)
+        self.reports = AgentReports(lambda: parse_timestamp(now()))
+        self._watch_index = WatchIndex(settings)
         self._live = False
-        self.cache = Cache(terms=self._relations.terms)
-        self.feed = Informer(api, self.cache, namespaces=settings.namespaces, on_change=self._changed)
+        self.cache = Cache(index_keys=self._watch_index.index_keys)
+        self.informer = Informer(api, self.cache, namespaces=settings.namespaces, on_change=self._changed)
         self._now = now
-        self.announcer = EventRecorder(api, on_write=self._count_write)
-        self._warnings = WarningDelay(self.announcer.announce, seconds=warning_seconds)
+        self.event_recorder = EventRecorder(api, on_write=self._count_write)
+        self._warnings = WarningDelay(self.event_recorder.record, seconds=warning_seconds)
         cluster = Cluster(
             api,
             self.cache,
             on_change=self._changed,
             on_write=self._count_write,
-            on_status=self._announce,
+            on_status=self._record_transitions,
             may_write=may_write,
         )
         name = settings.card_keys_name
         others = () if settings.cilium is Cilium.OFF else (CILIUM_POLICIES,)
         self._watched = (*WATCHED, *OBSERVED, *others)
         self._own = (own_card_keys(name), own_key_set(name))
-        self._own_feed = Informer(api, self.cache, namespaces=(settings.lease_namespace,), on_change=self._changed)
+        self._own_informer = Informer(api, self.cache, namespaces=(settings.lease_namespace,), on_change=self._changed)
         self.reconcile = Reconciler(
             cluster,
             settings=settings,
@@ -106,11 +106,11 @@ class Manager:
             now=now,
             mint=mint,
             new_secret=new_secret,
-            rounds=ProbeSchedule(every=settings.discovery_seconds, clock=clock, jitter=random.random),
+            schedule=ProbeSchedule(every=settings.discovery_seconds, clock=clock, jitter=random.random),
             wake=self.queue.add,
         )
         self.metrics.queue_depth.set_function(lambda: self.queue.depth)
-        self.metrics.tell_expiries(lambda: self.cache.all("Secret"))
+        self.metrics.export_expiries(lambda: self.cache.all("Secret"))
         self.metrics.count_objects(lambda: (entry for kind in OWN_KINDS for entry in self.cache.all(kind)))
 
     async def synchronise(self) -> set[str]:
@@ -143,8 +143,8 @@ class Manager:
         kopfs = _kopfs(forbidden)
         ours = [resource for resource in self._watched if resource not in kopfs]
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.feed.watch_all(ours))
-            group.create_task(self._own_feed.watch_all(self._own))
+            group.create_task(self.informer.watch_all(ours))
+            group.create_task(self._own_informer.watch_all(self._own))
 
     async def bridge(self, kopfs: Sequence[Resource]) -> None:
         """Watch kopf's kinds from our last list until kopf usually has a list of its own.
@@ -153,7 +153,7 @@ class Manager:
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2 * _SOON_SECONDS):
-                await self.feed.watch_all(kopfs)
+                await self.informer.watch_all(kopfs)
 
     async def resync(self, *, every: float, on_done: Callable[[], None]) -> None:
         """List everything periodically, for events that a watch missed; until cancelled, or until the API server moves.
@@ -182,25 +182,25 @@ class Manager:
         return True
 
     async def _list_all(self) -> set[str]:
-        refused = await asyncio.gather(self.feed.list_all(self._watched), self._own_feed.list_all(self._own))
+        refused = await asyncio.gather(self.informer.list_all(self._watched), self._own_informer.list_all(self._own))
         return set.union(*refused)
 
     def workers(self) -> list[Coroutine[Any, Any, None]]:
         stalled = self.settings.stalled_seconds
         return [
-            work(self.queue, self.reconcile, metrics=self.metrics, stalled_seconds=stalled)
+            run_worker(self.queue, self.reconcile, metrics=self.metrics, stalled_seconds=stalled)
             for _ in range(self.settings.workers)
         ]
 
-    def agent_said(self, pod: CachedObject, document: Any) -> None:
+    def on_agent_report(self, pod: CachedObject, document: Any) -> None:
         """Store an agent's report, and queue the objects that it concerns."""
         agent = pod.labels[names.AGENT_LABEL]
-        before, said = self.reports.said(pod.namespace, agent), parse_report(document, pod=pod.name)
-        servers = self.reports.put(pod.namespace, agent, said)
+        before, report = self.reports.get(pod.namespace, agent), parse_report(document, pod=pod.name)
+        servers = self.reports.put(pod.namespace, agent, report)
         entry = self.cache.get(names.AGENT, pod.namespace, agent)
-        compiled = entry.facts["status"].get("card", {}).get("digest") if entry else None
+        compiled = entry.projection["status"].get("card", {}).get("digest") if entry else None
         # An unchanged report is still relevant when the compiled card has changed.
-        if said != before or (entry and said.card_digest != compiled):
+        if report != before or (entry and report.card_digest != compiled):
             self.queue.add((names.AGENT, pod.namespace, agent))
         for server in servers:
             if self.cache.get(names.MCP_SERVER, pod.namespace, server):
@@ -210,28 +210,28 @@ class Manager:
         return list(self.cache.all("Pod"))
 
     def _changed(self, change: Change) -> None:
-        for key in self._relations.affected(change, self.cache):
+        for key in self._watch_index.keys_to_enqueue(change, self.cache):
             if self.cache.get(*key) or key == change.entry.id:
                 self.queue.add(key, fresh=self._live and change.entry.kind != names.CARD_KEYS)
 
-    def _announce(self, entry: CachedObject, status: Mapping[str, Any]) -> None:
+    def _record_transitions(self, entry: CachedObject, status: Mapping[str, Any]) -> None:
         about = {"kind": entry.kind, "namespace": entry.namespace, "name": entry.name, "uid": entry.uid}
-        before = entry.facts["status"].get("conditions", ())
+        before = entry.projection["status"].get("conditions", ())
         for notice in notices(before, status["conditions"]):
             event = event_manifest(notice, about, now=self._now())
-            self._warnings.tell(entry.uid, notice, event, stands=partial(self._stands, entry, notice))
+            self._warnings.submit(entry.uid, notice, event, stands=partial(self._stands, entry, notice))
 
     def _stands(self, known: CachedObject, notice: Notice) -> bool:
         """Return whether the condition still matches the notice."""
         entry = self.cache.get(*known.id)
-        conditions = entry.facts["status"].get("conditions", ()) if entry and entry.uid == known.uid else ()
+        conditions = entry.projection["status"].get("conditions", ()) if entry and entry.uid == known.uid else ()
         return any((each["type"], each["reason"]) == (notice.condition, notice.reason) for each in conditions)
 
     def _count_write(self, verb: str, kind: str) -> None:
         self.metrics.api_writes.labels(verb=verb, kind=kind).inc()
 
 
-async def lead(program: Manager, vitals: ProcessHealth, hold: Coroutine[Any, Any, None]) -> None:
+async def lead(manager: Manager, health: ProcessHealth, hold: Coroutine[Any, Any, None]) -> None:
     """Run the operator while the Lease is held. Return on SIGTERM, which kopf handles.
 
     Raises:
@@ -240,20 +240,20 @@ async def lead(program: Manager, vitals: ProcessHealth, hold: Coroutine[Any, Any
         ApiServerMovedError: The API server has an address that the policies do not deny to agents yet.
     """
     holding = asyncio.create_task(hold)
-    listing = asyncio.create_task(_listed(program))
+    listing = asyncio.create_task(_listed(manager))
     tasks: list[asyncio.Task[Any]] = [holding, listing]
     try:
         await _first(tasks)
-        vitals.listed()
-        collect_seldom()
-        await program.prepare()
+        health.record_list()
+        tune_gc()
+        await manager.prepare()
         tasks.remove(listing)
-        tasks += [asyncio.create_task(part) for part in _parts(program, vitals, listing.result())]
+        tasks += [asyncio.create_task(part) for part in _parts(manager, health, listing.result())]
         await asyncio.sleep(0)  # kopf cancels tasks that start after it
-        tasks.append(asyncio.create_task(_watch(program, listing.result())))
+        tasks.append(asyncio.create_task(_watch(manager, listing.result())))
         await _first(tasks)
     finally:
-        await stopped(tasks)
+        await cancel_and_wait(tasks)
 
 
 async def _first(tasks: Sequence[asyncio.Task[Any]]) -> None:
@@ -263,28 +263,28 @@ async def _first(tasks: Sequence[asyncio.Task[Any]]) -> None:
         task.result()
 
 
-async def _listed(program: Manager) -> set[str]:
+async def _listed(manager: Manager) -> set[str]:
     """List everything, and retry until that succeeds."""
     while True:
         try:
-            return await program.synchronise()
+            return await manager.synchronise()
         except TRANSIENT_ERRORS as error:
             logger.warning("cannot list yet", extra={"why": str(error) or repr(error)})
             await asyncio.sleep(1)
 
 
-def _parts(program: Manager, vitals: ProcessHealth, forbidden: set[str]) -> list[Coroutine[Any, Any, None]]:
-    reader = AgentStatusReader(program.pods, on_status=program.agent_said, clock=time.monotonic)
+def _parts(manager: Manager, health: ProcessHealth, forbidden: set[str]) -> list[Coroutine[Any, Any, None]]:
+    reader = AgentStatusReader(manager.pods, on_status=manager.on_agent_report, clock=time.monotonic)
     return [
-        *program.workers(),
-        program.watch(forbidden),
-        program.resync(every=program.settings.resync_seconds, on_done=vitals.listed),
+        *manager.workers(),
+        manager.watch(forbidden),
+        manager.resync(every=manager.settings.resync_seconds, on_done=health.record_list),
         reader.run(),
-        program.announcer.run(),
+        manager.event_recorder.run(),
     ]
 
 
-async def _watch(program: Manager, forbidden: set[str]) -> None:
+async def _watch(manager: Manager, forbidden: set[str]) -> None:
     """Run kopf's watches until SIGTERM.
 
     A watch that kopf gives up stops kopf; then all watches start again from a list.
@@ -293,26 +293,26 @@ async def _watch(program: Manager, forbidden: set[str]) -> None:
     os.environ.setdefault("LOGNAME", "fleetwright")
     while True:
         try:
-            await _watch_once(program, forbidden)
+            await _watch_once(manager, forbidden)
             return
         except Exception as error:  # kopf's own errors have no public names
             logger.warning("watches failed", extra={"why": str(error) or repr(error)})
             await asyncio.sleep(_WATCH_PAUSE_SECONDS)
 
 
-async def _watch_once(program: Manager, forbidden: set[str]) -> None:
+async def _watch_once(manager: Manager, forbidden: set[str]) -> None:
     watched = _kopfs(forbidden)
     registry = kopf.OperatorRegistry()
-    register(registry, program.feed, watched)
-    bridge = asyncio.create_task(program.bridge(watched))
+    register(registry, manager.informer, watched)
+    bridge = asyncio.create_task(manager.bridge(watched))
     await asyncio.sleep(0)  # kopf cancels tasks that start after it
     try:
         await kopf.operator(
             registry=registry,
-            settings=kopf_settings(request_seconds=program.settings.request_seconds),
+            settings=kopf_settings(request_seconds=manager.settings.request_seconds),
             standalone=True,
-            clusterwide=not program.settings.namespaces,
-            namespaces=program.settings.namespaces,
+            clusterwide=not manager.settings.namespaces,
+            namespaces=manager.settings.namespaces,
         )
     finally:
         bridge.cancel()

@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from fleetwright_operator.api import names
-from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.kube.cached_object import CachedObject
 
 _SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
@@ -52,7 +52,7 @@ class OperatorMetrics:
         """
         self._objects = objects
 
-    def tell_expiries(self, secrets: Callable[[], Iterable[CachedObject]]) -> None:
+    def export_expiries(self, secrets: Callable[[], Iterable[CachedObject]]) -> None:
         """Set the Secrets whose client token expiry each scrape reports.
 
         A process that starts to lead again sets them again.
@@ -73,7 +73,7 @@ class _Expiries(Collector):
             agent = secret.labels.get(names.AGENT_LABEL, "")
             client = secret.name.removeprefix(names.agent_client(agent, ""))
             with suppress(KeyError, ValueError):  # not a client's token, or edited; the next reconcile repairs it
-                end = moment(secret.annotations[names.EXPIRES_ANNOTATION])
+                end = parse_timestamp(secret.annotations[names.EXPIRES_ANNOTATION])
                 family.add_metric([secret.namespace, agent, client], end)
         yield family
 
@@ -96,7 +96,7 @@ class _Objects(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         tally: Tally[tuple[str, str]] = Tally()
         for entry in self._objects():
-            for condition in entry.facts["status"].get("conditions", ()):
+            for condition in entry.projection["status"].get("conditions", ()):
                 tally[entry.kind, condition["type"]] += condition["status"] == "True"
         family = self._family()
         for (kind, condition), number in sorted(tally.items()):

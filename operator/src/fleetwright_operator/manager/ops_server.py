@@ -9,14 +9,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from fleetwright_operator.manager.health import ProcessHealth
 
 
-def ops_app(vitals: ProcessHealth, registry: CollectorRegistry) -> web.Application:
+def ops_app(health: ProcessHealth, registry: CollectorRegistry) -> web.Application:
     app = web.Application()
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    app.router.add_get("/healthz", _verdict(vitals.ailment))
-    app.router.add_get("/readyz", _verdict(vitals.unready))
+    app.router.add_get("/healthz", _verdict(health.liveness_failure))
+    app.router.add_get("/readyz", _verdict(health.readiness_failure))
     app.router.add_get("/metrics", metrics)
     return app
 

@@ -15,12 +15,12 @@ SECONDS = 5.0
 
 class WarningDelay:
     def __init__(self, announce: Callable[[Object], None], *, seconds: float = SECONDS) -> None:
-        self._announce = announce
+        self._record = announce
         self._seconds = seconds
         self._held: dict[tuple[str, str], asyncio.TimerHandle] = {}
         """By uid and condition: the delayed Warning."""
 
-    def tell(self, uid: str, notice: Notice, event: Object, *, stands: Callable[[], bool]) -> None:
+    def submit(self, uid: str, notice: Notice, event: Object, *, stands: Callable[[], bool]) -> None:
         """Send an Event now. A Warning is sent later, if `stands` still returns true then.
 
         A condition that recovers before its Warning was sent gets no Event for the recovery either.
@@ -29,11 +29,11 @@ class WarningDelay:
         if held := self._held.pop(key, None):
             held.cancel()
         if notice.warning:
-            self._held[key] = asyncio.get_running_loop().call_later(self._seconds, self._ring, key, event, stands)
+            self._held[key] = asyncio.get_running_loop().call_later(self._seconds, self._fire, key, event, stands)
         elif held is None or notice.condition == READY:
-            self._announce(event)
+            self._record(event)
 
-    def _ring(self, key: tuple[str, str], event: Object, stands: Callable[[], bool]) -> None:
+    def _fire(self, key: tuple[str, str], event: Object, stands: Callable[[], bool]) -> None:
         del self._held[key]
         if stands():
-            self._announce(event)
+            self._record(event)

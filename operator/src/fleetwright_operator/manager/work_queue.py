@@ -70,17 +70,15 @@ class WorkQueue(Generic[Key]):
         if key in self._fresh or key in self._backlog:
             return
         self._cancel_timer(key)
-        self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._ring, key)
+        self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._fire, key)
 
-    def retry(
-        self, key: Key, *, at_least: float = 0.0, at_most: float = math.inf, not_its_fault: bool = False
-    ) -> float:
+    def retry(self, key: Key, *, at_least: float = 0.0, at_most: float = math.inf, server_error: bool = False) -> float:
         """Queue a failed key after its next pause, and return the length of the pause."""
         now = asyncio.get_running_loop().time()
         failures, since = self._failures.get(key, (0, now))
         self._failures[key] = (failures + 1, since)
         whole = min(self._cap, self._base * float(2 ** min(failures, 30)))
-        if not_its_fault:
+        if server_error:
             # Limit the total rate of retries, and slow down a key that keeps failing.
             whole = min(whole, max(_SOON, (now - since) / 15, self.pausing / _RATE))
         pause = min(at_most, max(at_least, whole * (0.5 + self._jitter() / 2)))
@@ -103,7 +101,7 @@ class WorkQueue(Generic[Key]):
         if key in self._again:
             self.add(key, fresh=self._again.pop(key))
 
-    def _ring(self, key: Key) -> None:
+    def _fire(self, key: Key) -> None:
         self._timers.pop(key, None)
         self.add(key, fresh=False)
 

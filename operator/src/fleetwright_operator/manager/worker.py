@@ -17,7 +17,7 @@ _SHORTEST_PAUSE = 1.0
 """Timestamps are whole seconds, so a reconcile within the same second would see the same state."""
 
 
-async def work(
+async def run_worker(
     queue: WorkQueue[Key],
     reconcile: Callable[[Key], Awaitable[ReconcileResult]],
     *,
@@ -54,7 +54,7 @@ async def _attempt(
         return "waiting"
     except TRANSIENT_ERRORS as error:
         wanted = error.retry_after if isinstance(error, ApiError) else None
-        pause = queue.retry(key, at_least=wanted or 0.0, not_its_fault=True)
+        pause = queue.retry(key, at_least=wanted or 0.0, server_error=True)
         logger.warning(
             "request to the API server failed",
             extra={**about, "why": str(error) or repr(error), "seconds": pause},
@@ -66,7 +66,7 @@ async def _attempt(
         return "error"
     pauses = [ending.again_after, None if ending.settled else stalled_seconds]
     if ending.refused:
-        pauses.append(queue.retry(key, at_least=_SHORTEST_PAUSE, at_most=stalled_seconds, not_its_fault=True))
+        pauses.append(queue.retry(key, at_least=_SHORTEST_PAUSE, at_most=stalled_seconds, server_error=True))
     else:
         queue.forget(key)
     if known := [pause for pause in pauses if pause is not None]:

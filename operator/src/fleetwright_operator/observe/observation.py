@@ -68,15 +68,15 @@ class ObservedAgent:
     """By `<namespace>/<name>` of a caller: its token for this agent."""
     own_list: CallersList
     push_keys: PushKeys
-    push_wish: str
+    push_rotation_request: str
     children: tuple[CachedObject, ...]
     card_keys: Ring
-    said: AgentReport | None
+    report: AgentReport | None
     """The report of the agent's current pod; None before it was read."""
 
     @property
     def agent(self) -> Agent:
-        return self.entry.facts
+        return self.entry.projection
 
     @property
     def needs(self) -> Needs:
@@ -100,25 +100,27 @@ class ObservedAgent:
         return [child for child in self.children if child.kind == kind]
 
 
-def observe_agent(cache: Cache, entry: CachedObject, *, settings: Settings, said: AgentReport | None) -> ObservedAgent:
-    space, agent = entry.namespace, entry.facts
+def observe_agent(
+    cache: Cache, entry: CachedObject, *, settings: Settings, report: AgentReport | None
+) -> ObservedAgent:
+    space, agent = entry.namespace, entry.projection
     spec = agent["spec"]
     skills = {name: _live(cache, names.SKILL, space, name) for name in skill_names(agent, _skill_labels(cache, agent))}
     servers = {use["name"]: _live(cache, names.MCP_SERVER, space, use["name"]) for use in spec.get("mcpServers", ())}
     peers = {peer: _live(cache, names.AGENT, *peer) for peer in peers_of(agent)}
-    calling = [caller.facts for caller in cache.find("calls", space, entry.name) if not caller.deleting]
+    calling = [caller.projection for caller in cache.find("calls", space, entry.name) if not caller.deleting]
     labels = _namespace_labels(cache, {space, *(caller["metadata"]["namespace"] for caller in calling)})
     callers = callers_of(agent, calling, labels)
     server_facts = _facts(servers)
     children = tuple(cache.find("child-of", *entry.id))
-    keys, wish = push_keys(cache, entry)
+    keys, rotation_request = push_keys(cache, entry)
     return ObservedAgent(
         entry=entry,
         skills=skills,
         snapshots=_snapshots(cache, skills),
         mounted_snapshots=_mounted_snapshots(cache, entry),
         servers=server_facts,
-        peers={peer: found.facts if found else None for peer, found in peers.items()},
+        peers={peer: found.projection if found else None for peer, found in peers.items()},
         namespace_labels=labels,
         callers=callers,
         referenced={
@@ -136,16 +138,16 @@ def observe_agent(cache: Cache, entry: CachedObject, *, settings: Settings, said
         own_list=callers_list(cache, space, entry.name),
         caller_tokens=caller_tokens(cache, entry, callers),
         push_keys=keys,
-        push_wish=wish,
+        push_rotation_request=rotation_request,
         children=children,
         card_keys=stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)),
-        said=said if said and _is_of(said, children) else None,
+        report=report if report and _is_of(report, children) else None,
     )
 
 
-def _is_of(said: AgentReport, children: Iterable[CachedObject]) -> bool:
+def _is_of(report: AgentReport, children: Iterable[CachedObject]) -> bool:
     """Return whether the report is from a pod that still exists. Reports of earlier pods are outdated."""
-    return any(child.kind == "Pod" and child.name == said.pod and not child.deleting for child in children)
+    return any(child.kind == "Pod" and child.name == report.pod and not child.deleting for child in children)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,7 @@ class ObservedServer:
 
     @property
     def server(self) -> Agent:
-        return self.entry.facts
+        return self.entry.projection
 
     @property
     def environment_versions(self) -> list[str]:
@@ -181,7 +183,7 @@ class ObservedServer:
 
 
 def observe_server(cache: Cache, entry: CachedObject, *, settings: Settings) -> ObservedServer:
-    server, space = entry.facts, entry.namespace
+    server, space = entry.projection, entry.namespace
     # A server that has just become remote may have a pod left, which no longer answers.
     children = cache.find("child-of", *entry.id) if "workload" in server["spec"] else []
     return ObservedServer(
@@ -199,7 +201,7 @@ def observe_services(cache: Cache, addresses: Iterable[HostAddress]) -> dict[tup
     wanted = {address.service for address in addresses if address.service}
     found = {service: cache.get("Service", *service) for service in wanted}
     return {
-        service: ServiceFacts(**entry.facts)
+        service: ServiceFacts(**entry.projection)
         for service, entry in found.items()
         if entry is not None and not entry.deleting
     }
@@ -233,11 +235,11 @@ def _namespace_labels(cache: Cache, namespaces: Iterable[str]) -> dict[str, Mapp
 
 
 def _facts(entries: Mapping[str, CachedObject | None]) -> dict[str, Agent | None]:
-    return {name: entry.facts if entry else None for name, entry in entries.items()}
+    return {name: entry.projection if entry else None for name, entry in entries.items()}
 
 
 def _restarts(pod: CachedObject) -> int:
-    return sum(container.get("restartCount", 0) for container in pod.facts.get("containerStatuses", ()))
+    return sum(container.get("restartCount", 0) for container in pod.projection.get("containerStatuses", ()))
 
 
 def _version(entry: CachedObject | None) -> str:
@@ -256,7 +258,7 @@ def _remote_address(server: Agent, settings: Settings) -> list[HostAddress]:
 
 def needs_of(skills: Mapping[str, CachedObject | None]) -> Needs:
     """Return the permissions that each Skill's reconcile has accepted, together with the origin of its files."""
-    return {name: _needs(skill.facts["status"]) for name, skill in skills.items() if skill is not None}
+    return {name: _needs(skill.projection["status"]) for name, skill in skills.items() if skill is not None}
 
 
 def _needs(status: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,14 +278,14 @@ def _addresses(
 
 def _mounted_snapshots(cache: Cache, agent: CachedObject) -> dict[str, CachedObject]:
     deployment = cache.get("Deployment", agent.namespace, agent.name)
-    mounts = deployment.facts["mounts"] if deployment else frozenset()
+    mounts = deployment.projection["mounts"] if deployment else frozenset()
     found = [cache.get("ConfigMap", agent.namespace, name) for name in sorted(mounts)]
     return {entry.labels[names.SKILL_LABEL]: entry for entry in found if entry and names.SKILL_LABEL in entry.labels}
 
 
 def _snapshots(cache: Cache, skills: Mapping[str, CachedObject | None]) -> dict[str, CachedObject]:
     found = {
-        name: cache.get("ConfigMap", skill.namespace, skill.facts["status"].get("snapshot", ""))
+        name: cache.get("ConfigMap", skill.namespace, skill.projection["status"].get("snapshot", ""))
         for name, skill in skills.items()
         if skill is not None
     }

@@ -40,43 +40,43 @@ class WatchIndex:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def terms(self, entry: CachedObject) -> Iterator[IndexKey]:
+    def index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
         if entry.kind not in OWN_KINDS:
             # A probe concerns its owner, but is not one of the owner's regular pods and policies.
-            term = "probe-of" if entry.is_probe else "child-of"
+            index_key = "probe-of" if entry.is_probe else "child-of"
             for owner in _owners(entry):
-                yield (term, *owner)
+                yield (index_key, *owner)
             for holder in _holders(entry):
                 yield ("held-by", *holder)
-            for config_map in entry.facts.get("mounts", ()):
+            for config_map in entry.projection.get("mounts", ()):
                 yield ("mounted", entry.namespace, config_map)
             if _is_rollout_slot(entry):
                 yield ("turn",)
             return
         try:
-            yield from list(self._own_terms(entry))
+            yield from list(self._own_index_keys(entry))
         except MALFORMED:
             return  # the object's own reconcile reports the error; other objects must not be affected
 
-    def _own_terms(self, entry: CachedObject) -> Iterator[IndexKey]:
+    def _own_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
         if entry.kind == names.AGENT:
-            yield from self._agent_terms(entry)
+            yield from self._agent_index_keys(entry)
         elif entry.kind == names.SKILL:
             yield ("in", names.SKILL, entry.namespace)
-            if source := entry.facts["spec"].get("source", {}).get("configMap"):
+            if source := entry.projection["spec"].get("source", {}).get("configMap"):
                 yield ("source", entry.namespace, source["name"])
-            spec = entry.facts["spec"]
+            spec = entry.projection["spec"]
             if secret := source_secret(spec):
                 yield ("mounts", "Secret", entry.namespace, secret[1])
             if git := spec.get("source", {}).get("git"):
                 yield from self._reaches(entry, git["url"])
-            for need in entry.facts["status"].get("permissions", {}).get("egress", ()):
+            for need in entry.projection["status"].get("permissions", {}).get("egress", ()):
                 if host := need.get("host"):
                     yield from self._reaches(entry, f"https://{host}")
         else:
-            yield from self._server_terms(entry)
+            yield from self._server_index_keys(entry)
 
-    def affected(self, change: Change, cache: Cache) -> set[Key]:
+    def keys_to_enqueue(self, change: Change, cache: Cache) -> set[Key]:
         """Return the keys of all objects whose result may have changed."""
         entry = change.entry
         space, name = entry.namespace, entry.name
@@ -114,8 +114,8 @@ class WatchIndex:
             case _:
                 return _sides_owners(change)
 
-    def _agent_terms(self, entry: CachedObject) -> Iterator[IndexKey]:
-        agent = entry.facts
+    def _agent_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
+        agent = entry.projection
         space = entry.namespace
         for skill in agent["spec"].get("skills", ()):
             yield ("uses", names.SKILL, space, skill["name"])
@@ -136,8 +136,8 @@ class WatchIndex:
         for url in [*models, *(url for _, url in receivers(agent)), *collectors]:
             yield from self._reaches(entry, url)
 
-    def _server_terms(self, entry: CachedObject) -> Iterator[IndexKey]:
-        server = entry.facts
+    def _server_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
+        server = entry.projection
         for secret, _ in credential_keys(server):
             yield ("mounts", "Secret", entry.namespace, secret)
         for kind, name in environment_sources(server):
@@ -159,10 +159,10 @@ class WatchIndex:
             return set()  # only the status changed, and the operator wrote that
         sides = [side for side in (change.before, change.after) if side]
         neighbours = {
-            term[-3:] if term[0] == "uses" else (names.AGENT, *term[1:])
+            index_key[-3:] if index_key[0] == "uses" else (names.AGENT, *index_key[1:])
             for side in sides
-            for term in self.terms(side)
-            if term[0] in {"uses", "calls"}
+            for index_key in self.index_keys(side)
+            if index_key[0] in {"uses", "calls"}
         }
         callers = _keys(cache, "calls", entry.namespace, entry.name)
         selected = _selectable(cache, sides)
@@ -176,7 +176,9 @@ class WatchIndex:
 def users_of_skill(cache: Cache, skill: CachedObject) -> list[CachedObject]:
     """Return the agents that name the skill, and those whose selector matches it."""
     named = cache.find("uses", *skill.id)
-    found = [agent for agent in cache.find("selects-skills", skill.namespace) if selects(agent.facts, skill.labels)]
+    found = [
+        agent for agent in cache.find("selects-skills", skill.namespace) if selects(agent.projection, skill.labels)
+    ]
     return list({agent.id: agent for agent in [*named, *found]}.values())
 
 
@@ -186,12 +188,12 @@ def holders_of_snapshot(cache: Cache, skill: CachedObject, snapshot: str) -> lis
     mounting = [deployment.controller for deployment in deployments if deployment.controller]
     owners = [cache.get(owner.kind, skill.namespace, owner.name) for owner in mounting]
     alive = [agent for agent, owner in zip(owners, mounting, strict=True) if agent and agent.uid == owner.uid]
-    return list({agent.uid: owner_of(agent.facts) for agent in [*users_of_skill(cache, skill), *alive]}.values())
+    return list({agent.uid: owner_of(agent.projection) for agent in [*users_of_skill(cache, skill), *alive]}.values())
 
 
 def _selectable(cache: Cache, agents: list[CachedObject]) -> set[Key]:
     """Return the Skills whose number of users an agent with a selector may have changed."""
-    spaces = {agent.namespace for agent in agents if "skillSelector" in agent.facts["spec"]}
+    spaces = {agent.namespace for agent in agents if "skillSelector" in agent.projection["spec"]}
     return {skill.id for space in spaces for skill in cache.find("in", names.SKILL, space)}
 
 
@@ -231,7 +233,7 @@ def _skills_of(change: Change, cache: Cache) -> set[Key]:
     """Return the Skills whose snapshots a Deployment has started or stopped mounting, because their owner references
     change.
     """
-    before, after = (side.facts["mounts"] if side else frozenset() for side in (change.before, change.after))
+    before, after = (side.projection["mounts"] if side else frozenset() for side in (change.before, change.after))
     found = [cache.get("ConfigMap", change.entry.namespace, name) for name in before ^ after]
     return {owner for entry in found if entry for owner in _owners(entry) if owner[0] == names.SKILL}
 
@@ -243,13 +245,13 @@ def _with_users(cache: Cache, found: set[Key]) -> set[Key]:
     return used.union(*({user.id for user in users_of_skill(cache, skill)} for skill in skills if skill))
 
 
-def _keys(cache: Cache, *term: str) -> set[Key]:
-    return {entry.id for entry in cache.find(*term)}
+def _keys(cache: Cache, *index_key: str) -> set[Key]:
+    return {entry.id for entry in cache.find(*index_key)}
 
 
 def _token_holders(change: Change) -> set[Key]:
     """Return the agents for which a caller's auth Secret has, or had, a token. Their list of digests changes."""
-    sides: list[dict[str, Any]] = [side.facts["data"] for side in (change.before, change.after) if side]
+    sides: list[dict[str, Any]] = [side.projection["data"] for side in (change.before, change.after) if side]
     peers = [names.peer_of_token_key(key) for data in sides for key in data]
     return {(names.AGENT, *peer) for peer in peers if peer}
 
@@ -262,7 +264,7 @@ def _waiting_callers(change: Change, cache: Cache) -> set[Key]:
     waiting = names.next_token_key(change.entry.namespace, agent)
     callers = cache.find("calls", change.entry.namespace, agent)
     secrets = {caller.id: cache.get("Secret", caller.namespace, names.agent_auth(caller.name)) for caller in callers}
-    return {caller for caller, secret in secrets.items() if secret and waiting in secret.facts["data"]}
+    return {caller for caller, secret in secrets.items() if secret and waiting in secret.projection["data"]}
 
 
 def _respecified(change: Change) -> bool:

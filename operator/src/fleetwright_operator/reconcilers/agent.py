@@ -16,7 +16,7 @@ from fleetwright_operator.apply.child_writer import (
     unseen_secrets_first,
     write_children,
 )
-from fleetwright_operator.build.agent import AgentChildren, AgentParts, agent_access, agent_children, ways_in
+from fleetwright_operator.build.agent import AgentChildren, AgentParts, agent_access, agent_children, ingress_peers
 from fleetwright_operator.build.callers import client_names
 from fleetwright_operator.build.config.models import assumed, unpriced
 from fleetwright_operator.build.config.permissions import permissions_status
@@ -27,7 +27,7 @@ from fleetwright_operator.build.pod.memory_volume import is_ephemeral
 from fleetwright_operator.build.pod.skill_source import RemoteSkill
 from fleetwright_operator.credentials.keyring import card_signatures
 from fleetwright_operator.encoding.canonical_json import short_hash
-from fleetwright_operator.encoding.timestamps import moment, written
+from fleetwright_operator.encoding.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedAgent, observe_agent
@@ -55,37 +55,39 @@ class AgentReconciler:
     reports: AgentReports
     now: Callable[[], str]
     mint: Callable[[], str]
-    proving: PreflightRunner
+    preflights: PreflightRunner
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
         """Reconcile one Agent, and return when to look at it again."""
         try:
             return await self._pass(entry)
         finally:
-            self.proving.turns.passed(entry.id)
+            self.preflights.limiter.release(entry.id)
 
     async def _pass(self, entry: CachedObject) -> ReconcileResult:
-        seen = observe_agent(
+        observed = observe_agent(
             self.cluster.cache,
             entry,
             settings=self.settings,
-            said=self.reports.said(entry.namespace, entry.name),
+            report=self.reports.get(entry.namespace, entry.name),
         )
-        accepted = violations(ACCEPTED, seen, self.settings)
-        resolved = None if accepted else violations(RESOLVED, seen, self.settings)
+        accepted = violations(ACCEPTED, observed, self.settings)
+        resolved = None if accepted else violations(RESOLVED, observed, self.settings)
         now = self.now()
-        held = credentials_for(seen, settings=self.settings, now=now, mint=self.mint)
+        held = credentials_for(observed, settings=self.settings, now=now, mint=self.mint)
         if accepted or resolved:
-            outcome = await self._withhold(seen, held, accepted, resolved)
+            outcome = await self._withhold(observed, held, accepted, resolved)
         else:
-            outcome = await self._write(seen, held)
-        status = custom_status(entry.facts["status"], outcome, generation=entry.generation, now=now, rolls_out=True)
+            outcome = await self._write(observed, held)
+        status = custom_status(
+            entry.projection["status"], outcome, generation=entry.generation, now=now, rolls_out=True
+        )
         await self.cluster.write_status(entry, status)
         await prune_released(self.cluster, entry)
         stopped = outcome.programmed
         due = [
-            None if held.next_turn is None else held.next_turn - moment(now),
-            self.proving.again_after(entry.id, now=now),
+            None if held.next_rotation is None else held.next_rotation - parse_timestamp(now),
+            self.preflights.again_after(entry.id, now=now),
         ]
         return ReconcileResult(
             settled=stopped is None or stopped.reason in preflight_result.REASONS,
@@ -95,7 +97,7 @@ class AgentReconciler:
 
     async def _withhold(
         self,
-        seen: ObservedAgent,
+        observed: ObservedAgent,
         held: AgentCredentials,
         accepted: Sequence[Violation],
         resolved: Sequence[Violation] | None,
@@ -105,68 +107,71 @@ class AgentReconciler:
         A caller that lost its permission loses its access even while the new spec is invalid.
         """
         access = agent_access(
-            seen.agent, held.tokens, pending=held.pending, callers=seen.callers, settings=self.settings
+            observed.agent, held.tokens, pending=held.pending, callers=observed.callers, settings=self.settings
         )
         stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, access))
-        await self._refresh_pods(seen)
-        await self.proving.interrupt(seen)
-        record = self._audit_record(seen)
+        await self._refresh_pods(observed)
+        await self.preflights.interrupt(observed)
+        record = self._audit_record(observed)
         return StageOutcomes(
             accepted=accepted,
             resolved=resolved,
             programmed=stopped,
-            serving=self._serving(seen),
+            serving=self._serving(observed),
             audit_cut=lost_lines(record),
-            facts={"auditTrail": record, **({} if stopped else self._ingress(seen))},
+            facts={"auditTrail": record, **({} if stopped else self._ingress(observed))},
         )
 
-    async def _write(self, seen: ObservedAgent, held: AgentCredentials) -> StageOutcomes:
-        children = agent_children(_parts(seen, held, self.settings), self.settings)
+    async def _write(self, observed: ObservedAgent, held: AgentCredentials) -> StageOutcomes:
+        children = agent_children(_parts(observed, held, self.settings), self.settings)
         revision = children.rendered.revision
-        stopped = await self._write_revision(seen, children)
-        await self._refresh_pods(seen)
+        stopped = await self._write_revision(observed, children)
+        await self._refresh_pods(observed)
         if stopped is not None:
             return StageOutcomes(
-                resolved=(), programmed=stopped, serving=self._serving(seen), facts=self._admitted(seen, children)
+                resolved=(),
+                programmed=stopped,
+                serving=self._serving(observed),
+                facts=self._admitted(observed, children),
             )
-        await self.proving.conclude(seen)
-        await prune(self.cluster, seen.entry, children.manifests)
-        await prune_history(self.cluster, seen.entry, current=names.agent_config(seen.entry.name, revision))
-        status = seen.entry.facts["status"]
-        record = self._audit_record(seen)
-        tools = tools_of(status, seen.said, servers=tuple(seen.servers), revision=revision)
+        await self.preflights.finish(observed)
+        await prune(self.cluster, observed.entry, children.manifests)
+        await prune_history(self.cluster, observed.entry, current=names.agent_config(observed.entry.name, revision))
+        status = observed.entry.projection["status"]
+        record = self._audit_record(observed)
+        tools = tools_of(status, observed.report, servers=tuple(observed.servers), revision=revision)
         return StageOutcomes(
             resolved=(),
             written=f"revision {revision}",
-            health=self._health(seen, revision),
-            unheard=seen.said is None and any(not pod.deleting for pod in seen.of_kind("Pod")),
-            degraded=degraded(seen.said, tools, servers=tuple(seen.servers), plugins=_plugins(seen)),
-            drift=self._drift(seen, children),
-            unpriced=unpriced(seen.agent["spec"], self.settings.catalog),
-            assumed=assumed(seen.agent["spec"], self.settings.catalog),
-            over_budget=over_budget(seen.said, seen.agent["spec"].get("budgets", ())),
+            health=self._health(observed, revision),
+            not_reported=observed.report is None and any(not pod.deleting for pod in observed.of_kind("Pod")),
+            degraded=degraded(observed.report, tools, servers=tuple(observed.servers), plugins=_plugins(observed)),
+            drift=self._drift(observed, children),
+            unpriced=unpriced(observed.agent["spec"], self.settings.catalog),
+            assumed=assumed(observed.agent["spec"], self.settings.catalog),
+            over_budget=over_budget(observed.report, observed.agent["spec"].get("budgets", ())),
             audit_cut=lost_lines(record),
-            facts={**self._facts(seen, children, held), "tools": tools or None, "auditTrail": record},
+            facts={**self._facts(observed, children, held), "tools": tools or None, "auditTrail": record},
         )
 
-    async def _write_revision(self, seen: ObservedAgent, children: AgentChildren) -> Violation | None:
+    async def _write_revision(self, observed: ObservedAgent, children: AgentChildren) -> Violation | None:
         """Write all children.
 
         If a pod may be serving, run a preflight of the new revision before the Deployment changes.
         """
         mounted = unseen_secrets_first(self.cluster, children.mounted)
-        if seen.child("Deployment", seen.entry.name) is None:
+        if observed.child("Deployment", observed.entry.name) is None:
             return await write_children(self.cluster, [*mounted, *children.serving])
         stopped = await write_children(self.cluster, mounted, following=children.serving)
-        stopped = stopped or await self.proving.prove(seen, children, serving=self._serving(seen))
+        stopped = stopped or await self.preflights.run(observed, children, serving=self._serving(observed))
         return stopped or await write_children(self.cluster, children.serving)
 
-    async def _refresh_pods(self, seen: ObservedAgent) -> None:
+    async def _refresh_pods(self, observed: ObservedAgent) -> None:
         """Make the kubelet re-read mounted objects at once instead of within a minute, by changing a pod annotation.
 
         Compares with what was written and not with what is desired, because writing may have stopped halfway.
         """
-        cache, space, name = self.cluster.cache, seen.entry.namespace, seen.entry.name
+        cache, space, name = self.cluster.cache, observed.entry.namespace, observed.entry.name
         auth = cache.get("Secret", space, names.agent_auth(name))
         card = cache.get("ConfigMap", space, names.agent_card(name))
         keys = cache.get("Secret", space, names.agent_push(name))
@@ -174,82 +179,82 @@ class AgentReconciler:
         # An object that is not mounted adds nothing to the hash, so pods of agents without push keys keep their
         # annotation.
         versions += [keys.resource_version] if keys else []
-        wanted = {names.REFRESH_ANNOTATION: short_hash([*versions, *seen.referenced_versions])}
-        for pod in seen.of_kind("Pod"):
+        wanted = {names.REFRESH_ANNOTATION: short_hash([*versions, *observed.referenced_versions])}
+        for pod in observed.of_kind("Pod"):
             if not pod.deleting and not wanted.items() <= pod.annotations.items():
                 await self.cluster.annotate(pod, wanted)
 
-    def _health(self, seen: ObservedAgent, revision: str) -> Any:
-        cache, space, name = self.cluster.cache, seen.entry.namespace, seen.entry.name
+    def _health(self, observed: ObservedAgent, revision: str) -> Any:
+        cache, space, name = self.cluster.cache, observed.entry.namespace, observed.entry.name
         return deployment_health(
             cache.get("Deployment", space, name),
-            seen.of_kind("Pod"),
+            observed.of_kind("Pod"),
             revision=revision,
             claim=cache.get("PersistentVolumeClaim", space, names.agent_memory(name)),
-            suspended=is_suspended(seen.agent),
+            suspended=is_suspended(observed.agent),
         )
 
-    def _drift(self, seen: ObservedAgent, children: AgentChildren) -> Violation | None:
+    def _drift(self, observed: ObservedAgent, children: AgentChildren) -> Violation | None:
         wanted = children.card.digest
-        another = self.reports.serves_another_card(seen.entry.namespace, seen.entry.name, wanted=wanted)
-        return drift(seen.said, wanted=wanted, revision=children.rendered.revision, serves_another=another)
+        another = self.reports.serves_another_card(observed.entry.namespace, observed.entry.name, wanted=wanted)
+        return drift(observed.report, wanted=wanted, revision=children.rendered.revision, serves_another=another)
 
-    def _serving(self, seen: ObservedAgent) -> str:
-        deployment = seen.child("Deployment", seen.entry.name)
-        if deployment is None or not deployment.facts["status"].get("availableReplicas"):
+    def _serving(self, observed: ObservedAgent) -> str:
+        deployment = observed.child("Deployment", observed.entry.name)
+        if deployment is None or not deployment.projection["status"].get("availableReplicas"):
             return ""
-        return f"; revision {deployment.facts['revision']} keeps serving"
+        return f"; revision {deployment.projection['revision']} keeps serving"
 
-    def _facts(self, seen: ObservedAgent, children: AgentChildren, held: AgentCredentials) -> dict[str, Any]:
+    def _facts(self, observed: ObservedAgent, children: AgentChildren, held: AgentCredentials) -> dict[str, Any]:
         rendered = children.rendered
         return {
             "url": rendered.config["url"],
             "revision": rendered.revision,
-            "previousRevision": _previous(seen.agent["status"], rendered.revision),
+            "previousRevision": _previous(observed.agent["status"], rendered.revision),
             "card": {
                 "digest": children.card.digest,
                 "skills": len(rendered.card["skills"]),
-                **({"signedBy": [key.key.kid for key in seen.card_keys]} if seen.card_keys else {}),
+                **({"signedBy": [key.key.kid for key in observed.card_keys]} if observed.card_keys else {}),
             },
             "skills": [{key: skill[key] for key in ("name", "digest")} for skill in rendered.config["skills"]],
             "clients": [
-                {"name": client, "secret": names.agent_client(seen.entry.name, client)}
-                for client in client_names(seen.agent)
+                {"name": client, "secret": names.agent_client(observed.entry.name, client)}
+                for client in client_names(observed.agent)
             ],
-            "credentials": {"expires": written(held.expires)} if held.expires is not None else None,
-            "memory": self._memory(seen),
-            "egress": _egress(seen, children),
-            **(self._ingress(seen) or {"ingress": [{"from": "wherever other policies allow", "why": _UNMANAGED}]}),
-            "permissions": _permissions(seen),
+            "credentials": {"expires": format_timestamp(held.expires)} if held.expires is not None else None,
+            "memory": self._memory(observed),
+            "egress": _egress(observed, children),
+            **(self._ingress(observed) or {"ingress": [{"from": "wherever other policies allow", "why": _UNMANAGED}]}),
+            "permissions": _permissions(observed),
         }
 
-    def _ingress(self, seen: ObservedAgent) -> dict[str, Any]:
+    def _ingress(self, observed: ObservedAgent) -> dict[str, Any]:
         """Return the ingress part of the status, or nothing if no policy was written."""
-        ways = ways_in(seen.agent, callers=seen.callers, settings=self.settings)
-        return {"ingress": ingress_status(ways)} if ways else {}
+        sources = ingress_peers(observed.agent, callers=observed.callers, settings=self.settings)
+        return {"ingress": ingress_status(sources)} if sources else {}
 
-    def _audit_record(self, seen: ObservedAgent) -> Record | None:
+    def _audit_record(self, observed: ObservedAgent) -> Record | None:
         """Return the record of the audit trail, or None for a trail that is off or ends with its pod."""
-        if is_ephemeral(seen.agent) or seen.agent["spec"].get("audit", {}).get("mode") == "Off":
+        if is_ephemeral(observed.agent) or observed.agent["spec"].get("audit", {}).get("mode") == "Off":
             return None
         return record_of(
-            seen.entry.facts["status"].get("auditTrail"),
-            seen.said.audit if seen.said else None,
-            acknowledged=seen.entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION, ""),
+            observed.entry.projection["status"].get("auditTrail"),
+            observed.report.audit if observed.report else None,
+            acknowledged=observed.entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION, ""),
             now=self.now(),
         )
 
-    def _admitted(self, seen: ObservedAgent, children: AgentChildren) -> dict[str, Any]:
+    def _admitted(self, observed: ObservedAgent, children: AgentChildren) -> dict[str, Any]:
         """Return the ingress part of the status if the NetworkPolicy is up to date, even if other children are not."""
         policies = [child for child in children.mounted if child["kind"] == "NetworkPolicy"]
-        return {} if any(self.cluster.outdated(policy) for policy in policies) else self._ingress(seen)
+        return {} if any(self.cluster.outdated(policy) for policy in policies) else self._ingress(observed)
 
-    def _memory(self, seen: ObservedAgent) -> dict[str, Any] | None:
-        if is_ephemeral(seen.agent):
+    def _memory(self, observed: ObservedAgent) -> dict[str, Any] | None:
+        if is_ephemeral(observed.agent):
             return None
-        name = names.agent_memory(seen.entry.name)
-        claim = self.cluster.cache.get("PersistentVolumeClaim", seen.entry.namespace, name)
-        older = claim is not None and claim.created < seen.entry.created
+        name = names.agent_memory(observed.entry.name)
+        claim = self.cluster.cache.get("PersistentVolumeClaim", observed.entry.namespace, name)
+        older = claim is not None and claim.created < observed.entry.created
         return {"claim": name, **({"reattached": True} if older else {})}
 
 
@@ -260,49 +265,52 @@ def _previous(status: Mapping[str, Any], revision: str) -> str | None:
     return previous
 
 
-def _permissions(seen: ObservedAgent) -> dict[str, Any] | None:
-    servers = {name: server for name, server in seen.servers.items() if server is not None}
-    return permissions_status(seen.agent, servers, seen.needs)
+def _permissions(observed: ObservedAgent) -> dict[str, Any] | None:
+    servers = {name: server for name, server in observed.servers.items() if server is not None}
+    return permissions_status(observed.agent, servers, observed.needs)
 
 
-def _egress(seen: ObservedAgent, children: AgentChildren) -> list[dict[str, str]]:
-    if not is_managed(seen.agent):
+def _egress(observed: ObservedAgent, children: AgentChildren) -> list[dict[str, str]]:
+    if not is_managed(observed.agent):
         return [{"to": "wherever other policies allow", "why": _UNMANAGED}]
-    return [{"to": route.to, "why": route.why} for route in children.routes]
+    return [{"to": route.to, "why": route.why} for route in children.egress_rules]
 
 
-def _parts(seen: ObservedAgent, held: AgentCredentials, settings: Settings) -> AgentParts:
+def _parts(observed: ObservedAgent, held: AgentCredentials, settings: Settings) -> AgentParts:
     """Collect what the children are made from. The checks have passed, so every reference exists."""
-    skills = {name: skill.facts["status"] for name, skill in seen.skills.items() if skill is not None}
+    skills = {name: skill.projection["status"] for name, skill in observed.skills.items() if skill is not None}
     return AgentParts(
-        agent=seen.agent,
+        agent=observed.agent,
         skills={
             name: SkillContent(
                 name=name,
                 description=status["description"],
                 digest=status["digest"],
-                permissions=seen.needs.get(name, {}),
+                permissions=observed.needs.get(name, {}),
             )
             for name, status in skills.items()
         },
         snapshots={
-            **{name: SkillSnapshot(name=held.name, keys=held.facts["keys"]) for name, held in seen.snapshots.items()},
+            **{
+                name: SkillSnapshot(name=held.name, keys=held.projection["keys"])
+                for name, held in observed.snapshots.items()
+            },
             **{
                 name: RemoteSkill(source=status["source"], digest=status["digest"])
                 for name, status in skills.items()
                 if "source" in status
             },
         },
-        servers={name: server for name, server in seen.servers.items() if server is not None},
-        peers={peer[1]: agent for peer, agent in seen.peers.items() if agent is not None},
-        callers=seen.callers,
-        services=seen.services,
+        servers={name: server for name, server in observed.servers.items() if server is not None},
+        peers={peer[1]: agent for peer, agent in observed.peers.items() if agent is not None},
+        callers=observed.callers,
+        services=observed.services,
         tokens=held.tokens,
         pending=held.pending,
-        environment=seen.environment_versions,
-        sign=partial(card_signatures, ring=seen.card_keys, jku=settings.key_set_url),
+        environment=observed.environment_versions,
+        sign=partial(card_signatures, ring=observed.card_keys, jku=settings.key_set_url),
     )
 
 
-def _plugins(seen: ObservedAgent) -> tuple[str, ...]:
-    return tuple(plugin["name"] for plugin in seen.agent["spec"].get("plugins", ()))
+def _plugins(observed: ObservedAgent) -> tuple[str, ...]:
+    return tuple(plugin["name"] for plugin in observed.agent["spec"].get("plugins", ()))

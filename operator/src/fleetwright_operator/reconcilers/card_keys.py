@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fleetwright_operator.api import names
 from fleetwright_operator.credentials.keyring import Ring, key_set, next_change, renewed, ring_text
 from fleetwright_operator.credentials.stored_credentials import stored_ring
-from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.kube.port import Object, own_card_keys, own_key_set
@@ -30,14 +30,14 @@ class CardKeysReconciler:
 
     async def __call__(self) -> ReconcileResult:
         entry = self.cluster.cache.get(names.CARD_KEYS, *self.settings.card_keys_place)
-        known, now = stored_ring(entry), moment(self.now())
+        known, now = stored_ring(entry), parse_timestamp(self.now())
         ring = renewed(known, now=now, rotation=self.settings.card_rotation, new_secret=self.new_secret)
         namespace, name = self.settings.card_keys_place
         secret = {"type": "Opaque", "data": {names.RING_KEY: base64.b64encode(ring_text(ring).encode()).decode()}}
-        await self.cluster.keep(own_card_keys(name), _head("Secret", namespace, name) | secret)
+        await self.cluster.apply_data(own_card_keys(name), _head("Secret", namespace, name) | secret)
         self._tell(entry, known, ring)
         shown = {"data": {names.KEY_SET_KEY: key_set(ring)}}
-        await self.cluster.keep(own_key_set(name), _head("ConfigMap", namespace, name) | shown)
+        await self.cluster.apply_data(own_key_set(name), _head("ConfigMap", namespace, name) | shown)
         return ReconcileResult(again_after=next_change(ring, rotation=self.settings.card_rotation) - now)
 
     def _tell(self, entry: CachedObject | None, before: Ring, after: Ring) -> None:

@@ -15,12 +15,12 @@ from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedServer, observe_server
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout.probe_result import Answer, ProbePending, ProbeReport
-from fleetwright_operator.rollout.probe_runner import ask, clear
+from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.tool_discovery import (
-    answered,
-    discovered,
     discovery_health,
+    discovery_status,
+    has_answer,
     has_failed,
     pending_health,
 )
@@ -37,7 +37,7 @@ from fleetwright_operator.validate.mcp_server_checks import (
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _ProbeState:
     """The result of tool discovery in this reconcile. Without an answer, no probe was started."""
 
     answer: Answer | None = None
@@ -55,84 +55,92 @@ class McpServerReconciler:
     settings: Settings
     reports: AgentReports
     now: Callable[[], str]
-    rounds: ProbeSchedule
+    schedule: ProbeSchedule
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
         """Reconcile one McpServer. It is settled once everything was written and the server answered a probe."""
-        seen = observe_server(self.cluster.cache, entry, settings=self.settings)
-        outcome, look = await self._outcome(seen)
+        observed = observe_server(self.cluster.cache, entry, settings=self.settings)
+        outcome, probe_state = await self._outcome(observed)
         status = custom_status(
-            entry.facts["status"], outcome, generation=entry.generation, now=self.now(), rolls_out=True
+            entry.projection["status"], outcome, generation=entry.generation, now=self.now(), rolls_out=True
         )
         await self.cluster.write_status(entry, status)
         # Delete the pod only after the status stores its answer; until then the pod is the only copy.
-        if look.answer is not None and not isinstance(look.answer, ProbePending):
-            self.rounds.answered(entry.id, failed=not isinstance(look.answer, ProbeReport))
-        await clear(self.cluster, entry, keep=look.kept)
+        if probe_state.answer is not None and not isinstance(probe_state.answer, ProbePending):
+            self.schedule.record_result(entry.id, failed=not isinstance(probe_state.answer, ProbeReport))
+        await delete_probes(self.cluster, entry, keep=probe_state.kept)
         stopped = outcome.programmed
         return ReconcileResult(settled=stopped is None and not has_failed(status), refused=is_refusal(stopped))
 
-    async def _outcome(self, seen: ObservedServer) -> tuple[StageOutcomes, _Look]:
-        server = seen.server
-        used_by = {"usedBy": len(seen.users)}
+    async def _outcome(self, observed: ObservedServer) -> tuple[StageOutcomes, _ProbeState]:
+        server = observed.server
+        used_by = {"usedBy": len(observed.users)}
         if accepted := list(server_accepted(server, self.settings)):
-            return StageOutcomes(accepted=accepted, facts=used_by), _Look()
-        if resolved := self._unresolved(seen):
-            return StageOutcomes(resolved=resolved, facts=used_by), _Look()
+            return StageOutcomes(accepted=accepted, facts=used_by), _ProbeState()
+        if resolved := self._unresolved(observed):
+            return StageOutcomes(resolved=resolved, facts=used_by), _ProbeState()
         manifests = server_children(
-            server, users=seen.users, environment=seen.environment_versions, settings=self.settings
+            server, users=observed.users, environment=observed.environment_versions, settings=self.settings
         )
         stopped = await write_children(self.cluster, manifests)
         if stopped is not None:
-            return StageOutcomes(resolved=(), programmed=stopped, facts=used_by), _Look()
-        await prune(self.cluster, seen.entry, manifests)
-        process = self._process_health(seen)
-        look = await self._look(seen) if process is None else _Look()
+            return StageOutcomes(resolved=(), programmed=stopped, facts=used_by), _ProbeState()
+        await prune(self.cluster, observed.entry, manifests)
+        process = self._process_health(observed)
+        probe_state = await self._probe(observed) if process is None else _ProbeState()
         url = Endpoints(cluster_domain=self.settings.cluster_domain).server(server)
         return StageOutcomes(
             resolved=(),
             written="Deployment and Service" if manifests else "nothing to write: the server is remote",
-            health=process or self._health(seen, look),
-            facts={**used_by, "url": url, **look.facts},
-        ), look
+            health=process or self._health(observed, probe_state),
+            facts={**used_by, "url": url, **probe_state.facts},
+        ), probe_state
 
-    def _unresolved(self, seen: ObservedServer) -> list[Violation]:
+    def _unresolved(self, observed: ObservedServer) -> list[Violation]:
         return [
-            *server_resolved(seen.server, seen.services, self.settings),
-            *secrets_exist(credential_keys(seen.server), seen.secrets),
-            *environment_exists(seen.server, seen.environment),
+            *server_resolved(observed.server, observed.services, self.settings),
+            *secrets_exist(credential_keys(observed.server), observed.secrets),
+            *environment_exists(observed.server, observed.environment),
         ]
 
-    def _process_health(self, seen: ObservedServer) -> WorkloadHealth | None:
+    def _process_health(self, observed: ObservedServer) -> WorkloadHealth | None:
         """Return why the workload's pod is unhealthy; None if it is healthy or the server is remote."""
-        if "remote" in seen.server["spec"]:
+        if "remote" in observed.server["spec"]:
             return None
-        deployment = self.cluster.cache.get("Deployment", seen.entry.namespace, names.mcp_workload(seen.entry.name))
-        health = deployment_health(deployment, seen.pods, revision=None)
+        deployment = self.cluster.cache.get(
+            "Deployment", observed.entry.namespace, names.mcp_workload(observed.entry.name)
+        )
+        health = deployment_health(deployment, observed.pods, revision=None)
         return None if health.status else health
 
-    async def _look(self, seen: ObservedServer) -> _Look:
+    async def _probe(self, observed: ObservedServer) -> _ProbeState:
         """Start a probe if the answer is unknown or out of date."""
-        server, status = seen.server, seen.server["status"]
-        probe = server_probe(server, about=seen.answer_depends_on, services=seen.services, settings=self.settings)
+        server, status = observed.server, observed.server["status"]
+        probe = server_probe(
+            server, about=observed.answer_depends_on, services=observed.services, settings=self.settings
+        )
         kept = {"pinned": pinned_list(server)}
-        due = self.rounds.is_due(seen.entry.id, failed=has_failed(status))
-        if answered(status, probe.question) and not due:
-            return _Look(facts=kept)
-        answer = await ask(self.cluster, probe)
-        facts = kept if isinstance(answer, ProbePending) else discovered(server, probe.question, answer)
-        return _Look(answer, probe.name, facts)
+        due = self.schedule.is_due(observed.entry.id, failed=has_failed(status))
+        if has_answer(status, probe.question) and not due:
+            return _ProbeState(facts=kept)
+        answer = await run_probe(self.cluster, probe)
+        facts = kept if isinstance(answer, ProbePending) else discovery_status(server, probe.question, answer)
+        return _ProbeState(answer, probe.name, facts)
 
-    def _health(self, seen: ObservedServer, look: _Look) -> WorkloadHealth:
-        waiting = pending_health(seen.server, look.answer) if isinstance(look.answer, ProbePending) else None
-        looked_at = {**seen.server, "status": {**seen.server["status"], **look.facts}}
-        return self._missed(seen) or waiting or discovery_health(looked_at)
+    def _health(self, observed: ObservedServer, probe_state: _ProbeState) -> WorkloadHealth:
+        waiting = (
+            pending_health(observed.server, probe_state.answer)
+            if isinstance(probe_state.answer, ProbePending)
+            else None
+        )
+        looked_at = {**observed.server, "status": {**observed.server["status"], **probe_state.facts}}
+        return self._missed(observed) or waiting or discovery_health(looked_at)
 
-    def _missed(self, seen: ObservedServer) -> WorkloadHealth | None:
+    def _missed(self, observed: ObservedServer) -> WorkloadHealth | None:
         """Return the error that a running agent reports for a remote server. Agents are read once a minute."""
-        if "remote" not in seen.server["spec"]:
+        if "remote" not in observed.server["spec"]:
             return None
-        for user in sorted(seen.users):
-            if why := self.reports.of(seen.entry.namespace, user).get(seen.entry.name):
+        for user in sorted(observed.users):
+            if why := self.reports.connection_errors(observed.entry.namespace, user).get(observed.entry.name):
                 return WorkloadHealth(False, "Unreachable", f"agent {user!r} cannot reach it: {why}")
         return None

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from fleetwright_operator.api import names
 from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.watch_index import MALFORMED, Key
@@ -41,28 +41,30 @@ class Reconciler:
         now: Callable[[], str],
         mint: Callable[[], str],
         new_secret: Callable[[], str],
-        rounds: ProbeSchedule,
+        schedule: ProbeSchedule,
         wake: Callable[[Key], None],
     ) -> None:
         """Args: `wake` queues an agent whose rollout may start."""
         self._cluster = cluster
-        self._rounds = rounds
+        self._schedule = schedule
         self._now = now
         self._reports = reports
         self._card_keys = CardKeysReconciler(cluster=cluster, settings=settings, now=now, new_secret=new_secret)
-        self._skills = SkillReconciler(cluster=cluster, settings=settings, now=now, rounds=rounds)
-        self._proving = PreflightRunner(
+        self._skills = SkillReconciler(cluster=cluster, settings=settings, now=now, schedule=schedule)
+        self._preflights = PreflightRunner(
             cluster=cluster,
-            turns=RolloutLimiter(cluster.cache, most=settings.rollouts, now=lambda: moment(now()), wake=wake),
-            tries=PreflightBackoff(lambda: moment(now())),
+            limiter=RolloutLimiter(
+                cluster.cache, limit=settings.rollouts, now=lambda: parse_timestamp(now()), wake=wake
+            ),
+            backoff=PreflightBackoff(lambda: parse_timestamp(now())),
         )
         self._passes: Mapping[str, Pass] = {
             names.AGENT: AgentReconciler(
-                cluster=cluster, settings=settings, reports=reports, now=now, mint=mint, proving=self._proving
+                cluster=cluster, settings=settings, reports=reports, now=now, mint=mint, preflights=self._preflights
             ),
             names.SKILL: self._skills,
             names.MCP_SERVER: McpServerReconciler(
-                cluster=cluster, settings=settings, reports=reports, now=now, rounds=rounds
+                cluster=cluster, settings=settings, reports=reports, now=now, schedule=schedule
             ),
         }
 
@@ -80,10 +82,10 @@ class Reconciler:
             # The garbage collector deletes the children of a deleted owner.
             if key[0] == names.AGENT:
                 self._reports.forget(key[1], key[2])
-                self._proving.forget(key)
+                self._preflights.forget(key)
             if key[0] == names.SKILL:
                 self._skills.forget(key)
-            self._rounds.forget(key)
+            self._schedule.forget(key)
             return ReconcileResult()
         if entry.deleting or self._is_ending(entry.namespace):
             return ReconcileResult()
@@ -105,7 +107,7 @@ class Reconciler:
         """Report an object that cannot be parsed. A retry would not help: the object or the operator has to change."""
         message = f"the spec does not have the shape of its CRD, {type(error).__name__}: {error}. Apply a valid object"
         status = custom_status(
-            entry.facts["status"],
+            entry.projection["status"],
             StageOutcomes(accepted=[Violation("Malformed", message)]),
             generation=entry.generation,
             now=self._now(),

@@ -11,7 +11,7 @@ from fleetwright_operator.api import names
 from fleetwright_operator.api.skill_document import InvalidSkill, SkillContent, files_of, read_skill
 from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.apply.child_writer import is_refusal, prune_history, write_children
-from fleetwright_operator.build.config.permissions import permission_problems, stated
+from fleetwright_operator.build.config.permissions import declared_permissions, permission_problems
 from fleetwright_operator.build.network.addresses import UnusableAddress, destination
 from fleetwright_operator.build.pod.skill_source import foreign_source, git_address, skill_probe, source_secret
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
@@ -22,15 +22,15 @@ from fleetwright_operator.observe.observation import observe_services
 from fleetwright_operator.observe.watch_index import Key, holders_of_snapshot, users_of_skill
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout.probe_result import ProbePending
-from fleetwright_operator.rollout.probe_runner import ask, clear
+from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.skill_probe import (
     SOURCE_PENDING,
-    answered,
+    has_answer,
     has_failed,
-    look_outcome,
-    looked_at,
-    unpullable,
+    outcomes_of_probe,
+    status_of_probe,
+    with_pull_failure,
 )
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.status import StageOutcomes, custom_status
@@ -43,7 +43,7 @@ class SkillReconciler:
     cluster: Cluster
     settings: Settings
     now: Callable[[], str]
-    rounds: ProbeSchedule
+    schedule: ProbeSchedule
     read_before: dict[Key, tuple[str, int, Files]] = field(default_factory=dict)
     """By Skill: uid, resource version and files of its source ConfigMap."""
 
@@ -55,7 +55,7 @@ class SkillReconciler:
         outcome = await self._outcome(entry)
         used_by = len(users_of_skill(self.cluster.cache, entry))
         status = custom_status(
-            entry.facts["status"],
+            entry.projection["status"],
             StageOutcomes(
                 accepted=outcome.accepted,
                 resolved=outcome.resolved,
@@ -69,24 +69,24 @@ class SkillReconciler:
         )
         await self.cluster.write_status(entry, status)
         # Delete the pod only after the status stores its answer; until then the pod is the only copy.
-        foreign = foreign_source(entry.facts["spec"])
+        foreign = foreign_source(entry.projection["spec"])
         if "look" in outcome.facts:
-            self.rounds.answered(entry.id, failed=has_failed(status))
+            self.schedule.record_result(entry.id, failed=has_failed(status))
         pending = any(violation.reason == SOURCE_PENDING for violation in outcome.resolved or ())
         if not pending:
-            await clear(self.cluster, entry)
+            await delete_probes(self.cluster, entry)
         stopped = outcome.programmed
         settled = stopped is None and not (foreign and has_failed(status))
         return ReconcileResult(settled=settled, refused=is_refusal(stopped))
 
     async def _outcome(self, entry: CachedObject) -> StageOutcomes:
-        if "configMap" not in entry.facts["spec"]["source"]:
+        if "configMap" not in entry.projection["spec"]["source"]:
             self.forget(entry.id)
-        permissions = entry.facts["spec"].get("permissions", {})
+        permissions = entry.projection["spec"].get("permissions", {})
         if problems := list(permission_problems(permissions, namespace=entry.namespace, settings=self.settings)):
             return StageOutcomes(accepted=[Violation("InvalidPermission", problem) for problem in problems])
-        if source := foreign_source(entry.facts["spec"]):
-            return await self._look(entry, source)
+        if source := foreign_source(entry.projection["spec"]):
+            return await self._probe(entry, source)
         try:
             files = await self._files(entry)
             if isinstance(files, Violation):
@@ -96,15 +96,15 @@ class SkillReconciler:
             return StageOutcomes(accepted=[Violation("InvalidSkill", str(invalid))])
         name = names.skill_snapshot(entry.name, content.digest)
         holders = holders_of_snapshot(self.cluster.cache, entry, name)
-        stopped = await write_children(self.cluster, [skill_snapshot(entry.facts, content, holders=holders)])
+        stopped = await write_children(self.cluster, [skill_snapshot(entry.projection, content, holders=holders)])
         if stopped is not None:
             return StageOutcomes(resolved=(), programmed=stopped)
         await prune_history(self.cluster, entry, current=name)
         return StageOutcomes(resolved=(), written=f"snapshot {name}", facts=_facts(content, name))
 
-    async def _look(self, entry: CachedObject, source: Mapping[str, Any]) -> StageOutcomes:
+    async def _probe(self, entry: CachedObject, source: Mapping[str, Any]) -> StageOutcomes:
         """Start a probe if the answer is unknown, or if it was a failure and the retry is due."""
-        skill, cache = entry.facts, self.cluster.cache
+        skill, cache = entry.projection, self.cluster.cache
         try:
             address = git_address(skill, self.settings)
         except UnusableAddress as error:
@@ -121,15 +121,15 @@ class SkillReconciler:
         about = [f"{held.uid} {held.resource_version}"] if held else []
         probe = skill_probe(skill, about=about, services=services, settings=self.settings)
         failed = has_failed(skill["status"])
-        if answered(skill["status"], probe.question) and not (failed and self.rounds.is_due(entry.id, failed=True)):
-            return look_outcome(skill, probe.question, {}, None)
-        answer = unpullable(source, await ask(self.cluster, probe))
-        facts = looked_at(skill, source, probe.question, answer)
-        return look_outcome(skill, probe.question, facts, answer if isinstance(answer, ProbePending) else None)
+        if has_answer(skill["status"], probe.question) and not (failed and self.schedule.is_due(entry.id, failed=True)):
+            return outcomes_of_probe(skill, probe.question, {}, None)
+        answer = with_pull_failure(source, await run_probe(self.cluster, probe))
+        facts = status_of_probe(skill, source, probe.question, answer)
+        return outcomes_of_probe(skill, probe.question, facts, answer if isinstance(answer, ProbePending) else None)
 
     async def _files(self, entry: CachedObject) -> Files | Violation:
         """Return the files, or a violation if their source does not exist. Raises InvalidSkill."""
-        source = entry.facts["spec"]["source"]
+        source = entry.projection["spec"]["source"]
         if "inline" in source:
             inline: Files = source["inline"]["files"]
             return inline
@@ -160,5 +160,5 @@ def _facts(content: SkillContent, snapshot: str) -> dict[str, Any]:
         "snapshot": snapshot,
         "source": None,
         "look": None,
-        "permissions": stated(content.permissions),
+        "permissions": declared_permissions(content.permissions),
     }

@@ -14,7 +14,7 @@ _LONGEST_PAUSE_SECONDS = 600
 
 
 @dataclass(slots=True)
-class _Try:
+class _BackoffState:
     question: str
     pod: str = ""
     """The uid of the last observed pod. `counted` is set to it once its loss was counted."""
@@ -28,27 +28,27 @@ class _Try:
 class PreflightBackoff:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
-        self._tries: dict[Key, _Try] = {}
+        self._states: dict[Key, _BackoffState] = {}
 
-    def saw(self, agent: Key, question: str, pod: str, *, obstacle: str = "") -> None:
+    def observe(self, agent: Key, question: str, pod: str, *, obstacle: str = "") -> None:
         """Record the current pod. `pod` is its uid, or empty; `obstacle` is what keeps it from running."""
-        known = self._tries.get(agent)
+        known = self._states.get(agent)
         if known is None or known.question != question:
-            known = self._tries[agent] = _Try(question)
+            known = self._states[agent] = _BackoffState(question)
         known.pod = pod or known.pod
         known.obstacle = obstacle or known.obstacle
 
     def is_trying(self, agent: Key, question: str) -> bool:
         """Return whether a preflight for this question has begun, even if it waits for a slot or a retry."""
-        known = self._tries.get(agent)
+        known = self._states.get(agent)
         return known is not None and known.question == question
 
-    def misses(self, agent: Key) -> bool:
+    def pod_disappeared(self, agent: Key) -> bool:
         """Return whether a pod was observed whose end was not."""
-        return self._tries[agent].pod != self._tries[agent].counted
+        return self._states[agent].pod != self._states[agent].counted
 
-    def lost(self, agent: Key, why: PreflightInterrupted) -> None:
-        known = self._tries[agent]
+    def record_interruption(self, agent: Key, why: PreflightInterrupted) -> None:
+        known = self._states[agent]
         if known.pod == known.counted:
             return  # the pod is still terminating
         known.counted = known.pod
@@ -60,10 +60,10 @@ class PreflightBackoff:
         )
         known.obstacle = ""
 
-    def next_at(self, agent: Key) -> tuple[PreflightInterrupted, int] | None:
+    def next_attempt(self, agent: Key) -> tuple[PreflightInterrupted, int] | None:
         """Return why the preflight is paused, and the time of the next try."""
-        known = self._tries.get(agent)
+        known = self._states.get(agent)
         return (known.why, known.due) if known and known.why and known.due > self._now() else None
 
     def forget(self, agent: Key) -> None:
-        self._tries.pop(agent, None)
+        self._states.pop(agent, None)

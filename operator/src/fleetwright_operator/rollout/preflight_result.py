@@ -10,7 +10,7 @@ from typing import Any
 from fleetwright_operator.api import names
 from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.preflight import SECONDS
-from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, last_words, unreported
 from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
@@ -51,10 +51,10 @@ class PreflightInterrupted:
     """True if the pod used all its time."""
 
 
-Verdict = PreflightPending | PreflightPassed | PreflightFailed | PreflightInterrupted
+PreflightResult = PreflightPending | PreflightPassed | PreflightFailed | PreflightInterrupted
 
 
-def replaces(deployment: CachedObject | None, *, template: str, suspended: bool) -> bool:
+def is_replacement(deployment: CachedObject | None, *, template: str, suspended: bool) -> bool:
     """Return whether the pod template would change. `template` is the hash of the desired template."""
     if deployment is None or suspended:
         return False
@@ -62,11 +62,11 @@ def replaces(deployment: CachedObject | None, *, template: str, suspended: bool)
     return deployment.annotations.get(names.TEMPLATE_ANNOTATION, template) != template
 
 
-def serves(deployment: CachedObject | None) -> bool:
-    return deployment is not None and bool(deployment.facts["status"].get("availableReplicas"))
+def is_serving(deployment: CachedObject | None) -> bool:
+    return deployment is not None and bool(deployment.projection["status"].get("availableReplicas"))
 
 
-def verdict(pod: CachedObject | None) -> Verdict:
+def evaluate_pod(pod: CachedObject | None) -> PreflightResult:
     if pod is None:
         return PreflightPending()
     if pod.deleting:
@@ -77,7 +77,7 @@ def verdict(pod: CachedObject | None) -> Verdict:
         return PreflightPassed()
     if lost := _lost(pod, ended):
         return lost
-    phase = pod.facts.get("phase")
+    phase = pod.projection.get("phase")
     if phase == "Succeeded" or ended.get("exitCode") == 0:
         return PreflightPassed()
     if ended or phase == "Failed":
@@ -87,20 +87,20 @@ def verdict(pod: CachedObject | None) -> Verdict:
 
 
 def _main(pod: CachedObject) -> Mapping[str, Any]:
-    statuses = pod.facts.get("containerStatuses", ())
+    statuses = pod.projection.get("containerStatuses", ())
     return next((status for status in statuses if status.get("name") == CONTAINER), {})
 
 
 def _lost(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightInterrupted | None:
     """Return why the node or another actor ended the pod. The kubelet sets `reason`; no program can."""
-    reason, message = pod.facts.get("reason", ""), pod.facts.get("message", "")
+    reason, message = pod.projection.get("reason", ""), pod.projection.get("message", "")
     if reason == "DeadlineExceeded":
         return (
             None
             if _ended_in_time(pod, ended)
             else PreflightInterrupted(f"it did not end within {SECONDS} seconds", late=True)
         )
-    if pod.facts.get("phase") == "Failed" and reason:
+    if pod.projection.get("phase") == "Failed" and reason:
         return PreflightInterrupted(f"its pod failed, {reason}" + (f": {message}" if message else ""))
     if ended.get("reason") == "ContainerStatusUnknown":
         return PreflightInterrupted("its node lost track of the container")
@@ -109,17 +109,17 @@ def _lost(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightInterrupted |
 
 def _ended_in_time(pod: CachedObject, ended: Mapping[str, Any]) -> bool:
     """Return whether the agent's container ended before the deadline. An added container may run until the deadline."""
-    return bool(ended.get("exitCode")) and moment(ended["finishedAt"]) - moment(pod.created) < SECONDS
+    return bool(ended.get("exitCode")) and parse_timestamp(ended["finishedAt"]) - parse_timestamp(pod.created) < SECONDS
 
 
 def _refused(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightFailed | PreflightInterrupted:
     """Return the error message of the agent's container, or of the init container that ended first."""
     if ended:
         return PreflightFailed(last_words(ended) if ended.get("exitCode") == 2 else crash(ended).message)
-    said = unreported(pod)
-    if isinstance(said, ProbeFailure) and said.reason == REFUSED:
-        return PreflightFailed(said.message)
-    if isinstance(said, ProbeFailure) and said.reason == UNAVAILABLE:
-        return PreflightInterrupted(said.message)
+    failure = unreported(pod)
+    if isinstance(failure, ProbeFailure) and failure.reason == REFUSED:
+        return PreflightFailed(failure.message)
+    if isinstance(failure, ProbeFailure) and failure.reason == UNAVAILABLE:
+        return PreflightInterrupted(failure.message)
     cause = next((cause for cause in pod_causes(pod) if cause.reason == CRASH), None)
     return PreflightFailed(cause.message) if cause else PreflightInterrupted("its pod failed")

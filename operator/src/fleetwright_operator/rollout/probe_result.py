@@ -44,10 +44,10 @@ Answer = ProbePending | ProbeReport | ProbeFailure
 
 def unreported(pod: CachedObject | None) -> ProbePending | ProbeFailure | None:
     """Return the result if it does not need the pod's log; None if the report can be read."""
-    phase = pod.facts.get("phase") if pod else None
+    phase = pod.projection.get("phase") if pod else None
     if pod is None or phase == "Succeeded":
         return None if pod else ProbePending()
-    for container in pod.facts.get("containerStatuses", ()):
+    for container in pod.projection.get("containerStatuses", ()):
         ended = container.get("state", {}).get("terminated", {})
         # The probe's program is never restarted, but a sidecar may be, so a sidecar counts only when the pod has
         # failed.
@@ -71,7 +71,7 @@ def parse_report(line: str) -> ProbeReport | ProbeFailure:
 
 
 def _failed(pod: CachedObject) -> ProbeFailure:
-    if pod.facts.get("reason") == "DeadlineExceeded":
+    if pod.projection.get("reason") == "DeadlineExceeded":
         return ProbeFailure("DeadlineExceeded", "the probe did not end within its deadline")
     cause = next(pod_causes(pod), None)
     return ProbeFailure(cause.reason, cause.message) if cause else ProbeFailure("PodFailed", "the probe's pod failed")

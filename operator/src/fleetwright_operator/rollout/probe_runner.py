@@ -1,8 +1,8 @@
 """Runs a probe pod and deletes it afterwards. Level-triggered: any reconcile continues where another one stopped.
 
-    answer = await ask(cluster, probe)         creates the pod if there is none
+    answer = await run_probe(cluster, probe)        creates the pod if there is none
     …the caller stores the answer in the owner's status, so that it is not asked again…
-    await clear(cluster, entry)                deletes the pods, and then their policies
+    await delete_probes(cluster, entry)        deletes the pods, and then their policies
 
 The owner's reconcile decides from its status whether a question must be asked at all.
 """
@@ -22,7 +22,7 @@ from fleetwright_operator.rollout.probe_result import (
 )
 
 
-async def ask(cluster: Cluster, probe: Probe) -> Answer:
+async def run_probe(cluster: Cluster, probe: Probe) -> Answer:
     """Return the result so far. While it is `ProbePending`, events of the pod trigger the owner's next reconcile."""
     stopped = await write_children(cluster, probe_manifests(probe))
     if stopped is not None:
@@ -39,13 +39,13 @@ async def ask(cluster: Cluster, probe: Probe) -> Answer:
         return ProbeFailure("NoReport", f"the probe's log cannot be read: {refused.message}")
 
 
-async def clear(cluster: Cluster, owner: CachedObject, *, keep: str = "") -> None:
+async def delete_probes(cluster: Cluster, owner: CachedObject, *, keep: str = "") -> None:
     """Delete the owner's probes except the one named `keep`. A policy is deleted after its pod is gone."""
     for child in cluster.cache.find("probe-of", *owner.id):
         controlled = child.controller is not None and child.controller.uid == owner.uid
         if not controlled or child.deleting or child.name == keep:
             continue
         if child.kind == "Pod":
-            await cluster.dismiss(child)
+            await cluster.delete_pod(child)
         elif cluster.cache.get("Pod", child.namespace, child.name) is None:
             await cluster.delete(child)

@@ -11,7 +11,7 @@ _FIRST_RETRY_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class _Round:
+class _ScheduleEntry:
     due: float
     failures: int = 0
 
@@ -22,20 +22,20 @@ class ProbeSchedule:
         self._every = every
         self._clock = clock
         self._jitter = jitter
-        self._rounds: dict[Hashable, _Round] = {}
+        self._entries: dict[Hashable, _ScheduleEntry] = {}
 
     def is_due(self, key: Hashable, *, failed: bool) -> bool:
         """Return whether a probe is due. The first one in this process is due at a random time within the interval."""
-        if key not in self._rounds:
+        if key not in self._entries:
             whole = _FIRST_RETRY_SECONDS if failed else self._every
-            self._rounds[key] = _Round(self._clock() + whole * self._jitter())
-        return self._clock() >= self._rounds[key].due
+            self._entries[key] = _ScheduleEntry(self._clock() + whole * self._jitter())
+        return self._clock() >= self._entries[key].due
 
-    def answered(self, key: Hashable, *, failed: bool) -> None:
-        before = self._rounds.get(key, _Round(0.0))
+    def record_result(self, key: Hashable, *, failed: bool) -> None:
+        before = self._entries.get(key, _ScheduleEntry(0.0))
         failures = before.failures + 1 if failed else 0
         whole = min(self._every, _FIRST_RETRY_SECONDS * 2 ** min(failures - 1, 20)) if failed else self._every
-        self._rounds[key] = _Round(self._clock() + whole * (0.8 + 0.4 * self._jitter()), failures)
+        self._entries[key] = _ScheduleEntry(self._clock() + whole * (0.8 + 0.4 * self._jitter()), failures)
 
     def forget(self, key: Hashable) -> None:
-        self._rounds.pop(key, None)
+        self._entries.pop(key, None)

@@ -8,7 +8,7 @@ does not block the others.
 
 from collections.abc import Callable
 
-from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.kube.cache import Cache
 from fleetwright_operator.observe.watch_index import Key
 
@@ -19,50 +19,50 @@ WAITING_SECONDS = 30
 
 
 class RolloutLimiter:
-    def __init__(self, cache: Cache, *, most: int, now: Callable[[], int], wake: Callable[[Key], None]) -> None:
-        """Args: `most` is the number of slots; `wake` is called with an agent that gets one."""
+    def __init__(self, cache: Cache, *, limit: int, now: Callable[[], int], wake: Callable[[Key], None]) -> None:
+        """Args: `limit` is the number of slots; `wake` is called with an agent that gets one."""
         self._cache = cache
-        self._most = most
+        self._most = limit
         self._now = now
         self._wake = wake
-        self._promised: set[Key] = set()
+        self._reserved: set[Key] = set()
         """Slots that were given to agents whose reconcile has not ended yet."""
         self._waiting: dict[Key, None] = {}
 
-    def take(self, agent: Key) -> int:
+    def acquire(self, agent: Key) -> int:
         """Return how many others hold a slot if none is free. Return 0 if the agent now holds one."""
-        others = self._taken() - {agent}
+        others = self._holders() - {agent}
         if len(others) >= self._most:
             self._waiting.setdefault(agent)
             return len(others)
         self._waiting.pop(agent, None)
-        self._promised.add(agent)
+        self._reserved.add(agent)
         return 0
 
-    def waits(self, agent: Key) -> bool:
+    def is_waiting(self, agent: Key) -> bool:
         return agent in self._waiting
 
-    def leave(self, agent: Key) -> None:
+    def cancel(self, agent: Key) -> None:
         self._waiting.pop(agent, None)
 
-    def passed(self, agent: Key) -> None:
+    def release(self, agent: Key) -> None:
         """Release the promise of a slot after a reconcile: the policy now holds it, or none is needed.
 
         Free slots go to waiting agents.
         """
-        self._promised.discard(agent)
-        while self._waiting and len(self._taken()) < self._most:
+        self._reserved.discard(agent)
+        while self._waiting and len(self._holders()) < self._most:
             following = next(iter(self._waiting))
             del self._waiting[following]
             if self._exists(following):
-                self._promised.add(following)
+                self._reserved.add(following)
                 self._wake(following)
 
-    def _taken(self) -> set[Key]:
+    def _holders(self) -> set[Key]:
         since = self._now() - LONGEST_SECONDS
-        policies = [policy for policy in self._cache.find("turn") if moment(policy.created) > since]
+        policies = [policy for policy in self._cache.find("turn") if parse_timestamp(policy.created) > since]
         owners = {(owner.kind, each.namespace, owner.name) for each in policies if (owner := each.controller)}
-        return {agent for agent in owners | self._promised if self._exists(agent)}
+        return {agent for agent in owners | self._reserved if self._exists(agent)}
 
     def _exists(self, agent: Key) -> bool:
         entry = self._cache.get(*agent)

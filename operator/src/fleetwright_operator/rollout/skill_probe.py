@@ -9,7 +9,7 @@ from typing import Any
 
 from fleetwright_operator.api.skill_document import InvalidSkill, read_head
 from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.build.config.permissions import stated
+from fleetwright_operator.build.config.permissions import declared_permissions
 from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, Answer, ProbeFailure, ProbePending
 from fleetwright_operator.status.status import StageOutcomes
 from fleetwright_operator.status.workload_health import IMAGE_PULL
@@ -19,7 +19,7 @@ _INVALID = "InvalidSkill"
 _LONGEST = 1024
 
 
-def answered(status: Mapping[str, Any], question: str) -> bool:
+def has_answer(status: Mapping[str, Any], question: str) -> bool:
     return bool(status.get("look", {}).get("question") == question)
 
 
@@ -27,7 +27,7 @@ def has_failed(status: Mapping[str, Any]) -> bool:
     return "failure" in status.get("look", {})
 
 
-def unpullable(source: Mapping[str, Any], answer: Answer) -> Answer:
+def with_pull_failure(source: Mapping[str, Any], answer: Answer) -> Answer:
     """Turn a failing image pull into a result.
 
     Otherwise the pod would run into its deadline, and the reason would be lost.
@@ -39,7 +39,9 @@ def unpullable(source: Mapping[str, Any], answer: Answer) -> Answer:
     return answer
 
 
-def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: Answer) -> dict[str, Any]:
+def status_of_probe(
+    skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: Answer
+) -> dict[str, Any]:
     """Return the part of the status that an answer changes. Agents use the last good answer until the next one."""
     if isinstance(answer, ProbePending):
         return {}
@@ -54,20 +56,24 @@ def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str
     except InvalidSkill as invalid:
         return _failed(question, _INVALID, str(invalid))
     facts = {"name": name, "description": description, "digest": digest, "source": dict(source), "snapshot": None}
-    return {**facts, "permissions": stated(skill["spec"].get("permissions")), "look": {"question": question}}
+    return {
+        **facts,
+        "permissions": declared_permissions(skill["spec"].get("permissions")),
+        "look": {"question": question},
+    }
 
 
-def look_outcome(
+def outcomes_of_probe(
     skill: Mapping[str, Any], question: str, facts: Mapping[str, Any], pending: ProbePending | None
 ) -> StageOutcomes:
     """Return the outcome for the conditions; `facts` are the new parts of the status."""
     status = {**skill["status"], **facts}
-    if not answered(status, question):
+    if not has_answer(status, question):
         why = f"; the probe does not run: {pending.why.message}" if pending and pending.why else ""
         return StageOutcomes(resolved=[Violation(SOURCE_PENDING, f"its files are being checked{why}")], facts=facts)
     failure = status["look"].get("failure")
     if failure is None:
-        known = {**facts, "permissions": stated(skill["spec"].get("permissions"))}
+        known = {**facts, "permissions": declared_permissions(skill["spec"].get("permissions"))}
         return StageOutcomes(
             resolved=(), written="nothing to write: its agents fetch the files themselves", facts=known
         )

@@ -17,7 +17,7 @@ _TOO_MANY = "TooManyTools"
 _NAMED = 20
 
 
-def answered(status: Mapping[str, Any], question: str) -> bool:
+def has_answer(status: Mapping[str, Any], question: str) -> bool:
     """Return whether the status holds the answer to this question."""
     return bool(status.get("discovery", {}).get("question") == question)
 
@@ -26,7 +26,7 @@ def has_failed(status: Mapping[str, Any]) -> bool:
     return "failure" in status.get("discovery", {})
 
 
-def discovered(server: Mapping[str, Any], question: str, answer: ProbeReport | ProbeFailure) -> dict[str, Any]:
+def discovery_status(server: Mapping[str, Any], question: str, answer: ProbeReport | ProbeFailure) -> dict[str, Any]:
     """Return the part of the status that a probe's answer changes. A failure keeps the tools discovered before."""
     about = {"question": question, "generation": server["metadata"]["generation"]}
     facts = answer if isinstance(answer, ProbeFailure) else _facts(answer.document)

@@ -27,9 +27,6 @@ _PERIODS = ("Hour", "Day", "Month")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TOOL = re.compile(r"[!-~]{1,128}")
 
-Report = Mapping[str, str]
-"""By McpServer: empty if it was reached, else the error."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
@@ -82,24 +79,25 @@ class AgentReport:
 class AgentReports:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
-        self._said: dict[tuple[str, str], tuple[AgentReport, int]] = {}
+        self._reports: dict[tuple[str, str], tuple[AgentReport, int]] = {}
         self._wanted: dict[tuple[str, str], tuple[str, int]] = {}
 
-    def said(self, namespace: str, agent: str) -> AgentReport | None:
+    def get(self, namespace: str, agent: str) -> AgentReport | None:
         """Return the last report, or None before the agent was first read by this process."""
-        found = self._said.get((namespace, agent))
+        found = self._reports.get((namespace, agent))
         return found[0] if found else None
 
-    def of(self, namespace: str, agent: str) -> Report:
-        said = self.said(namespace, agent)
-        return {name: server.unreachable for name, server in said.servers.items()} if said else {}
+    def connection_errors(self, namespace: str, agent: str) -> Mapping[str, str]:
+        """Return by McpServer why the agent cannot reach it; empty for a server that it reaches."""
+        report = self.get(namespace, agent)
+        return {name: server.unreachable for name, server in report.servers.items()} if report else {}
 
-    def put(self, namespace: str, agent: str, said: AgentReport) -> set[str]:
+    def put(self, namespace: str, agent: str, report: AgentReport) -> set[str]:
         """Store a report, and return the servers whose reachability changed."""
-        before = self.of(namespace, agent)
-        self._said[namespace, agent] = (said, self._now())
-        report = self.of(namespace, agent)
-        return {server for server in {*before, *report} if before.get(server) != report.get(server)}
+        before = self.connection_errors(namespace, agent)
+        self._reports[namespace, agent] = (report, self._now())
+        after = self.connection_errors(namespace, agent)
+        return {server for server in {*before, *after} if before.get(server) != after.get(server)}
 
     def serves_another_card(self, namespace: str, agent: str, *, wanted: str) -> bool:
         """Return whether the last report names another card, although enough time has passed since the card changed."""
@@ -107,11 +105,11 @@ class AgentReports:
         if self._wanted.get((namespace, agent), ("", 0))[0] != wanted:
             self._wanted[namespace, agent] = (wanted, now)
         since = self._wanted[namespace, agent][1]
-        said, read = self._said.get((namespace, agent), (AgentReport(), 0))
-        return bool(said.card_digest) and said.card_digest != wanted and read - since >= CARD_PATIENCE
+        report, read = self._reports.get((namespace, agent), (AgentReport(), 0))
+        return bool(report.card_digest) and report.card_digest != wanted and read - since >= CARD_PATIENCE
 
     def forget(self, namespace: str, agent: str) -> None:
-        self._said.pop((namespace, agent), None)
+        self._reports.pop((namespace, agent), None)
         self._wanted.pop((namespace, agent), None)
 
 

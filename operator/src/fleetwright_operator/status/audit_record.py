@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fleetwright_operator.api import names
 from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.status.agent_reports import AuditReport
 
 RECORD_SECONDS: Final = 600
@@ -36,7 +36,7 @@ def record_of(previous: Record | None, report: AuditReport | None, *, acknowledg
         return _record(report, now) if acknowledged == previous["hash"][:_SHOWN] else previous
     if _has_lost_lines(previous, report):
         return {**previous, "lostAt": now}
-    due = moment(now) - moment(previous["recordedAt"]) >= RECORD_SECONDS
+    due = parse_timestamp(now) - parse_timestamp(previous["recordedAt"]) >= RECORD_SECONDS
     grown = report.hash != previous["hash"]
     return _record(report, now) if grown and (due or report.process != previous["process"]) else previous
 
@@ -48,8 +48,8 @@ def lost_lines(record: Record | None) -> Violation | None:
     shown = record["hash"][:_SHOWN]
     return Violation(
         "EndMissing",
-        f"the audit trail held {record['lines']} lines at {record['recordedAt']} and did not hold the last of them when"
-        " a process resumed it: run"
+        f"the audit trail had {record['lines']} lines at {record['recordedAt']} and had lost the last of them when"
+        " a process resumed it; run"
         f" `fleetwright-agent audit verify --expect {record['lines']}:{record['hash']}`"
         " in the pod, then annotate the Agent with"
         f" {names.AUDIT_ACKNOWLEDGED_ANNOTATION}={shown} to begin a new record",

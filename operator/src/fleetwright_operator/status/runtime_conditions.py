@@ -12,24 +12,26 @@ from fleetwright_operator.status.agent_reports import AgentReport
 Tools = list[dict[str, Any]]
 
 
-def tools_of(previous: Mapping[str, Any], said: AgentReport | None, *, servers: Sequence[str], revision: str) -> Tools:
+def tools_of(
+    previous: Mapping[str, Any], report: AgentReport | None, *, servers: Sequence[str], revision: str
+) -> Tools:
     """Return `status.tools` of this revision, in the order of the spec. `previous` is the status so far."""
     kept = previous.get("tools", ()) if previous.get("revision") == revision else ()
     known = {entry["server"]: dict(entry) for entry in kept}
-    if said is not None and said.revision == revision:
+    if report is not None and report.revision == revision:
         known |= {
             name: {"server": name, "count": server.tools, **({"missing": [*server.missing]} if server.missing else {})}
-            for name, server in said.servers.items()
+            for name, server in report.servers.items()
             if server.tools is not None
         }
     return [known[name] for name in servers if name in known]
 
 
 def degraded(
-    said: AgentReport | None, tools: Tools, *, servers: Sequence[str], plugins: Sequence[str] = ()
+    report: AgentReport | None, tools: Tools, *, servers: Sequence[str], plugins: Sequence[str] = ()
 ) -> Violation | None:
     """Return a violation that lists what the agent runs without."""
-    reports = said.servers if said else {}
+    reports = report.servers if report else {}
     lost = [(name, reports[name].unreachable) for name in servers if name in reports and reports[name].unreachable]
     short = [(entry["server"], ", ".join(entry["missing"])) for entry in tools if entry.get("missing")]
     texts = [f"McpServer {name!r} cannot be reached: {why}" for name, why in lost]
@@ -41,7 +43,7 @@ def degraded(
         for name, names in large
         if names
     ]
-    failed = said.failed_plugins if said else {}
+    failed = report.failed_plugins if report else {}
     texts += [f"plugin {name!r} is not loaded: {failed[name]}" for name in plugins if name in failed]
     if not texts:
         return None
@@ -51,18 +53,18 @@ def degraded(
     return Violation(reason, "; ".join(texts))
 
 
-def drift(said: AgentReport | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:
+def drift(report: AgentReport | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:
     """Return a violation if a pod of this revision keeps serving a card that differs from the compiled one."""
-    if said is None or said.revision != revision or not serves_another:
+    if report is None or report.revision != revision or not serves_another:
         return None
-    text = f"the pod serves card {said.card_digest} instead of {wanted}; check the image and the mounted file"
+    text = f"the pod serves card {report.card_digest} instead of {wanted}; check the image and the mounted file"
     return Violation("AnotherCard", text)
 
 
-def over_budget(said: AgentReport | None, budgets: Sequence[Mapping[str, Any]]) -> Violation | None:
+def over_budget(report: AgentReport | None, budgets: Sequence[Mapping[str, Any]]) -> Violation | None:
     """Return a violation that lists the spec's budgets which the agent reports as used up."""
     declared = {budget["period"] for budget in budgets}
-    full = [each for each in said.budgets if each.exceeded and each.period in declared] if said else []
+    full = [each for each in report.budgets if each.exceeded and each.period in declared] if report else []
     if not full:
         return None
     texts = [f"the budget of the {each.period.lower()} is used up until {each.resets_at}" for each in full]

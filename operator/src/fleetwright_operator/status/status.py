@@ -46,7 +46,7 @@ class StageOutcomes:
     audit_cut: Violation | None = None
     assumed: Violation | None = None
     """The assumptions about the models."""
-    unheard: bool = False
+    not_reported: bool = False
     """True if the running agent was not read yet. Its previous conditions are then kept."""
     serving: str = ""
     """A text that names the revision which keeps serving while something is blocked."""
@@ -61,7 +61,7 @@ def custom_status(
     stages = [_accepted(outcome), _resolved(outcome), _programmed(outcome)]
     if rolls_out:
         stages.append(_available(outcome))
-    heard = _kept(previous) if outcome.unheard else _heard(outcome)
+    heard = _kept(previous) if outcome.not_reported else _heard(outcome)
     abnormal = [*_conflict(outcome), *_unsaid(outcome), *heard]
     kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
     facts = {key: value for key, value in {**kept, **outcome.facts}.items() if value is not None}

@@ -34,8 +34,8 @@ def deployment_health(
         return WorkloadHealth(None, "NotObserved", "the Deployment was written and is not observed yet")
     if suspended:
         return _suspended(pods)
-    status = deployment.facts["status"]
-    current = revision is None or deployment.facts["revision"] == revision
+    status = deployment.projection["status"]
+    current = revision is None or deployment.projection["revision"] == revision
     if current and _rolled_out(deployment, status):
         return WorkloadHealth(True, "RolledOut", "")
     if not current or status.get("observedGeneration", 0) < deployment.generation:
@@ -62,24 +62,26 @@ def _rolled_out(deployment: CachedObject, status: Mapping[str, Any]) -> bool:
 
 def is_rolling(deployment: CachedObject | None, *, suspended: bool) -> bool:
     """Return whether the pod of the newest template does not serve yet."""
-    return deployment is not None and not suspended and not _rolled_out(deployment, deployment.facts["status"])
+    return deployment is not None and not suspended and not _rolled_out(deployment, deployment.projection["status"])
 
 
 def pod_causes(pod: CachedObject, claim: CachedObject | None = None) -> Iterator[WorkloadHealth]:
     """Yield why a pod does not run, as far as its status shows."""
-    for condition in pod.facts.get("conditions", ()):
+    for condition in pod.projection.get("conditions", ()):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             yield _unscheduled(condition.get("message", ""), claim)
-    for container in pod.facts.get("containerStatuses", ()):
+    for container in pod.projection.get("containerStatuses", ()):
         yield from _container_causes(container)
-    if pod.facts.get("phase") == "Failed":
+    if pod.projection.get("phase") == "Failed":
         yield WorkloadHealth(
-            False, "PodFailed", f"the pod failed: {pod.facts.get('reason', '')} {pod.facts.get('message', '')}"
+            False,
+            "PodFailed",
+            f"the pod failed: {pod.projection.get('reason', '')} {pod.projection.get('message', '')}",
         )
 
 
 def _unscheduled(message: str, claim: CachedObject | None) -> WorkloadHealth:
-    if claim is not None and claim.facts["phase"] != "Bound" and "persistentvolumeclaim" in message.lower():
+    if claim is not None and claim.projection["phase"] != "Bound" and "persistentvolumeclaim" in message.lower():
         text = f"the memory volume {claim.name!r} is not bound: {message}. Check the StorageClass and free volumes"
         return WorkloadHealth(False, "VolumeUnbound", text)
     return WorkloadHealth(False, "Unschedulable", f"no node can run the pod: {message}")

@@ -11,20 +11,22 @@ from fleetwright_operator.build.network.egress import Services
 from fleetwright_operator.settings import Settings
 
 
-def usable(field: str, url: str, holder: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
+def address_problems(field: str, url: str, holder: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
     try:
         parse_address(url, namespace=holder["metadata"]["namespace"], settings=settings)
     except UnusableAddress as error:
         yield Violation("InvalidAddress", f"{field}: {error}")
 
 
-def resolves(field: str, address: HostAddress, services: Services, settings: Settings) -> Iterator[Violation]:
+def resolution_problems(
+    field: str, address: HostAddress, services: Services, settings: Settings
+) -> Iterator[Violation]:
     found = destination(address, services, settings)
     if isinstance(found, str):
         yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
 
 
-def means_its_reader(url: str) -> bool:
+def is_local_to_reader(url: str) -> bool:
     """Return whether the URL points at the machine of its reader, such as localhost."""
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")

@@ -29,7 +29,7 @@ from fleetwright_operator.build.pod.memory_volume import is_ephemeral
 from fleetwright_operator.build.pod.pod_template import template_problems
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.validate.address_checks import means_its_reader, usable
+from fleetwright_operator.validate.address_checks import address_problems, is_local_to_reader
 from fleetwright_operator.validate.argument_schema_checks import rules_can_be_kept
 from fleetwright_operator.validate.check import Check
 from fleetwright_operator.validate.enum_checks import words_are_known
@@ -37,27 +37,27 @@ from fleetwright_operator.validate.extra_body_checks import requests_are_the_run
 from fleetwright_operator.validate.tool_reference_checks import named_tools_are_its_own, plugins_are_told_apart
 
 
-def instructions_are_written(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    spec = seen.agent["spec"]
+def instructions_are_written(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = observed.agent["spec"]
     if "instructionsFrom" in spec:
         if "instructions" in spec:
             message = "spec has both instructions and instructionsFrom: remove one of them"
             yield Violation("InstructionsAmbiguous", message)
-        elif instructions_file(seen.agent) is None:
+        elif instructions_file(observed.agent) is None:
             message = "spec.instructionsFrom needs exactly one of configMapKeyRef and secretKeyRef"
             yield Violation("InstructionsMissing", message)
     elif not spec.get("instructions", "").strip():
         yield Violation("InstructionsMissing", "spec.instructions is empty; describe what the agent is for")
 
 
-def models_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    for field, model in declared_models(seen.agent["spec"]):
+def models_are_usable(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    for field, model in declared_models(observed.agent["spec"]):
         if not model.get("name"):
             yield Violation("ModelMissing", f"{field}.name is empty; use the provider's name of the model")
             continue
-        yield from usable(f"{field}.baseURL", base_url(model, settings.catalog), seen.agent, settings)
+        yield from address_problems(f"{field}.baseURL", base_url(model, settings.catalog), observed.agent, settings)
         if "proxyURL" in model:
-            yield from usable(f"{field}.proxyURL", model["proxyURL"], seen.agent, settings)
+            yield from address_problems(f"{field}.proxyURL", model["proxyURL"], observed.agent, settings)
         output = output_of(model, settings.catalog)
         window = window_of(model, settings.catalog, output=output)
         if output >= window:
@@ -65,10 +65,10 @@ def models_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
             yield Violation("ModelLimits", message)
 
 
-def sub_agents_have_room(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    own = seen.agent["spec"].get("model", {})
+def sub_agents_have_room(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    own = observed.agent["spec"].get("model", {})
     output = output_of(own, settings.catalog)
-    for each in (each for each in seen.agent["spec"].get("subAgents", ()) if "model" in each):
+    for each in (each for each in observed.agent["spec"].get("subAgents", ()) if "model" in each):
         window = window_of(each["model"], settings.catalog, output=output)
         if window <= output:
             field = f"spec.subAgents[{each['name']}].model.contextWindow"
@@ -76,8 +76,8 @@ def sub_agents_have_room(seen: ObservedAgent, settings: Settings) -> Iterator[Vi
             yield Violation("ModelLimits", message)
 
 
-def learning_has_a_source(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    spec = seen.agent["spec"]
+def learning_has_a_source(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = observed.agent["spec"]
     known = {each["name"] for each in spec.get("subAgents", ())}
     for name in spec.get("memory", {}).get("skills", {}).get("subAgents", ()):
         if name not in known:
@@ -85,11 +85,11 @@ def learning_has_a_source(seen: ObservedAgent, settings: Settings) -> Iterator[V
             yield Violation("UnknownSubAgent", f"{text}: correct it, or remove it")
 
 
-def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+def budgets_can_be_kept(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     """The agent adds up its spending in its memory, by the prices of its models."""
-    spec = seen.agent["spec"]
+    spec = observed.agent["spec"]
     for place, budget in ((f"spec.budgets[{each['period']}]", each) for each in spec.get("budgets", ())):
-        if is_ephemeral(seen.agent):
+        if is_ephemeral(observed.agent):
             text = f"{place} needs memory that outlives the pod: remove spec.memory.storage.ephemeral"
             yield Violation("BudgetNeedsMemory", text)
         for field, model in priced_models(spec):
@@ -98,22 +98,22 @@ def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
                 yield Violation("BudgetUnpriced", text)
 
 
-def trail_leaves_room(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+def trail_leaves_room(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     """The audit trail takes two files of the memory volume, and cleanup of conversations never shrinks it."""
-    spec = seen.agent["spec"]
-    audit, most = spec.get("audit", {}), largest_trail(seen.agent)
+    spec = observed.agent["spec"]
+    audit, most = spec.get("audit", {}), largest_trail(observed.agent)
     if audit.get("mode") != "Off" and audit.get("maxBytes", 0) > most:
         derived = "" if "maxBytes" in spec.get("memory", {}) else " (four fifths of spec.memory.storage.size)"
         yield Violation(
             "AuditTooLarge",
             f"spec.audit.maxBytes is {audit['maxBytes']}, and two files of it are more than half of"
-            f" spec.memory.maxBytes, which is {most_bytes(seen.agent)}{derived}: lower spec.audit.maxBytes to {most}"
-            " or less, or raise spec.memory.maxBytes and spec.memory.storage.size",
+            f" spec.memory.maxBytes, which is {most_bytes(observed.agent)}{derived}: lower spec.audit.maxBytes"
+            f" to {most} or less, or raise spec.memory.maxBytes and spec.memory.storage.size",
         )
 
 
-def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    spec = seen.agent["spec"]
+def durations_are_durations(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = observed.agent["spec"]
     compaction = spec.get("compaction", {})
     curation = spec.get("memory", {}).get("skills", {}).get("curation", {})
     places = {
@@ -138,8 +138,8 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
             yield Violation("InvalidDuration", f"{place}: {error}")
 
 
-def callers_can_be_judged(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    if settings.namespaces and selects_namespaces(seen.agent):
+def callers_can_be_judged(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    if settings.namespaces and selects_namespaces(observed.agent):
         message = (
             "spec.allowedCallers.namespaces: this installation watches a list of namespaces and cannot read their "
             "labels; name the agents, or use from: Same or All"
@@ -147,51 +147,51 @@ def callers_can_be_judged(seen: ObservedAgent, settings: Settings) -> Iterator[V
         yield Violation("NamespaceSelector", message)
 
 
-def additions_are_harmless(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    for problem in range_problems(seen.agent, settings):
+def additions_are_harmless(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    for problem in range_problems(observed.agent, settings):
         yield Violation("InvalidRange", problem)
-    if "podTemplate" not in seen.agent["spec"]:
+    if "podTemplate" not in observed.agent["spec"]:
         return
     template = agent_template(
-        owner_of(seen.agent), seen.agent, revision="", snapshots={}, servers={}, settings=settings
+        owner_of(observed.agent), observed.agent, revision="", snapshots={}, servers={}, settings=settings
     )
-    for problem in template_problems(seen.agent["spec"]["podTemplate"], template, settings):
+    for problem in template_problems(observed.agent["spec"]["podTemplate"], template, settings):
         yield Violation("PodTemplate", f"spec.{problem}")
 
 
-def receivers_can_be_reached(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    for field, url in receivers(seen.agent):
-        yield from usable(field, url, seen.agent, settings)
-    for problem in push_range_problems(seen.agent, settings):
+def receivers_can_be_reached(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    for field, url in receivers(observed.agent):
+        yield from address_problems(field, url, observed.agent, settings)
+    for problem in push_range_problems(observed.agent, settings):
         yield Violation("InvalidRange", problem)
 
 
-def collector_can_be_reached(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    if url := collector(seen.agent):
-        yield from usable(COLLECTOR, url, seen.agent, settings)
+def collector_can_be_reached(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    if url := collector(observed.agent):
+        yield from address_problems(COLLECTOR, url, observed.agent, settings)
 
 
-def public_address_is_public(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    url = seen.agent["spec"].get("a2a", {}).get("publicURL", "")
-    if url and means_its_reader(url):
+def public_address_is_public(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    url = observed.agent["spec"].get("a2a", {}).get("publicURL", "")
+    if url and is_local_to_reader(url):
         message = f"spec.a2a.publicURL: {url} points at the reader's own machine; use the address of the gateway"
         yield Violation("InvalidAddress", message)
 
 
-def rotation_is_possible(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+def rotation_is_possible(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     try:
-        declared_rotation(seen.agent["spec"].get("auth", {}), settings.token_rotation)
+        declared_rotation(observed.agent["spec"].get("auth", {}), settings.token_rotation)
     except ValueError as error:
         yield Violation("InvalidDuration", str(error))
 
 
-def peers_are_others(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    if identity_of(seen.agent) in peers_of(seen.agent):
+def peers_are_others(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    if identity_of(observed.agent) in peers_of(observed.agent):
         yield Violation("PeerIsSelf", "spec.peers names the agent itself: remove that entry")
 
 
-def results_are_objects(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for number, skill in enumerate(declared_skills(seen.agent["spec"])):
+def results_are_objects(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for number, skill in enumerate(declared_skills(observed.agent["spec"])):
         if skill.get("outputSchema", {}).get("type", "object") != "object":
             place = f"spec.a2a.skills[{number}].outputSchema.type"
             yield Violation("OutputSchema", f"{place} must be object; wrap the value in a property of an object")

@@ -13,8 +13,8 @@ from fleetwright_operator.settings import Settings
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
-def rules_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for rule in seen.agent["spec"].get("enforcement", {}).get("arguments", ()):
+def rules_can_be_kept(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for rule in observed.agent["spec"].get("enforcement", {}).get("arguments", ()):
         place = f"spec.enforcement.arguments[{rule['tool']}].schema"
         if problem := next(_problems(rule["schema"]), None):
             yield Violation("ArgumentSchema", f"{place} {problem}")

@@ -9,5 +9,5 @@ from fleetwright_operator.settings import Settings
 Check = Callable[[ObservedAgent, Settings], Iterator[Violation]]
 
 
-def violations(checks: tuple[Check, ...], seen: ObservedAgent, settings: Settings) -> list[Violation]:
-    return [violation for check in checks for violation in check(seen, settings)]
+def violations(checks: tuple[Check, ...], observed: ObservedAgent, settings: Settings) -> list[Violation]:
+    return [violation for check in checks for violation in check(observed, settings)]

@@ -24,9 +24,9 @@ _OF_SERVERS: Final = {
 }
 
 
-def words_are_known(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    yield from _unknown(seen.agent, _OF_AGENTS)
-    for word in seen.agent["spec"].get("a2a", {}).get("dialects", ()):
+def words_are_known(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    yield from _unknown(observed.agent, _OF_AGENTS)
+    for word in observed.agent["spec"].get("a2a", {}).get("dialects", ()):
         yield from _judged("spec.a2a.dialects", word, DIALECTS)
 
 

@@ -26,8 +26,8 @@ _OURS: Final = frozenset(
 """The runtime controls these fields; a spec may not override them."""
 
 
-def requests_are_the_runtimes(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for field, model in declared_models(seen.agent["spec"]):
+def requests_are_the_runtimes(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for field, model in declared_models(observed.agent["spec"]):
         extra = model.get("extraBody", {})
         if extra and model.get("provider", OPENAI) != OPENAI:
             message = f"{field}.extraBody needs provider {OPENAI}; remove it, or change provider"

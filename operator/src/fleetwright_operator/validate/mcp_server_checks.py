@@ -11,7 +11,7 @@ from fleetwright_operator.build.network.egress import Services
 from fleetwright_operator.build.pod.pod_template import template_problems
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.validate.address_checks import resolves, usable
+from fleetwright_operator.validate.address_checks import address_problems, resolution_problems
 from fleetwright_operator.validate.enum_checks import transport_is_known
 
 
@@ -22,7 +22,7 @@ def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[V
     if (remote is None) == (workload is None):
         yield Violation("SourceAmbiguous", "spec needs exactly one of remote and workload")
     elif remote is not None:
-        yield from usable("spec.remote.url", remote["url"], server, settings)
+        yield from address_problems("spec.remote.url", remote["url"], server, settings)
     elif not (workload or {}).get("image"):
         yield Violation("ImageMissing", "spec.workload.image is empty; name the image that serves MCP")
     elif is_stdio(workload or {}) and not (workload or {}).get("command"):
@@ -57,7 +57,7 @@ def environment_exists(
 
 
 def _has_key(secret: CachedObject, key: str, *, field: str) -> Iterator[Violation]:
-    keys = secret.facts["keys"]
+    keys = secret.projection["keys"]
     if keys is not None and key not in keys:
         known = ", ".join(sorted(keys)) or "none"
         message = f"Secret {secret.name!r} has no key {key!r}; it has: {known}. Add it, or use another in {field}"
@@ -69,4 +69,4 @@ def server_resolved(server: Mapping[str, Any], services: Services, settings: Set
     if remote := server["spec"].get("remote"):
         space = server["metadata"]["namespace"]
         address = parse_address(remote["url"], namespace=space, settings=settings)
-        yield from resolves("spec.remote.url", address, services, settings)
+        yield from resolution_problems("spec.remote.url", address, services, settings)

@@ -21,61 +21,61 @@ from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.rollout.skill_probe import SOURCE_PENDING
 from fleetwright_operator.rollout.tool_discovery import awaits_pin, drift
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.validate.address_checks import resolves
+from fleetwright_operator.validate.address_checks import resolution_problems
 from fleetwright_operator.validate.check import Check
 from fleetwright_operator.validate.mcp_server_checks import secrets_exist, server_accepted
 
 _BY_HAND = ", or open its addresses under spec.network.egress"
 
 
-def skills_are_ready(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for name, skill in seen.skills.items():
+def skills_are_ready(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for name, skill in observed.skills.items():
         if skill is None:
-            yield Violation("SkillNotFound", _skill_not_found(seen, name))
+            yield Violation("SkillNotFound", _skill_not_found(observed, name))
             continue
-        ready = _ready(skill.facts)
+        ready = _ready(skill.projection)
         if ready.get("observedGeneration") == skill.generation and ready.get("status") != "True":
             reason = "SkillPending" if ready["reason"] == SOURCE_PENDING else "SkillNotReady"
             yield Violation(reason, f"Skill {name!r} is not ready: {ready['message']}")
-        elif not _is_held(seen, name):
+        elif not _is_held(observed, name):
             yield Violation("SkillPending", f"Skill {name!r} is still being read")
 
 
-def _skill_not_found(seen: ObservedAgent, name: str) -> str:
-    missing = f"Skill {name!r} does not exist in namespace {seen.entry.namespace!r}"
-    deployment = seen.child("Deployment", seen.entry.name)
-    if deployment is None or skill_volume(name) not in deployment.facts["volumes"]:
+def _skill_not_found(observed: ObservedAgent, name: str) -> str:
+    missing = f"Skill {name!r} does not exist in namespace {observed.entry.namespace!r}"
+    deployment = observed.child("Deployment", observed.entry.name)
+    if deployment is None or skill_volume(name) not in deployment.projection["volumes"]:
         return missing
-    return f"{missing}; revision {deployment.facts['revision']} keeps serving with the old files"
+    return f"{missing}; revision {deployment.projection['revision']} keeps serving with the old files"
 
 
-def _is_held(seen: ObservedAgent, skill: str) -> bool:
+def _is_held(observed: ObservedAgent, skill: str) -> bool:
     """Return whether the skill's files stay available even if the Skill is deleted. Only then may a pod mount them."""
-    entry = seen.skills[skill]
-    if entry is not None and "source" in entry.facts["status"]:
+    entry = observed.skills[skill]
+    if entry is not None and "source" in entry.projection["status"]:
         return True  # its pods fetch the files themselves, even if the Skill is deleted
-    snapshot = seen.snapshots.get(skill)
+    snapshot = observed.snapshots.get(skill)
     if snapshot is None:
         return False
-    held = any(holder.uid == seen.entry.uid for holder in snapshot.holders)
-    return held or seen.mounted_snapshots.get(skill) == snapshot
+    held = any(holder.uid == observed.entry.uid for holder in snapshot.holders)
+    return held or observed.mounted_snapshots.get(skill) == snapshot
 
 
-def servers_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    for name, server in seen.servers.items():
+def servers_are_usable(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    for name, server in observed.servers.items():
         if server is None:
-            message = f"McpServer {name!r} does not exist in namespace {seen.entry.namespace!r}"
+            message = f"McpServer {name!r} does not exist in namespace {observed.entry.namespace!r}"
             yield Violation("McpServerNotFound", message)
             continue
         for violation in server_accepted(server, settings):
             yield Violation("McpServerInvalid", f"McpServer {name!r}: {violation.message}")
-        for violation in secrets_exist(credential_keys(server), seen.server_secrets):
+        for violation in secrets_exist(credential_keys(server), observed.server_secrets):
             yield Violation(violation.reason, f"McpServer {name!r}: {violation.message}")
 
 
-def tools_are_as_pinned(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for use in (widened(use, seen.needs) for use in seen.agent["spec"].get("mcpServers", ())):
-        name, server = use["name"], seen.servers[use["name"]]
+def tools_are_as_pinned(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for use in (widened(use, observed.needs) for use in observed.agent["spec"].get("mcpServers", ())):
+        name, server = use["name"], observed.servers[use["name"]]
         if server is None:
             continue
         if awaits_pin(server):
@@ -87,23 +87,23 @@ def tools_are_as_pinned(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
             yield Violation("NoToolAllowed", f"the agent and McpServer {name!r} allow no tool in common: {remedy}")
 
 
-def peers_exist_and_agree(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    me = identity_of(seen.agent)
-    for (space, name), peer in seen.peers.items():
+def peers_exist_and_agree(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    me = identity_of(observed.agent)
+    for (space, name), peer in observed.peers.items():
         if peer is None:
             hidden = settings.namespaces and space not in settings.namespaces
             why = "is not watched by this installation" if hidden else "has no such agent"
             yield Violation("PeerNotFound", f"Agent {name!r} does not exist: namespace {space!r} {why}")
-        elif not allows(peer, me, seen.namespace_labels):
-            caller = seen.entry.name if space == me[0] else names.qualified(*me)
+        elif not allows(peer, me, observed.namespace_labels):
+            caller = observed.entry.name if space == me[0] else names.qualified(*me)
             callee = names.qualified(space, name)
             message = f"Agent {callee!r} does not allow {caller!r}; add it to its spec.allowedCallers"
             yield Violation("PeerNotAllowed", message)
 
 
-def mounted_files_exist(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for reference in file_references(seen.agent):
-        yield from _file_exists(reference, seen.referenced[reference.object], seen.entry.namespace)
+def mounted_files_exist(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for reference in file_references(observed.agent):
+        yield from _file_exists(reference, observed.referenced[reference.object], observed.entry.namespace)
 
 
 def _file_exists(reference: FileReference, found: CachedObject | None, namespace: str) -> Iterator[Violation]:
@@ -112,7 +112,7 @@ def _file_exists(reference: FileReference, found: CachedObject | None, namespace
         message = f"{reference.field} names {kind} {name!r}, which does not exist in namespace {namespace!r}"
         yield Violation(f"{kind}NotFound", message)
         return
-    keys = found.facts["keys"]
+    keys = found.projection["keys"]
     if keys is not None and key not in keys:
         known = ", ".join(sorted(keys)) or "none"
         message = (
@@ -121,21 +121,23 @@ def _file_exists(reference: FileReference, found: CachedObject | None, namespace
         yield Violation(f"{kind}KeyNotFound", message)
 
 
-def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+def addresses_resolve(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     servers = {
-        name: server for name, server in seen.servers.items() if server and not list(server_accepted(server, settings))
+        name: server
+        for name, server in observed.servers.items()
+        if server and not list(server_accepted(server, settings))
     }
     try:
-        addresses = list(derived_addresses(seen.agent, servers, seen.needs, seen.services, settings))
+        addresses = list(derived_addresses(observed.agent, servers, observed.needs, observed.services, settings))
     except UnusableAddress as error:
         # The URL of a Skill whose own reconcile has not reported the error yet.
         yield Violation("InvalidAddress", str(error))
         return
-    if not is_managed(seen.agent):
+    if not is_managed(observed.agent):
         return  # no rule is derived, so the addresses need not resolve
     for field, address in addresses:
-        for violation in resolves(field, address, seen.services, settings):
-            unseen = has_unseen_endpoints(address, seen.services, settings)
+        for violation in resolution_problems(field, address, observed.services, settings):
+            unseen = has_unseen_endpoints(address, observed.services, settings)
             yield Violation(violation.reason, violation.message + (_BY_HAND if unseen else ""))
 
 

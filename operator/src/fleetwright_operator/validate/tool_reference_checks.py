@@ -18,8 +18,8 @@ Named = Iterable[tuple[str, str]]
 """Pairs of field and tool."""
 
 
-def named_tools_are_its_own(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    spec = seen.agent["spec"]
+def named_tools_are_its_own(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = observed.agent["spec"]
     shared = _shareable(spec)
     yield from _unknown(_ruled(spec), {*shared, *(DELEGATING if spec.get("subAgents") else ())}, spec)
     for field, name in _given_to_sub_agents(spec):
@@ -30,8 +30,8 @@ def named_tools_are_its_own(seen: ObservedAgent, settings: Settings) -> Iterator
             yield from _unknown([(field, name)], shared, spec)
 
 
-def plugins_are_told_apart(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    spec = seen.agent["spec"]
+def plugins_are_told_apart(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = observed.agent["spec"]
     servers = {use["name"] for use in spec.get("mcpServers", ())}
     for plugin in (each["name"] for each in spec.get("plugins", ()) if each["name"] in servers):
         message = (

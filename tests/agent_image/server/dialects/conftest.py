@@ -192,7 +192,7 @@ class RunningAgent:
 
 
 @pytest.fixture(scope="module")
-def run_agent(tmp_path_factory: pytest.TempPathFactory, mount_below: Any) -> Callable[..., Any]:
+def run_agent(process_ring: None, tmp_path_factory: pytest.TempPathFactory, mount_below: Any) -> Callable[..., Any]:
     """Starts an agent as a process that may push to a receiver; it answers `/healthz` to the end."""
 
     @contextmanager

@@ -79,7 +79,7 @@ Receive = Callable[..., Awaitable[Receiver]]
 
 
 @pytest.fixture
-async def receive() -> AsyncIterator[Receive]:
+async def receive(process_ring: None) -> AsyncIterator[Receive]:
     """Starts a receiver with a script of statuses; stops it after the test."""
     servers: list[asyncio.Server] = []
 
@@ -135,7 +135,7 @@ def mount() -> Callable[..., None]:
 
 
 @pytest.fixture
-def unused_ports() -> Callable[[], list[int]]:
+def unused_ports(process_ring: None) -> Callable[[], list[int]]:
     def two() -> list[int]:
         with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
             return [one.getsockname()[1], other.getsockname()[1]]

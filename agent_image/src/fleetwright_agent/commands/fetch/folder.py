@@ -32,7 +32,7 @@ def read_folder(folder: Path) -> SkillFolder:
     """Raises: ConfigurationError."""
     files = _files(folder)
     if DOCUMENT not in files:
-        raise ConfigurationError(f"{DOCUMENT} is missing: a skill needs one at its top")
+        raise ConfigurationError(f"{DOCUMENT} is missing; add it to the top folder of the skill")
     digests = {path: hashlib.sha256((folder / path).read_bytes()).hexdigest() for path in files}
     whole = json.dumps(digests, sort_keys=True, separators=(",", ":")).encode()
     return SkillFolder(digest=f"sha256:{hashlib.sha256(whole).hexdigest()}", head=_head(folder), files=tuple(files))

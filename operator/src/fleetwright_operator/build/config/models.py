@@ -1,7 +1,7 @@
 """The models of an agent, its own and its fallbacks: their addresses, and their configuration for the runtime.
 
-A fallback with its own `baseURL` inherits nothing about the address of the agent's model, so no key is ever sent to an
-address other than the one it was declared for.
+A fallback with its own `baseURL` inherits nothing about the address of the agent's model. So a key is only ever sent to
+the address for which it was declared.
 """
 
 from collections.abc import Mapping

@@ -43,7 +43,7 @@ def _host_problems(field: str, need: Mapping[str, Any], *, namespace: str, setti
         yield f"{field}: {error}"
 
 
-def stated(permissions: Permissions | None) -> dict[str, Any] | None:
+def declared_permissions(permissions: Permissions | None) -> dict[str, Any] | None:
     """Return permissions for a Skill's status, without empty lists.
 
     An apply that drops an empty list leaves it in place.

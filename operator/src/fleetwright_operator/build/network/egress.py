@@ -92,7 +92,7 @@ def opens_by_hand(agent: Agent) -> bool:
     return any("ipBlock" in rule["to"] or "namespaceSelector" in rule["to"] for rule in rules)
 
 
-def egress_routes(
+def derived_egress_rules(
     agent: Agent,
     *,
     servers: Mapping[str, Mapping[str, Any]],
@@ -106,30 +106,30 @@ def egress_routes(
         ValueError: An address does not resolve; the checks report it first.
     """
     namespace = agent["metadata"]["namespace"]
-    routes = [dns_route(settings)]
+    egress_rules = [dns_rule(settings)]
     for why, address in derived_addresses(agent, servers, needs or {}, services, settings):
         found = destination(address, services, settings)
         if isinstance(found, str):
             raise ValueError(found)
-        routes.append(_route(found, why, settings))
-    routes += [
+        egress_rules.append(_rule(found, why, settings))
+    egress_rules += [
         _workload(namespace, name, server["spec"]["workload"])
         for name, server in servers.items()
         if "workload" in server["spec"]
     ]
-    routes += [_range(*needed) for needed in needed_ranges(needs or {}, settings)]
-    routes += _to_receivers(agent, settings)
-    return routes + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
+    egress_rules += [_range(*needed) for needed in needed_ranges(needs or {}, settings)]
+    egress_rules += _to_receivers(agent, settings)
+    return egress_rules + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
 
 
-def policy_rules(routes: list[EgressRule]) -> list[dict[str, Any]]:
+def policy_rules(egress_rules: list[EgressRule]) -> list[dict[str, Any]]:
     """Return the egress part of a NetworkPolicy. The protocol is always set, because server-side apply requires it."""
     return [
         {
-            "to": [dict(peer) for peer in route.peers],
-            "ports": [_port(protocol, port) for protocol, port in route.ports],
+            "to": [dict(peer) for peer in rule.peers],
+            "ports": [_port(protocol, port) for protocol, port in rule.ports],
         }
-        for route in routes
+        for rule in egress_rules
     ]
 
 
@@ -137,7 +137,7 @@ def _port(protocol: str, port: int | str) -> dict[str, Any]:
     return {"protocol": protocol} if port == EVERY_PORT else {"protocol": protocol, "port": port}
 
 
-def dns_route(settings: Settings) -> EgressRule:
+def dns_rule(settings: Settings) -> EgressRule:
     dns = settings.dns
     where = " and ".join([f"in {dns.pods.namespace}", *(f"at {each}" for each in dns.ranges)])
     return EgressRule(
@@ -151,16 +151,16 @@ def dns_route(settings: Settings) -> EgressRule:
     )
 
 
-def is_by_name(route: EgressRule, settings: Settings) -> bool:
+def is_by_name(rule: EgressRule, settings: Settings) -> bool:
     """Return whether the route belongs to the Cilium policy. Its peers are what a plain policy would open instead."""
-    return bool(route.name) and settings.cilium is Cilium.ON
+    return bool(rule.name) and settings.cilium is Cilium.ON
 
 
-def _route(found: Destination, why: str, settings: Settings) -> EgressRule:
-    route = EgressRule(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),), name=found.name)
-    if is_by_name(route, settings):
-        return replace(route, to=f"{found.name}, port {found.port}, by name (Cilium)")
-    return route
+def _rule(found: Destination, why: str, settings: Settings) -> EgressRule:
+    rule = EgressRule(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),), name=found.name)
+    if is_by_name(rule, settings):
+        return replace(rule, to=f"{found.name}, port {found.port}, by name (Cilium)")
+    return rule
 
 
 def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...]) -> EgressRule:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent, Identity, consent
+from fleetwright_operator.api.call_authorization import Agent, Identity, authorization_reason
 from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.settings import PodSelector, Settings
 
@@ -26,20 +26,20 @@ class IngressPeer:
     port: int = names.A2A_PORT
 
 
-def entrances(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> Iterator[IngressPeer]:
+def derived_ingress_peers(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> Iterator[IngressPeer]:
     """Yield the peers. The first ones exist for every agent; the status may omit some of the last ones."""
     name = agent["metadata"]["name"]
     invitation = f"{names.MAY_CALL_LABEL}={name}"
     peer = {"podSelector": {"matchLabels": {names.MAY_CALL_LABEL: name}}}
-    yield IngressPeer(of=f"pods {invitation} of the same namespace", why="invited by that label", peer=peer)
-    readers = {"scrapes its metrics": settings.monitoring, "the operator, reads its status": settings.operator}
+    yield IngressPeer(of=f"pods {invitation} of the same namespace", why="allowed by that label", peer=peer)
+    readers = {"scrapes its metrics": settings.monitoring, "the operator, which reads its status": settings.operator}
     for why, source in readers.items():
         if source is not None:
             peer = pods(source.labels, namespace=source.namespace)
             yield IngressPeer(of=_pods_text(source), why=why, peer=peer, port=names.OPS_PORT)
     together: dict[tuple[str, str], list[str]] = {}
     for space, caller in callers:
-        together.setdefault((space, consent(agent, (space, caller))), []).append(caller)
+        together.setdefault((space, authorization_reason(agent, (space, caller))), []).append(caller)
     for (space, why), found in sorted(together.items()):
         peer = {**pods({}, namespace=space), "podSelector": agents(found)}
         yield IngressPeer(of=_agents_text(space, sorted(found)), why=why, peer=peer)
@@ -50,18 +50,18 @@ def agents(found: Sequence[str]) -> dict[str, Any]:
     return {"matchExpressions": [{"key": names.AGENT_LABEL, "operator": "In", "values": sorted(found)}]}
 
 
-def ingress_rules(ways: Sequence[IngressPeer]) -> list[dict[str, Any]]:
+def ingress_rules(sources: Sequence[IngressPeer]) -> list[dict[str, Any]]:
     """Return the ingress part of a NetworkPolicy."""
     by_port: dict[int, list[dict[str, Any]]] = {}
-    for way in ways:
-        by_port.setdefault(way.port, []).append(dict(way.peer))
+    for source in sources:
+        by_port.setdefault(source.port, []).append(dict(source.peer))
     return [{"from": peers, "ports": [{"protocol": "TCP", "port": port}]} for port, peers in by_port.items()]
 
 
-def ingress_status(ways: Sequence[IngressPeer]) -> list[dict[str, str]]:
-    told = [{"from": f"{way.of}, port {way.port}", "why": way.why} for way in ways[:_LISTED]]
-    left = len(ways) - len(told)
-    return [*told, {"from": f"{left} more", "why": "the network policy has them all"}] if left else told
+def ingress_status(sources: Sequence[IngressPeer]) -> list[dict[str, str]]:
+    told = [{"from": f"{source.of}, port {source.port}", "why": source.why} for source in sources[:_LISTED]]
+    left = len(sources) - len(told)
+    return [*told, {"from": f"{left} more", "why": "the network policy lists all"}] if left else told
 
 
 def _agents_text(namespace: str, found: Sequence[str]) -> str:

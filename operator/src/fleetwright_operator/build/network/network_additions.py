@@ -17,7 +17,7 @@ def is_managed(agent: Agent) -> bool:
     return bool(_network(agent).get("policy", "Managed") == "Managed")
 
 
-def added_routes(agent: Agent, settings: Settings) -> Iterator[EgressRule]:
+def added_egress_rules(agent: Agent, settings: Settings) -> Iterator[EgressRule]:
     for rule in _network(agent).get("egress", ()):
         ports = tuple((port.get("protocol", "TCP"), port["port"]) for port in rule["ports"])
         numbers = ", ".join(f"{protocol} {port}" for protocol, port in ports)
@@ -29,7 +29,7 @@ def added_routes(agent: Agent, settings: Settings) -> Iterator[EgressRule]:
         )
 
 
-def added_entrances(agent: Agent) -> Iterator[IngressPeer]:
+def added_ingress_peers(agent: Agent) -> Iterator[IngressPeer]:
     for rule in _network(agent).get("ingress", ()):
         yield IngressPeer(of=_text(rule["from"]), why="spec.network.ingress", peer=_peer(rule["from"]))
 

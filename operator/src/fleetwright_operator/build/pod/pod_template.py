@@ -91,7 +91,7 @@ _OURS = (f"{names.GROUP}/", names.MANAGED_BY, names.NAME, names.COMPONENT)
 Patch = Mapping[str, Any]
 
 
-def patched(template: Mapping[str, Any], patch: Patch, default: Mapping[str, Any]) -> dict[str, Any]:
+def apply_patch(template: Mapping[str, Any], patch: Patch, default: Mapping[str, Any]) -> dict[str, Any]:
     """Return the pod template with a valid patch applied.
 
     `default` are the installation's resources, from which an added container takes its ephemeral storage.
@@ -104,7 +104,7 @@ def patched(template: Mapping[str, Any], patch: Patch, default: Mapping[str, Any
     return whole
 
 
-def somebodys(metadata: Mapping[str, Any], part: str) -> dict[str, str]:
+def metadata_of_template(metadata: Mapping[str, Any], part: str) -> dict[str, str]:
     """The labels or annotations of a patched template that are not the operator's own."""
     return {key: value for key, value in metadata.get(part, {}).items() if not key.startswith(_OURS)}
 

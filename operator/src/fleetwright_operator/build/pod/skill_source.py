@@ -10,7 +10,7 @@ from typing import Any
 
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.addresses import HostAddress, destination, parse_address
-from fleetwright_operator.build.network.egress import EgressRule, Services, dns_route
+from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir
 from fleetwright_operator.build.pod.mounted_files import ROOT, secret_volume
 from fleetwright_operator.build.pod.pod_security import container_security
@@ -82,11 +82,11 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
         volume = _image_volume("skill", source["image"])
         pull = image_pull_secrets([RemoteSkill(source=source, digest="")])
         pod = runtime_pod(["skill", f"--folder={_LOOKED_AT}"], settings, mounts=[mount], volumes=[volume], pull=pull)
-        return Probe(owner=owner_of(skill), pod=pod, routes=[], seconds=_PULL_SECONDS, about=about)
+        return Probe(owner=owner_of(skill), pod=pod, egress_rules=[], seconds=_PULL_SECONDS, about=about)
     found = destination(address, services, settings)
     if isinstance(found, str):
         raise ValueError(found)
-    way = EgressRule(to=found.text, why="to look at its files", peers=found.peers, ports=(("TCP", found.port),))
+    rule = EgressRule(to=found.text, why="to look at its files", peers=found.peers, ports=(("TCP", found.port),))
     secret = git_secret(skill["spec"])
     pod = runtime_pod(
         ["skill", *_git_arguments(source["git"])],
@@ -94,7 +94,7 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
         mounts=_credential_mounts("git", secret),
         volumes=_credential_volumes("git", secret),
     )
-    return Probe(owner=owner_of(skill), pod=pod, routes=[dns_route(settings), way], about=about)
+    return Probe(owner=owner_of(skill), pod=pod, egress_rules=[dns_rule(settings), rule], about=about)
 
 
 def foreign_volumes(volume: str, foreign: RemoteSkill) -> list[dict[str, Any]]:
