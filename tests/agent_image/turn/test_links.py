@@ -40,13 +40,13 @@ SECOND = {
     "timeoutSeconds": 5,
 }
 USUAL = [
-    "EquipmentLink",
+    "SystemPromptLink",
     "CompactionLink",
-    "LimitsLink",
-    "RepeatsLink",
+    "RoundLimitLink",
+    "RepeatLimitLink",
     "EmptyReplies",
-    "Mending",
-    "Sight",
+    "PromptRetry",
+    "VisionFilter",
     "ModelCalls",
 ]
 ALL = [
@@ -58,7 +58,7 @@ ALL = [
     *USUAL[4:6],
     "ModelFallback",
     "ReasoningEffort",
-    "Sight",
+    "VisionFilter",
     "PromptCache",
     "ModelCalls",
 ]
@@ -78,7 +78,7 @@ class ModelCalls:
                 "compaction": {"mode": "Off"},
                 "limits": {"maxRepeatedCalls": 0, "maxEmptyReplies": 0, "maxMendedRequests": 0},
             },
-            ["EquipmentLink", "CompactionLink", "LimitsLink", "Sight", "ModelCalls"],
+            ["SystemPromptLink", "CompactionLink", "RoundLimitLink", "VisionFilter", "ModelCalls"],
             id="what is switched off is not there, but for what shows the views that an earlier revision made",
         ),
         pytest.param(
@@ -93,12 +93,12 @@ class ModelCalls:
         ),
         pytest.param(
             {"model": {"fallbacks": [{**SECOND, "promptCache": True}]}},
-            [*USUAL[:6], "ModelFallback", "Sight", "PromptCache", "ModelCalls"],
+            [*USUAL[:6], "ModelFallback", "VisionFilter", "PromptCache", "ModelCalls"],
             id="a fallback alone may have a cache",
         ),
         pytest.param(
             {"callerChoices": ["ReasoningEffort"]},
-            [*USUAL[:6], "ReasoningEffort", "Sight", "ModelCalls"],
+            [*USUAL[:6], "ReasoningEffort", "VisionFilter", "ModelCalls"],
             id="callers may say how long a model thinks of which nothing is said",
         ),
         pytest.param(
