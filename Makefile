@@ -17,8 +17,8 @@ demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves 
 		.venv/bin/fleetwright dev -f examples/quickstart --state "$$state" \
 		--conversation examples/quickstart/conversation.toml $(if $(KEEP),--keep)
 
-test: env ## Run all tests; the first run builds what they need, including Kubernetes
-	@$(PYTHON) tests/rings.py
+test: env ## Run all tests, with a quarter of the sweep (SHARE=1 for all of it); builds Kubernetes the first time
+	@SHARE=$(SHARE) $(PYTHON) tests/rings.py
 
 check: env ## Check lint, types and layers, and run the unit tests, in under three minutes
 	@$(PYTHON) tests/rings.py static unit
