@@ -29,8 +29,8 @@ from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.process.application import Application
-from fleetwright_agent.protocol.frames import Done, Frame, Text, TurnRequest
-from fleetwright_agent.server.http.timeouts import ReceiptProtocol
+from fleetwright_agent.protocol.frames import Frame, Text, TurnDone, TurnRequest
+from fleetwright_agent.server.http.timeouts import TimeoutProtocol
 from fleetwright_agent.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +109,7 @@ class ScriptedTurn:
 
 async def echo(request: TurnRequest) -> AsyncIterator[Frame]:
     yield Text(f"You said: {request.text}")
-    yield Done(f"You said: {request.text}")
+    yield TurnDone(f"You said: {request.text}")
 
 
 @dataclass
@@ -238,7 +238,7 @@ async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]
     async def start(
         script: Callable[[TurnRequest], AsyncIterator[Frame]] = echo,
         *,
-        protocol: type[ReceiptProtocol] = ReceiptProtocol,
+        protocol: type[TimeoutProtocol] = TimeoutProtocol,
         metrics: Metrics | None = None,
         **seams: Any,
     ) -> Door:

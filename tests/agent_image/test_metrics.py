@@ -25,7 +25,7 @@ def reasons(files):
     """What the source says of failures: in their first argument, or in what it returns of a view."""
     for file in files:
         for node in ast.walk(ast.parse((SOURCE / file).read_text())):
-            made = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"Failure", "SummaryFailed"}
+            made = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"ModelFailure", "SummaryFailed"}
             returned = isinstance(node, ast.Return) and file.endswith("validate.py")
             said = node.args[0] if made else node.value if returned else None
             for part in ast.walk(said) if said else ():

@@ -14,7 +14,7 @@ from tests.virtual_time import run
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.server.executors.answer import GrowingAnswer
+from fleetwright_agent.server.executors.answer import AnswerStream
 from fleetwright_agent.server.ops.routes import ops_app
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.mcp.server import McpConnection
@@ -35,7 +35,7 @@ PIECES = [
 def test_pieces_of_an_answer_are_gathered_for_a_tenth_of_a_second(seconds: float, wanted: list[str]) -> None:
     async def answer() -> list[str]:
         sent: list[str] = []
-        growing = GrowingAnswer("t", "c", lambda event: sent.append(event.artifact.parts[0].text))
+        growing = AnswerStream("t", "c", lambda event: sent.append(event.artifact.parts[0].text))
         for piece in "abc":
             growing.speak(piece)
         await asyncio.sleep(seconds)

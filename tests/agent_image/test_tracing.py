@@ -12,7 +12,7 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.otlp import OtlpTracing, traces_url
-from fleetwright_agent.telemetry.tracing import UNTOLD, here, traceparent
+from fleetwright_agent.telemetry.tracing import UNTOLD, current_trace, traceparent
 
 CALLER = {"traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": "00f067aa0ba902b7"}
 
@@ -39,13 +39,13 @@ async def test_spans_lie_within_each_other_and_say_what_they_were_told(tmp_path)
     collector = Collector()
     async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, failures):
         with traces.span("invoke_agent desk", {"gen_ai.operation.name": "invoke_agent"}, of=CALLER):
-            outer = here()
+            outer = current_trace()
             with traces.span("chat m", {"gen_ai.request.model": "m"}, calls=True) as chat:
                 chat.tell({"gen_ai.usage.input_tokens": 7})
                 chat.fail("model_rate_limited")
                 inner = traceparent()
-            assert here() == outer
-        assert here() == {}
+            assert current_trace() == outer
+        assert current_trace() == {}
     chat, task = collector.spans
     assert task.trace_id.hex() == CALLER["traceId"]
     assert task.parent_span_id.hex() == CALLER["spanId"]
@@ -146,7 +146,7 @@ async def test_of_tasks_that_nobody_traces_a_part_is_sampled_and_those_of_caller
             with traces.span(f"own {number}", {}):
                 pass
             with traces.span(f"caller's {number}", {}, of=CALLER):
-                assert here()["traceId"] == CALLER["traceId"]
+                assert current_trace()["traceId"] == CALLER["traceId"]
     names = [span.name for span in collector.spans]
     assert sum(name.startswith("caller's") for name in names) == 50
     assert sum(name.startswith("own") for name in names) < 25
@@ -167,7 +167,7 @@ def test_where_nobody_collects_nothing_is_told():
     with UNTOLD.span("a", {}) as span:
         span.tell({"a": 1})
         span.fail("b")
-        assert here() == {}
+        assert current_trace() == {}
         assert traceparent() == ""
 
 

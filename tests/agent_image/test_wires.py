@@ -4,7 +4,7 @@ import pytest
 from a2a.types.a2a_pb2 import Artifact, Message
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from fleetwright_agent.protocol.extension_codec import attach, lifted, mime_type, read
+from fleetwright_agent.protocol.extension_codec import attach, lift_parts, mime_type, read
 from fleetwright_agent.protocol.extensions import CALL_PATH, COST
 
 PAYLOAD = {"costUsd": 0.25}
@@ -69,7 +69,7 @@ PATH = ["team/first"]
 )
 def test_what_a_caller_says_in_a_part_is_lifted_into_the_metadata(said, path, parts):
     message = ParseDict({"parts": [{"text": "x"}]} | said, Message())
-    lift = MessageToDict(lifted(message, {CALL_PATH}))
+    lift = MessageToDict(lift_parts(message, {CALL_PATH}))
     assert lift.get("metadata", {}).get(CALL_PATH) == path
     assert len(lift.get("parts", ())) == parts
 

@@ -20,7 +20,13 @@ from fleetwright_agent.commands.curate import command as curator
 from fleetwright_agent.commands.fetch import command as fetch
 from fleetwright_agent.commands.probe import command as probe
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.config.mounted_files import ConfigurationError, Unavailable, check_addresses, check_memory, load
+from fleetwright_agent.config.mounted_files import (
+    ConfigurationError,
+    SourceUnavailable,
+    check_addresses,
+    check_memory,
+    load,
+)
 from fleetwright_agent.process import executors
 from fleetwright_agent.process.sockets import EVERY, listen
 from fleetwright_agent.security.redaction import Redactor
@@ -38,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigurationError as error:
         last_words(str(error), termination_log=_TERMINATION_LOG)
         return BAD_CONFIGURATION
-    except Unavailable as error:
+    except SourceUnavailable as error:
         last_words(str(error), termination_log=_TERMINATION_LOG)
         return TEMPORARY_FAILURE
     return 0
@@ -69,7 +75,7 @@ def _serve(options: argparse.Namespace) -> None:
     check_addresses(config, layout)
     # The SDK reads this variable when it is imported, and traces by default, which takes a quarter of the throughput.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
-    executor = executors.made(config.executor) if config.executor else None
+    executor = executors.load_executor(config.executor) if config.executor else None
     a2a, ops = listen(options.host, options.port), listen(options.host, options.ops_port)
     configure(options.log_level, redact=redactor(layout))
     import uvloop

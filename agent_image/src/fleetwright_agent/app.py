@@ -13,46 +13,46 @@ from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.enforcement import AuditMode
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.plugins.loading import Plugins, installed
+from fleetwright_agent.plugins.loading import Plugins, installed_entry_points
 from fleetwright_agent.process.application import Application
-from fleetwright_agent.process.dependencies import Parts
+from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.protocol.frames import Turn
-from fleetwright_agent.server.admin.erasure import Erasure, Stores
+from fleetwright_agent.server.admin.erasure import ErasableStores, Erasure
 from fleetwright_agent.server.auth import Identity, MountedTokens, parse_callers
 from fleetwright_agent.server.card import Card, parse_card
 from fleetwright_agent.server.dialects.streams import KEEPALIVE_SECONDS
 from fleetwright_agent.server.executors.port import Executor
-from fleetwright_agent.server.executors.turn_executor import FrameExecutor
-from fleetwright_agent.server.executors.turn_loader import Turns, assembled
+from fleetwright_agent.server.executors.turn_executor import TurnExecutor
+from fleetwright_agent.server.executors.turn_loader import TurnLoader, load_turn
 from fleetwright_agent.server.extensions import OF_CALLERS
-from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
+from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALLED_SECONDS, EventLoopWatchdog
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability
-from fleetwright_agent.server.push.service import Pushes, Times, build_pushes
-from fleetwright_agent.server.tasks.active_tasks import LiveTasks, unheard
-from fleetwright_agent.server.tasks.admission import Gate
-from fleetwright_agent.server.tasks.message_acceptor import Intake
-from fleetwright_agent.server.tasks.task_runner import Runs
+from fleetwright_agent.server.push.service import DeliveryTimes, PushService, build_pushes
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks, ignore_event
+from fleetwright_agent.server.tasks.admission import Admission
+from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
+from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage import open_model_calls as open_calls
-from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.sqlite import facts as knowledge
 from fleetwright_agent.storage.sqlite import learned_skills
 from fleetwright_agent.storage.sqlite.conversations import schema, sessions
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.inflight_usage import Spending
+from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.storage.task_log import TaskLog
-from fleetwright_agent.storage.volume import Volume
+from fleetwright_agent.storage.volume import MemoryVolume
 from fleetwright_agent.telemetry.logs import LogLevel
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
-from fleetwright_agent.tools.mcp.tool_cache import Offers
-from fleetwright_agent.turn.cost.accounting import Books
-from fleetwright_agent.turn.cost.task_usage import Bills
-from fleetwright_agent.turn.dependencies import Supplies
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
+from fleetwright_agent.turn.cost.accounting import CostAccounting
+from fleetwright_agent.turn.cost.task_usage import TaskUsage
+from fleetwright_agent.turn.dependencies import TurnDependencies
 
 if TYPE_CHECKING:
     from a2a.server.agent_execution import AgentExecutor
@@ -71,13 +71,13 @@ def create_app(
     conversations: Database | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
-    offers: Offers | None = None,
+    offers: ToolCache | None = None,
     installed_plugins: Callable[[], Iterable[EntryPoint]] | None = None,
     retry_seconds: float = RETRY_SECONDS,
     keepalive_seconds: float = KEEPALIVE_SECONDS,
     stalled_seconds: float = STALLED_SECONDS,
     dead_seconds: float = DEAD_SECONDS,
-    push_times: Times | None = None,
+    push_times: DeliveryTimes | None = None,
     identity: Identity | None = None,
 ) -> Application:
     """Build the application. Parts that are not given are created from the configuration.
@@ -85,14 +85,14 @@ def create_app(
     `executor` may be any `AgentExecutor` of the a2a-sdk, and `identity` replaces the authentication.
     """
     clock, metrics = clock or Clock(), _declared(config, metrics or Metrics(CollectorRegistry()))
-    plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed)
+    plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed_entry_points)
     common = _common(
         config,
         layout,
         clock,
         metrics,
         conversations or Database(layout.memory / schema.FILE, schema.SCHEMA),
-        offers=offers or Offers(),
+        offers=offers or ToolCache(),
         plugins=plugins,
     )
     turns = _turns(common, turn)
@@ -102,13 +102,13 @@ def create_app(
         turns=turns,
         worker=_worker(common, executor, turns),
         log=log,
-        pushes=_pushes(common, log, push_times or Times()),
+        pushes=_pushes(common, log, push_times or DeliveryTimes()),
         identity=identity,
         retry_seconds=retry_seconds,
         keepalive_seconds=keepalive_seconds,
         may_reply=executor is not None and not isinstance(executor, Executor),
     )
-    heartbeat = Heartbeat(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds)
+    heartbeat = EventLoopWatchdog(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds)
     return Application(parts, metrics=metrics, heartbeat=heartbeat)
 
 
@@ -121,16 +121,16 @@ class _Common:
     clock: Clock
     metrics: Metrics
     trail: AuditTrail
-    books: Books
-    open_calls: OpenCalls
+    books: CostAccounting
+    open_calls: OpenModelCalls
     conversations: Database
-    knowledge: knowledge.Knowledge
-    skills: learned_skills.LearnedSkills
-    gate: Gate
-    offers: Offers
+    knowledge: knowledge.FactStore
+    skills: learned_skills.LearnedSkillStore
+    gate: Admission
+    offers: ToolCache
     plugins: Plugins
-    card: Watched[Card]
-    extended: Watched[Card]
+    card: FileWatcher[Card]
+    extended: FileWatcher[Card]
     compaction: LastCompaction
     tracing: Tracing
 
@@ -142,32 +142,32 @@ def _common(
     metrics: Metrics,
     conversations: Database,
     *,
-    offers: Offers,
+    offers: ToolCache,
     plugins: Plugins,
 ) -> _Common:
-    calls = OpenCalls(layout.memory / open_calls.FILE)
+    calls = OpenModelCalls(layout.memory / open_calls.FILE)
     return _Common(
         config=config,
         layout=layout,
         clock=clock,
         metrics=metrics,
         trail=audit_trail(config, layout, metrics, clock),
-        books=Books(
+        books=CostAccounting(
             config.budgets,
-            Ledger(conversations, now=clock.now),
+            UsageStore(conversations, now=clock.now),
             metrics,
             open_calls=calls,
             now=clock.now,
         ),
         open_calls=calls,
         conversations=conversations,
-        knowledge=knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=clock.now),
-        skills=learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=clock.now),
-        gate=Gate(),
+        knowledge=knowledge.FactStore(layout.memory / knowledge.FOLDER, now=clock.now),
+        skills=learned_skills.LearnedSkillStore(layout.memory / learned_skills.FOLDER, now=clock.now),
+        gate=Admission(),
         offers=offers,
         plugins=plugins,
-        card=Watched(layout.card_file, parse_card),
-        extended=Watched(layout.extended_card_file, parse_card),
+        card=FileWatcher(layout.card_file, parse_card),
+        extended=FileWatcher(layout.extended_card_file, parse_card),
         compaction=LastCompaction(),
         tracing=_tracing(config, layout, metrics),
     )
@@ -199,10 +199,10 @@ def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
     return metrics
 
 
-def _turns(common: _Common, turn: Turn | None) -> Turns:
+def _turns(common: _Common, turn: Turn | None) -> TurnLoader:
     if turn is not None:
-        return Turns(lambda: turn)
-    supplies = Supplies(
+        return TurnLoader(lambda: turn)
+    supplies = TurnDependencies(
         config=common.config,
         layout=common.layout,
         metrics=common.metrics,
@@ -215,13 +215,13 @@ def _turns(common: _Common, turn: Turn | None) -> Turns:
         books=common.books,
         tracing=common.tracing,
     )
-    return Turns(assembled(supplies), recovers=True)
+    return TurnLoader(load_turn(supplies), recovers=True)
 
 
-def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns: Turns) -> Executor:
+def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns: TurnLoader) -> Executor:
     config = common.config
     if executor is None:
-        return FrameExecutor(
+        return TurnExecutor(
             turns,
             myself=f"{config.namespace}/{config.name}",
             clock=common.clock,
@@ -229,17 +229,17 @@ def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns:
             approval_seconds=config.approvals.expiry_seconds,
             extensions=config.extensions,
             tracing=common.tracing,
-            bills=Bills(Spending(common.conversations), clock=common.clock.now),
+            bills=TaskUsage(InflightUsage(common.conversations), clock=common.clock.now),
         )
     if isinstance(executor, Executor):
         return executor
     # Imported late: the SDK's executor modules take a third of the start.
-    from fleetwright_agent.server.executors.sdk_executor import ForeignExecutor
+    from fleetwright_agent.server.executors.sdk_executor import SdkExecutor
 
-    return ForeignExecutor(executor, clock=common.clock)
+    return SdkExecutor(executor, clock=common.clock)
 
 
-def _pushes(common: _Common, log: TaskLog, times: Times) -> Pushes | None:
+def _pushes(common: _Common, log: TaskLog, times: DeliveryTimes) -> PushService | None:
     offered = common.config.push
     if offered is None:
         return None
@@ -254,9 +254,9 @@ def _pushes(common: _Common, log: TaskLog, times: Times) -> Pushes | None:
     )
 
 
-def _runs(common: _Common, worker: Executor) -> Runs:
+def _runs(common: _Common, worker: Executor) -> TaskRunner:
     limits = common.config.limits
-    return Runs(
+    return TaskRunner(
         worker,
         limit=limits.max_turn_seconds,
         stall=limits.stall_seconds,
@@ -266,10 +266,10 @@ def _runs(common: _Common, worker: Executor) -> Runs:
     )
 
 
-def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, foreign: bool) -> Intake:
+def _intake(common: _Common, log: TaskLog, tasks: ActiveTasks, runs: TaskRunner, *, foreign: bool) -> MessageAcceptor:
     """Build the message acceptor. A custom executor gets extensions and choices as the caller sent them."""
     limits = common.config.limits
-    return Intake(
+    return MessageAcceptor(
         log=log,
         tasks=tasks,
         runs=runs,
@@ -285,10 +285,10 @@ def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, fore
     )
 
 
-def _stores(common: _Common, log: TaskLog) -> Stores:
+def _stores(common: _Common, log: TaskLog) -> ErasableStores:
     told = sessions.Sessions(common.conversations, redact=redactor(common.layout).text, clock=common.clock.now)
     audited = common.config.audit.mode is not AuditMode.OFF
-    return Stores(
+    return ErasableStores(
         log,
         common.conversations,
         told,
@@ -300,7 +300,7 @@ def _stores(common: _Common, log: TaskLog) -> Stores:
     )
 
 
-def _tokens(common: _Common, callers: Watched[Callers]) -> Identity:
+def _tokens(common: _Common, callers: FileWatcher[Callers]) -> Identity:
     config = common.config
     return MountedTokens(callers, realm=config.name, clock=common.clock, api_keys=config.accept_api_key)
 
@@ -308,19 +308,19 @@ def _tokens(common: _Common, callers: Watched[Callers]) -> Identity:
 def _parts(
     common: _Common,
     *,
-    turns: Turns,
+    turns: TurnLoader,
     worker: Executor,
     log: TaskLog,
-    pushes: Pushes | None,
+    pushes: PushService | None,
     identity: Identity | None,
     retry_seconds: float,
     keepalive_seconds: float,
     may_reply: bool,
-) -> Parts:
-    tasks = LiveTasks(log, common.clock, told=pushes.told if pushes else unheard)
-    runs, callers = _runs(common, worker), Watched(common.layout.callers_file, parse_callers)
+) -> Dependencies:
+    tasks = ActiveTasks(log, common.clock, told=pushes.told if pushes else ignore_event)
+    runs, callers = _runs(common, worker), FileWatcher(common.layout.callers_file, parse_callers)
     stores = _stores(common, log)
-    return Parts(
+    return Dependencies(
         config=common.config,
         log=log,
         tasks=tasks,
@@ -331,7 +331,7 @@ def _parts(
         conversations=common.conversations,
         stores=stores,
         erasure=Erasure(stores, tasks=tasks, runs=runs, gate=common.gate, clock=common.clock),
-        volume=Volume(common.layout.memory, most_bytes=common.config.memory.max_bytes),
+        volume=MemoryVolume(common.layout.memory, most_bytes=common.config.memory.max_bytes),
         gate=common.gate,
         trail=common.trail,
         tracing=common.tracing,

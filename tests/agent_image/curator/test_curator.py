@@ -15,9 +15,9 @@ from fleetwright_agent.audit.verification import verify
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.curator import Curator
-from fleetwright_agent.memory.skill_drafts import drafted
-from fleetwright_agent.storage.source import Source
-from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, LearnedSkills
+from fleetwright_agent.memory.skill_drafts import draft_skill
+from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, LearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 
 LEARNING = {"memory": {"skills": {"enabled": True}}}
@@ -46,16 +46,16 @@ class Trail:
         self.lines.append({"event": event, **about})
 
 
-async def learn(skills: LearnedSkills, *tasks: str, owner: str = "client:a") -> None:
+async def learn(skills: LearnedSkillStore, *tasks: str, owner: str = "client:a") -> None:
     for task in tasks:
-        await skills.learn(owner, drafted("cook", task, ["t"]), Source(owner, "c", "t"), most=100)
+        await skills.learn(owner, draft_skill("cook", task, ["t"]), Provenance(owner, "c", "t"), most=100)
 
 
 @dataclass
 class Desk:
     """A curator with the clock, the trail and the counters of a test."""
 
-    skills: LearnedSkills
+    skills: LearnedSkillStore
     time: Time
     trail: Trail
     metrics: Metrics
@@ -70,7 +70,7 @@ async def desk(tmp_path, documents):
     time, trail, metrics = Time(), Trail(), Metrics(CollectorRegistry())
     mounted = [{"name": "soup", "description": "Cook the soup of the day", "digest": "d"}]
     config = AgentConfig.model_validate(documents(skills=mounted, **LEARNING))
-    skills = LearnedSkills(tmp_path / FOLDER, now=time.now)
+    skills = LearnedSkillStore(tmp_path / FOLDER, now=time.now)
     curator = Curator(config, skills, tell=trail, metrics=metrics, clock=time.clock())
     yield Desk(skills, time, trail, metrics, curator)
     await skills.aclose()
@@ -142,7 +142,9 @@ async def test_a_dry_run_changes_nothing_and_leaves_no_line(desk):
 async def test_a_mounted_skill_stands_for_what_is_learned_of_the_same(desk):
     await learn(desk.skills, "soup", "Boil eggs")
     config_name = "Cook the soup of the day"
-    await desk.skills.learn("client:a", drafted("soup", config_name, ["t"]), Source("client:a", "c", "t"), most=9)
+    await desk.skills.learn(
+        "client:a", draft_skill("soup", config_name, ["t"]), Provenance("client:a", "c", "t"), most=9
+    )
     await desk.curator.curate(by="test")
     assert config_name not in await names(desk)
     assert "Boil eggs" in await names(desk)
@@ -159,7 +161,7 @@ async def test_a_file_that_cannot_be_used_keeps_no_other_owner_from_its_turn(des
 
 
 async def filled(layout: Any) -> None:
-    skills = LearnedSkills(layout.memory / FOLDER, now=Clock().now)
+    skills = LearnedSkillStore(layout.memory / FOLDER, now=Clock().now)
     await learn(skills, EGGS, NEAR)
     await skills.aclose()
 

@@ -232,14 +232,14 @@ async def test_an_erasure_that_a_kill_cut_short_is_finished_by_the_next_process(
     """What was begun is on disk first; the test puts it there as a process leaves it that dies right after."""
     from fleetwright_agent.storage.sqlite.conversations import schema
     from fleetwright_agent.storage.sqlite.engine.database import Database
-    from fleetwright_agent.storage.sqlite.erasures import Erasures, Target
+    from fleetwright_agent.storage.sqlite.erasures import Erasures, ErasureTarget
 
     async with agent_process(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
         await admin.kill()
     database = Database(mounted.layout.memory / schema.FILE, schema.SCHEMA)
     erasures = Erasures(database)
-    begun = await erasures.begin(Target("client:other"), asked_by="client:default", at=1.0)
+    begun = await erasures.begin(ErasureTarget("client:other"), asked_by="client:default", at=1.0)
     await erasures.counted(begun, {"tasks": 1, "facts": 7})
     await database.aclose()
     async with agent_process(**ADMIN) as admin:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from fleetwright_agent.protocol.extensions import CALL_PATH
-from fleetwright_agent.protocol.frames import Done, Text
+from fleetwright_agent.protocol.frames import Text, TurnDone
 from fleetwright_operator.build.card import agent_card
 
 EXT = "https://proto-labs.ai/a2a/ext/"
@@ -82,7 +82,7 @@ class Talker:
 
     async def run(self, request):
         yield Text("x" * 5 * 1024 * 1024)
-        yield Done("x" * 5 * 1024 * 1024)
+        yield TurnDone("x" * 5 * 1024 * 1024)
 
     async def aclose(self):
         return None

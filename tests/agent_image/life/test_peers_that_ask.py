@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fleetwright_agent.protocol.frames import Ask, AskKind, Done
+from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnDone
 
 
 class Cook:
@@ -18,9 +18,11 @@ class Cook:
         self.requests.append(request)
         if request.reply is None:
             question = "How many eggs do the guests eat?"
-            yield Ask(AskKind.QUESTION, question, {"question": question}, identity="eggs", tool="ask_human")
+            yield InterruptRequest(
+                InterruptKind.QUESTION, question, {"question": question}, identity="eggs", tool="ask_human"
+            )
         else:
-            yield Done(f"Boiled what was wanted: {request.reply.value}")
+            yield TurnDone(f"Boiled what was wanted: {request.reply.value}")
 
     async def aclose(self):
         return None

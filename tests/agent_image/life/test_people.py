@@ -11,7 +11,7 @@ import pytest
 
 from fleetwright_agent.storage.sqlite.conversations import schema, threads
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.inflight_usage import Spending
+from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
 
 ASK = "https://fleetwright.dev/a2a/ask/v1"
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
@@ -116,7 +116,7 @@ async def test_what_was_noted_of_the_cost_of_a_cancelled_task_is_dropped(agent, 
 async def noted(mounted):
     database = Database(mounted.layout.memory / schema.FILE, schema.SCHEMA)
     try:
-        return await Spending(database).tasks()
+        return await InflightUsage(database).tasks()
     finally:
         await database.aclose()
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleetwright_agent.protocol.extensions import COST
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 
 @pytest.fixture(
@@ -274,7 +274,7 @@ class NeverTakenUp(SqliteTaskLog):
     """Cannot say what was running: the door is open, and nothing is taken up yet."""
 
     async def busy(self):
-        raise LogUnusable("the disk is slow")
+        raise TaskLogUnavailable("the disk is slow")
 
 
 async def test_a_task_that_is_cancelled_before_it_is_taken_up_again_tells_its_cost(agent, mounted, states):

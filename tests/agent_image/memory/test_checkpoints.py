@@ -10,11 +10,11 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from fleetwright_agent.storage.sqlite.conversations import archive, last_use, threads
 from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
-from fleetwright_agent.storage.sqlite.conversations.message_cache import Histories, Known
+from fleetwright_agent.storage.sqlite.conversations.message_cache import CachedHistory, MessageCache
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
-from fleetwright_agent.turn.compaction.view import Standing, View
+from fleetwright_agent.turn.compaction.view import CompactionState, View
 from fleetwright_agent.turn.views import Views
 
 T = TypeVar("T")
@@ -84,8 +84,8 @@ async def _taken_over_by_another(_: Database, saver: ConversationSaver) -> None:
 
 
 async def _expired(database: Database, _: ConversationSaver) -> None:
-    await Views(ViewStore(database)).put(THREAD, Standing(View(cut="2", newest="3")), at=10.0, archives=True)
-    await archive.expire(database, 20.0)
+    await Views(ViewStore(database)).put(THREAD, CompactionState(View(cut="2", newest="3")), at=10.0, archives=True)
+    await archive.expire_archive(database, 20.0)
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ async def test_what_cannot_be_stored_is_told_when_the_conversation_is_to_be_on_d
         await saver.settled(THREAD)
 
 
-def known(size: int) -> Known:
-    return Known(tuple(said("1", "2")), size)
+def known(size: int) -> CachedHistory:
+    return CachedHistory(tuple(said("1", "2")), size)
 
 
 def test_of_histories_those_that_were_used_last_are_kept_and_none_that_is_too_long() -> None:
-    histories = Histories(most=100, most_of_one=60)
+    histories = MessageCache(most=100, most_of_one=60)
     for name, size in (("long", 61), ("a", 50), ("b", 30), ("a", 55), ("c", 30)):
         histories.keep(name, "", known(size))
     assert [name for name in ("long", "a", "b", "c") if histories.get(name, "").messages] == ["a", "c"]

@@ -3,9 +3,9 @@
 import pytest
 
 from fleetwright_agent.config.memory import SkillCuration
-from fleetwright_agent.memory.curation import plan, strength
+from fleetwright_agent.memory.curation import plan_curation, strength
 from fleetwright_agent.storage.learned_skill import LearnedSkill, SkillDraft
-from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.source import Provenance
 
 DAY = 86_400.0
 NOW = 1000 * DAY
@@ -14,7 +14,7 @@ NOW = 1000 * DAY
 def skill(name: str, description: str = "", *, idle: float = 0.0, uses: int = 0) -> LearnedSkill:
     """Args: `idle` in days."""
     draft = SkillDraft(name, description or name.replace("-", " "), "t", ("tool",))
-    return LearnedSkill(hash(name) % 1000, draft, Source("client:a", "c", "t"), 0.0, NOW - idle * DAY, uses)
+    return LearnedSkill(hash(name) % 1000, draft, Provenance("client:a", "c", "t"), 0.0, NOW - idle * DAY, uses)
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ NEAR = "Boil eggs for the guests of this house"
     ],
 )
 def test_what_stays(skills, pinned, changes, kept, merged, pruned):
-    found = plan(skills, pinned=pinned, policy=SkillCuration.model_validate(changes), now=NOW)
+    found = plan_curation(skills, pinned=pinned, policy=SkillCuration.model_validate(changes), now=NOW)
     assert sorted(each.draft.name for each in found.kept) == kept.split()
     assert {merge.skill.draft.name: merge.into for merge in found.merged} == merged
     assert sorted(each.draft.name for each in found.pruned) == pruned.split()
 
 
 def test_of_many_alike_all_go_into_the_same_one():
-    found = plan([skill(f"s{n}", EGGS, idle=n) for n in range(5)], pinned={}, policy=SkillCuration(), now=NOW)
+    found = plan_curation([skill(f"s{n}", EGGS, idle=n) for n in range(5)], pinned={}, policy=SkillCuration(), now=NOW)
     assert [each.draft.name for each in found.kept] == ["s0"]
     assert {merge.into for merge in found.merged} == {"s0"}

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
-from fleetwright_agent.storage.sqlite.engine.sync_read import Glance
-from fleetwright_agent.storage.sqlite.engine.transaction import Job
+from fleetwright_agent.storage.sqlite.engine.sync_read import SyncReader
+from fleetwright_agent.storage.sqlite.engine.transaction import WriteJob
 
 SCHEMA = ("CREATE TABLE kept (n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT UNIQUE);",)
 Work = Callable[[sqlite3.Connection], Any]
@@ -26,7 +26,7 @@ class Counting(Database):
 
     commits = 0
 
-    def _ended(self, jobs: list[Job[Any]]) -> None:
+    def _ended(self, jobs: list[WriteJob[Any]]) -> None:
         super()._ended(jobs)
         self.commits += 1
 
@@ -143,7 +143,7 @@ def test_a_glance_writes_nothing(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "f.db") as db:
         db.execute("PRAGMA journal_mode=WAL")
         db.executescript(SCHEMA[0])
-    glance = Glance(tmp_path / "f.db")
+    glance = SyncReader(tmp_path / "f.db")
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         glance(keeps("one"))
     glance.close()

@@ -9,25 +9,25 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.memory import Memory
-from fleetwright_agent.server.errors import MemoryFull, Unavailable
+from fleetwright_agent.server.errors import MemoryFull, ServiceUnavailable
 from fleetwright_agent.server.retention import Retention
-from fleetwright_agent.server.tasks.admission import Gate
+from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.sqlite.conversations.last_use import Conversation, beyond, conversations, idle
+from fleetwright_agent.storage.sqlite.conversations.last_use import ConversationUse, beyond, conversations, idle
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
 from fleetwright_agent.storage.sqlite.conversations.threads import conversation
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.task_log import Claim
-from fleetwright_agent.storage.volume import Space, Volume
+from fleetwright_agent.storage.volume import DiskSpace, MemoryVolume
 from fleetwright_agent.telemetry.metrics import Metrics
 
 MIB = 1024 * 1024
-ROOMY = Space(free=500 * MIB, capacity=1000 * MIB)
+ROOMY = DiskSpace(free=500 * MIB, capacity=1000 * MIB)
 
 
-def of(owner: str, *used: float) -> list[Conversation]:
-    return [Conversation(owner, f"c{n}", at) for n, at in enumerate(used)]
+def of(owner: str, *used: float) -> list[ConversationUse]:
+    return [ConversationUse(owner, f"c{n}", at) for n, at in enumerate(used)]
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,18 @@ def test_conversations_beyond_their_number(found, most, busy, wanted):
 class House:
     """A volume with conversations, and a clock that is set by hand."""
 
-    def __init__(self, folder: Path, policy: Memory, *, space: Space = ROOMY) -> None:
+    def __init__(self, folder: Path, policy: Memory, *, space: DiskSpace = ROOMY) -> None:
         self.now = 1_000_000.0
         self.space = space
         self.folder = folder
         self.database = Database(folder / FILE, SCHEMA)
         self.log = MemoryTaskLog()
-        self.gate = Gate()
+        self.gate = Admission()
         self.metrics = Metrics(CollectorRegistry())
         self.sessions = Sessions(self.database, redact=str, clock=lambda: self.now)
         self.retention = Retention(
             policy,
-            volume=Volume(folder, most_bytes=policy.max_bytes, space=lambda _: self.space),
+            volume=MemoryVolume(folder, most_bytes=policy.max_bytes, space=lambda _: self.space),
             gate=self.gate,
             log=self.log,
             database=self.database,
@@ -100,7 +100,7 @@ class House:
 async def open_house(tmp_path: Path) -> AsyncIterator[object]:
     opened: list[House] = []
 
-    def make(space: Space = ROOMY, **policy: int) -> House:
+    def make(space: DiskSpace = ROOMY, **policy: int) -> House:
         opened.append(House(tmp_path, Memory.model_validate(policy), space=space))
         return opened[-1]
 
@@ -205,7 +205,7 @@ async def test_no_conversation_goes_where_the_rest_is_too_large_by_itself_and_it
 
 
 async def test_a_disk_that_others_filled_refuses_tasks_and_costs_no_conversation(open_house):
-    house = open_house(space=Space(free=MIB, capacity=1000 * MIB))
+    house = open_house(space=DiskSpace(free=MIB, capacity=1000 * MIB))
     await house.talk("c", ago=1)
     await house.retention.look()
     assert (await house.left(), house.gate.full) == (["c"], True)
@@ -217,9 +217,9 @@ async def test_a_disk_that_others_filled_refuses_tasks_and_costs_no_conversation
 @pytest.mark.parametrize(
     ("space", "full"),
     [
-        pytest.param(Space(free=32 * MIB, capacity=1000 * MIB), False, id="as much as is reserved is room"),
-        pytest.param(Space(free=32 * MIB - 1, capacity=1000 * MIB), True, id="less is none"),
-        pytest.param(Space(free=5 * MIB, capacity=100 * MIB), False, id="a small volume reserves a twentieth"),
+        pytest.param(DiskSpace(free=32 * MIB, capacity=1000 * MIB), False, id="as much as is reserved is room"),
+        pytest.param(DiskSpace(free=32 * MIB - 1, capacity=1000 * MIB), True, id="less is none"),
+        pytest.param(DiskSpace(free=5 * MIB, capacity=100 * MIB), False, id="a small volume reserves a twentieth"),
     ],
 )
 async def test_a_part_of_the_disk_is_reserved_for_what_is_under_way(open_house, space, full):
@@ -235,14 +235,14 @@ def test_files_are_counted_by_what_they_are_for(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * n)
-    parts = Volume(tmp_path, most_bytes=1).sizes().parts
+    parts = MemoryVolume(tmp_path, most_bytes=1).sizes().parts
     assert parts == {"tasks": 3, "conversations": 3, "knowledge": 4, "audit": 5, "other": 6, "skills": 7}
 
 
 def test_an_owner_that_is_being_erased_is_kept_out_and_nobody_else():
-    gate = Gate()
+    gate = Admission()
     with gate.closed("client:a"), gate.closed("client:a"):
-        with pytest.raises(Unavailable, match="being erased"):
+        with pytest.raises(ServiceUnavailable, match="being erased"):
             gate.admit("client:a", begins=False)
         gate.admit("client:b", begins=True)
     gate.admit("client:a", begins=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from fleetwright_agent.security.redaction import Redactor
-from fleetwright_agent.storage.call_record import Made
+from fleetwright_agent.storage.call_record import CallRecord
 from fleetwright_agent.storage.sqlite.conversations import sessions
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
@@ -54,7 +54,7 @@ async def test_it_fits_its_budget_and_loses_what_was_said_longest_ago_first(told
 
 
 async def test_a_session_says_which_conversation_it_was_and_with_which_tools_it_was_answered(told):
-    calls = [Made(f"tool{n}", '{"key": "sk-abcdefghijklmnop12345"}', "r" * 900, n) for n in range(7)]
+    calls = [CallRecord(f"tool{n}", '{"key": "sk-abcdefghijklmnop12345"}', "r" * 900, n) for n in range(7)]
     await told.put("o", "c1", asked="q", answered="Done.", calls=calls, trace_id="4bf9")
     (session,) = await told.of("o")
     assert [call["name"] for call in session.tool_calls] == ["tool2", "tool3", "tool4", "tool5", "tool6"]

@@ -4,11 +4,11 @@ import pytest
 
 from fleetwright_agent.storage.sqlite.conversations import threads
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
-from fleetwright_agent.storage.sqlite.conversations.threads import Aside, conversation
+from fleetwright_agent.storage.sqlite.conversations.threads import SideThread, conversation
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.tool_journal import Begun, CallState, Entry, Journal
+from fleetwright_agent.storage.sqlite.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
 
-TASK, OTHER = Aside("client:a", "c", "t"), Aside("client:a", "c", "t2")
+TASK, OTHER = SideThread("client:a", "c", "t"), SideThread("client:a", "c", "t2")
 MAIN = conversation("client:a", "c")
 
 
@@ -47,18 +47,18 @@ async def test_a_name_of_a_call_that_holds_a_line_break_is_still_one_part():
 
 
 async def test_calls_that_sub_agents_had_begun_are_among_those_of_the_task(database):
-    journal = Journal(database)
-    await journal.begin(MAIN, "1", Begun("pay", {}))
-    await journal.begin(TASK.delegated("1"), "1", Begun("book", {}))
-    await journal.begin(OTHER.delegated("1"), "1", Begun("cook", {}))
+    journal = ToolJournal(database)
+    await journal.begin(MAIN, "1", StartedCall("pay", {}))
+    await journal.begin(TASK.delegated("1"), "1", StartedCall("book", {}))
+    await journal.begin(OTHER.delegated("1"), "1", StartedCall("cook", {}))
     assert [call.tool for call in await journal.begun(MAIN, below=TASK.thread)] == ["book", "pay"]
 
 
 async def test_what_a_sub_agent_came_to_settles_what_it_had_begun(database):
-    journal, thread = Journal(database), TASK.delegated("1")
+    journal, thread = ToolJournal(database), TASK.delegated("1")
     await journal.put(thread, "0", CallState.DONE, {"text": "x"})
-    await journal.begin(thread, "1", Begun("book", {}))
+    await journal.begin(thread, "1", StartedCall("book", {}))
     await journal.settle(thread, "outcome", {"word": "timeout"})
     assert await journal.begun(MAIN, below=TASK.thread) == []
-    assert await journal.get(thread, "outcome") == Entry(CallState.DONE, {"word": "timeout"})
-    assert await journal.get(thread, "0") == Entry(CallState.DONE, {"text": "x"})
+    assert await journal.get(thread, "outcome") == JournalEntry(CallState.DONE, {"word": "timeout"})
+    assert await journal.get(thread, "0") == JournalEntry(CallState.DONE, {"text": "x"})

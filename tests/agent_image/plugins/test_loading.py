@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 from tests.agent_image.entry_points import Installed
 
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.config.plugins import Plugin as Declared
+from fleetwright_agent.config.plugins import PluginConfig as Declared
 from fleetwright_agent.plugins.api import Plugin, PluginTool
 from fleetwright_agent.plugins.loading import Plugins
-from fleetwright_agent.plugins.offering import offered
+from fleetwright_agent.plugins.offering import plugin_tools
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -83,7 +83,7 @@ async def test_a_call_that_hangs_is_given_up_in_words():
     async def hanging(_):
         await asyncio.Event().wait()
 
-    (tool,) = offered("rope", rope(hanging), seconds=0.01)
+    (tool,) = plugin_tools("rope", rope(hanging), seconds=0.01)
     with pytest.raises(ToolError, match=r"pull did not answer within 0\.01 s"):
         await tool.run(CALL)
 

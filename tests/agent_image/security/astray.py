@@ -25,12 +25,12 @@ from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer, Peer
-from fleetwright_agent.protocol.frames import Done, Frame, TurnRequest
-from fleetwright_agent.server.push.service import Times
+from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
+from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
-from fleetwright_agent.tools.mcp.session import opened
+from fleetwright_agent.tools.mcp.session import open_session
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.peers.tool import PeerCalls, peer_client
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -117,7 +117,7 @@ async def canary(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 class Turn:
     async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
-        yield Done("Done.")
+        yield TurnDone("Done.")
 
     async def aclose(self) -> None:
         """Nothing to let go of."""
@@ -140,7 +140,7 @@ def mounted(folder: Path) -> tuple[AgentConfig, Layout]:
 async def pushed(folder: Path) -> dict[str, Any]:
     """What became of every registration and of every delivery."""
     config, layout = mounted(folder)
-    app = create_app(config, layout=layout, turn=Turn(), push_times=Times(pauses=(0.05, 0.05)))
+    app = create_app(config, layout=layout, turn=Turn(), push_times=DeliveryTimes(pauses=(0.05, 0.05)))
     await app.start()
     server = uvicorn.Server(uvicorn.Config(app.a2a, lifespan="off", log_config=None, ws="none"))
     serving = asyncio.create_task(server._serve([socket.create_server((LOOPBACK, 7870))]))
@@ -188,7 +188,7 @@ async def asked(folder: Path) -> list[str]:
         await client.aclose()
         try:
             server = McpServer.model_validate({"name": "s", "url": f"http://{name}/mcp"})
-            async with opened(server, Layout(root=folder), seconds=5):
+            async with open_session(server, Layout(root=folder), seconds=5):
                 pass
         except McpUnreachable as error:
             said.append(str(error))

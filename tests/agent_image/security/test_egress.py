@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, target_of
+from fleetwright_agent.security.egress import EgressPolicy, EgressTarget, UnusableUrl, target_of
 
 PUBLIC = EgressPolicy(everywhere=True)
 
@@ -51,7 +51,7 @@ FORBIDDEN = {
 
 
 def opens(policy: EgressPolicy, *addresses: str, host: str = "hooks.example.com", port: int = 443) -> bool:
-    return policy.allows(Target(host, port), [ipaddress.ip_address(each) for each in addresses])
+    return policy.allows(EgressTarget(host, port), [ipaddress.ip_address(each) for each in addresses])
 
 
 @pytest.mark.parametrize("address", [pytest.param(ip, id=f"{what} is not public") for what, ip in FORBIDDEN.items()])
@@ -74,7 +74,7 @@ def test_one_address_that_may_not_be_reached_spoils_the_others() -> None:
     assert not opens(PUBLIC)
 
 
-HOOKS = EgressPolicy(hosts=frozenset({Target("hooks.example.com", 443)}))
+HOOKS = EgressPolicy(hosts=frozenset({EgressTarget("hooks.example.com", 443)}))
 WIDE = EgressPolicy(ranges=(ipaddress.ip_network("0.0.0.0/0"),))
 OWN = EgressPolicy(ranges=(ipaddress.ip_network("127.0.0.0/8"),))
 DENIED = tuple(map(ipaddress.ip_network, ("93.184.0.0/16", "10.9.0.0/16")))
@@ -151,15 +151,19 @@ def test_a_policy_opens_what_it_names(policy: EgressPolicy, host: str, port: int
 @pytest.mark.parametrize(
     ("url", "wanted"),
     [
-        pytest.param("https://hooks.example.com/a?b=c", Target("hooks.example.com", 443), id="the port of https"),
-        pytest.param("http://hooks.example.com", Target("hooks.example.com", 80), id="the port of http"),
-        pytest.param("https://hooks.example.com:8443/", Target("hooks.example.com", 8443), id="a port that is written"),
-        pytest.param("https://HOOKS.example.com./", Target("hooks.example.com", 443), id="one spelling of a name"),
-        pytest.param("http://[::ffff:127.0.0.1]/", Target("::ffff:7f00:1", 80), id="one spelling of an address"),
-        pytest.param("http://127.0.0.1./", Target("127.0.0.1", 80), id="an address with a dot behind it"),
+        pytest.param("https://hooks.example.com/a?b=c", EgressTarget("hooks.example.com", 443), id="the port of https"),
+        pytest.param("http://hooks.example.com", EgressTarget("hooks.example.com", 80), id="the port of http"),
+        pytest.param(
+            "https://hooks.example.com:8443/", EgressTarget("hooks.example.com", 8443), id="a port that is written"
+        ),
+        pytest.param(
+            "https://HOOKS.example.com./", EgressTarget("hooks.example.com", 443), id="one spelling of a name"
+        ),
+        pytest.param("http://[::ffff:127.0.0.1]/", EgressTarget("::ffff:7f00:1", 80), id="one spelling of an address"),
+        pytest.param("http://127.0.0.1./", EgressTarget("127.0.0.1", 80), id="an address with a dot behind it"),
     ],
 )
-def test_a_url_leads_somewhere(url: str, wanted: Target) -> None:
+def test_a_url_leads_somewhere(url: str, wanted: EgressTarget) -> None:
     assert target_of(url) == wanted
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from fleetwright_agent.security.argument_schemas import Undecided, misfit
+from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
 
 WORD = {"x": "a" * 90 + "!"}
 EVIL = {"properties": {"x": {"pattern": "^(a|aa)+$"}}}
@@ -48,8 +48,8 @@ def deep(levels: int) -> dict[str, Any]:
 )
 def test_what_cannot_be_decided_is_said_soon(schema: dict[str, Any], why: str) -> None:
     began = time.monotonic()
-    with pytest.raises(Undecided, match=why):
-        misfit(WORD, schema, patterns=True)
+    with pytest.raises(UndecidableSchema, match=why):
+        validation_error(WORD, schema, patterns=True)
     assert time.monotonic() - began < 2.5
 
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_decided_is_said_soon(schema: dict[str, Any], why: str) -
 )
 def test_patterns_of_a_stranger_are_not_run(schema: dict[str, Any]) -> None:
     began = time.monotonic()
-    assert misfit({**WORD, "a" * 90 + "!": 1}, schema, patterns=False) is None
+    assert validation_error({**WORD, "a" * 90 + "!": 1}, schema, patterns=False) is None
     assert time.monotonic() - began < 0.2
 
 
@@ -82,7 +82,7 @@ def test_patterns_of_a_stranger_are_not_run(schema: dict[str, Any]) -> None:
     ],
 )
 def test_our_own_rules_hold(dialect: str, schema: dict[str, Any], arguments: dict[str, Any], wrong: str | None) -> None:
-    found = misfit(arguments, {"$schema": dialect, **schema}, patterns=True)
+    found = validation_error(arguments, {"$schema": dialect, **schema}, patterns=True)
     assert (found is None) if wrong is None else (found is not None and wrong in found.message)
 
 
@@ -101,6 +101,6 @@ ALIKE = [
 @pytest.mark.parametrize(("items", "twice"), ALIKE)
 def test_what_is_there_twice_is_found_as_the_library_finds_it(items: list[Any], twice: bool) -> None:
     schema = {"properties": {"items": {"uniqueItems": True}}}
-    assert (misfit({"items": items}, schema, patterns=True) is not None) is twice
+    assert (validation_error({"items": items}, schema, patterns=True) is not None) is twice
     if len(items) < 100:
         assert jsonschema.Draft202012Validator(schema).is_valid({"items": items}) is not twice

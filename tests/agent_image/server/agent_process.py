@@ -13,7 +13,15 @@ from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.process.serving import serve
-from fleetwright_agent.protocol.frames import Ask, AskKind, Done, Frame, Text, TurnFailed, TurnRequest
+from fleetwright_agent.protocol.frames import (
+    Frame,
+    InterruptKind,
+    InterruptRequest,
+    Text,
+    TurnDone,
+    TurnFailed,
+    TurnRequest,
+)
 from fleetwright_agent.telemetry.logs import configure
 
 
@@ -26,7 +34,7 @@ class SteeredTurn:
     async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         if request.text.startswith("ask "):
             question = request.text.removeprefix("ask ")
-            yield Ask(AskKind.QUESTION, question, {"question": question}, identity=request.task_id)
+            yield InterruptRequest(InterruptKind.QUESTION, question, {"question": question}, identity=request.task_id)
             return
         if request.text == "fail":
             raise TurnFailed("told_to", "It failed as it was told to.")
@@ -37,7 +45,7 @@ class SteeredTurn:
             time.sleep(float(request.text.removeprefix("block ")))  # noqa: ASYNC251 - what a tool should not do
         if request.text.startswith("wait "):
             await asyncio.sleep(float(request.text.removeprefix("wait ")))
-        yield Done(f"Done with {request.text}.")
+        yield TurnDone(f"Done with {request.text}.")
 
     async def aclose(self) -> None:
         """Nothing to let go of."""

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers
 
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.callers import Caller, CallerKind, Callers
-from fleetwright_agent.server.auth import Refusal, parse_callers, recognise
+from fleetwright_agent.server.auth import AuthenticationFailure, parse_callers, recognise
 from fleetwright_agent.telemetry.metrics import Metrics
 
 Open = Callable[..., Any]
@@ -266,9 +266,9 @@ class Signed:
 
     schemes = ('Signed realm="elsewhere"',)
 
-    def identify(self, headers: Headers) -> Caller | Refusal:
+    def identify(self, headers: Headers) -> Caller | AuthenticationFailure:
         if headers.get("authorization") != "Signed by-somebody-we-trust":
-            return Refusal("unknown", "The signature is not accepted.")
+            return AuthenticationFailure("unknown", "The signature is not accepted.")
         return Caller(name="team/signed", kind=CallerKind.AGENT, sha256="0" * 64)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.protocol.extensions import COST, TRUNCATED
-from fleetwright_agent.protocol.frames import CompactionEnd, Done, Frame, TurnRequest
+from fleetwright_agent.protocol.frames import CompactionEnd, Frame, TurnDone, TurnRequest
 from fleetwright_agent.server.tasks.size_limits import MOST_OF_ARTIFACTS
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.task_log import LogUnusable
-from fleetwright_agent.tools.mcp.tool_cache import Offers
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 
 Open = Callable[..., Any]
 PATHS = ["/.well-known/agent-card.json", "/.well-known/agent.json"]
@@ -98,7 +98,7 @@ async def test_the_extended_card_is_read_by_callers_in_the_words_of_their_dialec
 async def test_the_status_tells_what_only_the_agent_knows(open_door: Open, mounted: Any) -> None:
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         yield CompactionEnd("compacted", 900, 300)
-        yield Done("x")
+        yield TurnDone("x")
 
     door = await open_door(script)
     digest = f"sha256:{hashlib.sha256(mounted.layout.card_file.read_bytes()).hexdigest()}"
@@ -125,7 +125,7 @@ async def test_the_status_tells_of_each_server_what_it_offered_once_that_is_know
 ) -> None:
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "allow": ["a", "b"]}
     mounted.write(mounted.layout.config_file, documents(mcpServers=[server]))
-    offers = Offers()
+    offers = ToolCache()
     door = await open_door(offers=offers)
 
     async with door.ops() as ops:
@@ -200,7 +200,7 @@ class FullLog(MemoryTaskLog):
     """A log whose disk fills up while a task runs."""
 
     async def rest(self, *_: Any, **__: Any) -> None:
-        raise LogUnusable("no space left on /var/lib/fleetwright")
+        raise TaskLogUnavailable("no space left on /var/lib/fleetwright")
 
 
 async def test_a_result_that_cannot_be_stored_ends_the_task_for_those_who_wait(
@@ -226,7 +226,7 @@ class MendedLog(MemoryTaskLog):
 
     async def rest(self, *arguments: Any, **named: Any) -> None:
         if self.full:
-            raise LogUnusable("no space left")
+            raise TaskLogUnavailable("no space left")
         await super().rest(*arguments, **named)
 
 
@@ -247,7 +247,7 @@ async def test_an_end_that_could_not_be_stored_is_stored_once_the_log_is_mended(
 
 async def test_an_end_that_could_not_be_stored_is_as_large_as_any_other(open_door: Open) -> None:
     async def endless(_: TurnRequest) -> AsyncIterator[Frame]:
-        yield Done("a" * (MOST_OF_ARTIFACTS + 1000))
+        yield TurnDone("a" * (MOST_OF_ARTIFACTS + 1000))
 
     door = await open_door(endless, log=FullLog())
     (artifact,) = (await door.say("hello"))["artifacts"]

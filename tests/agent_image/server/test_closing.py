@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.protocol.frames import Done, Frame, TurnRequest
+from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
@@ -20,7 +20,7 @@ class Breaks(Database):
 
 class Answers:
     async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
-        yield Done(request.text)
+        yield TurnDone(request.text)
 
     async def aclose(self) -> None:
         """It holds nothing."""

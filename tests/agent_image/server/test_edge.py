@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.clock import Clock
-from fleetwright_agent.protocol.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
-from fleetwright_agent.server.http.timeouts import ReceiptProtocol
+from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
+from fleetwright_agent.server.http.timeouts import TimeoutProtocol
 
 Open = Callable[..., Any]
 SEND = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
@@ -276,7 +276,7 @@ async def test_each_caller_has_so_many_tasks_and_streams_at_once(open_door: Open
     async def waits(_: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Waiting. ")
         await ended.wait()
-        yield Done("Waited.")
+        yield TurnDone("Waited.")
 
     door = await open_door(waits)
     tasks = [await door.say("go", now=True, contextId=f"c{n}") for n in range(3)]
@@ -343,7 +343,7 @@ async def test_an_activated_extension_is_named_in_the_answer_and_unknown_ones_ar
     assert "a2a-extensions" not in unasked.headers
 
 
-class Hasty(ReceiptProtocol):
+class Hasty(TimeoutProtocol):
     header_seconds = 0.2
 
 
@@ -385,9 +385,11 @@ async def test_r9_an_empty_line_after_an_answer_holds_no_connection(open_door: O
 async def test_what_is_as_deep_as_may_be_is_kept_as_an_answer_too(open_door: Open, where: str, depth: int) -> None:
     async def asks(request: TurnRequest) -> AsyncIterator[Frame]:
         if request.reply is None:
-            yield Ask(AskKind.QUESTION, "Which?", {"question": "Which?"}, identity="i", tool="ask_human")
+            yield InterruptRequest(
+                InterruptKind.QUESTION, "Which?", {"question": "Which?"}, identity="i", tool="ask_human"
+            )
         else:
-            yield Done("Thanks.")
+            yield TurnDone("Thanks.")
 
     door = await open_door(asks)
     task = await door.say("go")
@@ -415,7 +417,7 @@ async def test_a_request_in_time_keeps_its_connection_beyond_the_deadline_of_hea
     writer.close()
 
 
-class Impatient(ReceiptProtocol):
+class Impatient(TimeoutProtocol):
     request_seconds = 0.3
 
 
@@ -526,7 +528,7 @@ async def test_nobody_on_its_way_may_keep_or_hold_back_a_stream(open_door: Open)
 
 
 async def test_r9_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> None:
-    from fleetwright_agent.server.http.edge import Bodies
+    from fleetwright_agent.server.http.edge import BodyLimit
 
     answers: list[dict[str, Any]] = []
 
@@ -541,5 +543,5 @@ async def test_r9_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> 
         answers.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/a2a", "headers": [(b"content-type", b"application/json")]}
-    await Bodies(never, seconds=0.05)(scope, receive, send)
+    await BodyLimit(never, seconds=0.05)(scope, receive, send)
     assert answers[0]["status"] == 408

@@ -15,26 +15,26 @@ from fleetwright_agent.protocol.extensions import COST
 from fleetwright_agent.protocol.frames import (
     CompactionEnd,
     CompactionStart,
-    Done,
     Frame,
     PeerCost,
     Purpose,
-    Reset,
+    StreamReset,
     Text,
     ToolEnd,
     ToolStart,
+    TurnDone,
     TurnRequest,
     Usage,
 )
 from fleetwright_agent.protocol.task_events import Event, fold
-from fleetwright_agent.protocol.termination_reasons import Outcome
+from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.server.executors.answer import FLUSH_SECONDS
-from fleetwright_agent.server.executors.port import Job
-from fleetwright_agent.server.executors.turn_executor import FrameExecutor
-from fleetwright_agent.server.executors.turn_loader import Turns
+from fleetwright_agent.server.executors.port import TaskJob
+from fleetwright_agent.server.executors.turn_executor import TurnExecutor
+from fleetwright_agent.server.executors.turn_loader import TurnLoader
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 
-JOB = Job(owner="o", task_id="t", context_id="c", message=Message(parts=[Part(text="one"), Part(text="two")]))
+JOB = TaskJob(owner="o", task_id="t", context_id="c", message=Message(parts=[Part(text="one"), Part(text="two")]))
 Script = Callable[[TurnRequest], AsyncIterator[Frame]]
 
 
@@ -46,7 +46,9 @@ class Told:
         self.seconds = iter([100.0, 100.0, 101.5, 101.5])
         self.compaction = LastCompaction()
         clock = Clock(now_ns=lambda: 5_000_000_000, monotonic=lambda: next(self.seconds))
-        executor = FrameExecutor(Turns(lambda: self.turn), myself="team/echo", clock=clock, compaction=self.compaction)
+        executor = TurnExecutor(
+            TurnLoader(lambda: self.turn), myself="team/echo", clock=clock, compaction=self.compaction
+        )
         self.emitted: list[Event] = []
         self.work = executor.begin(JOB, self.emitted.append)
 
@@ -80,7 +82,7 @@ def tell(scripted: Callable[[Script], Any]) -> Callable[..., Told]:
 
 
 async def test_the_first_piece_is_shown_at_once_and_the_rest_gathers(tell: Callable[..., Told]) -> None:
-    told = tell(Text("a"), Text("b"), Text("c"), FLUSH_SECONDS * 1.5, Text("d"), Done("abcd"))
+    told = tell(Text("a"), Text("b"), Text("c"), FLUSH_SECONDS * 1.5, Text("d"), TurnDone("abcd"))
     final = await told.run()
     assert told.pieces == [("a", False), ("bc", True)]
     assert final[0].artifact.parts[0].text == "abcd"
@@ -90,7 +92,7 @@ async def test_the_first_piece_is_shown_at_once_and_the_rest_gathers(tell: Calla
 
 
 async def test_whoever_folds_the_events_reads_the_answer_once(tell: Callable[..., Told]) -> None:
-    told = tell(Text("I will look. "), ToolStart("1", "t", "{}"), Text("Wait."), Done("Found."))
+    told = tell(Text("I will look. "), ToolStart("1", "t", "{}"), Text("Wait."), TurnDone("Found."))
     final = await told.run()
     task = Task(id="t", context_id="c")
     for event in [*told.emitted, *final]:
@@ -99,7 +101,9 @@ async def test_whoever_folds_the_events_reads_the_answer_once(tell: Callable[...
 
 
 async def test_what_was_said_is_shown_before_the_tool_it_announces(tell: Callable[..., Told]) -> None:
-    told = tell(Text("a"), Text("b"), ToolStart("1", "search", "{}"), ToolEnd("1", "search", False, "x"), Done("ab"))
+    told = tell(
+        Text("a"), Text("b"), ToolStart("1", "search", "{}"), ToolEnd("1", "search", False, "x"), TurnDone("ab")
+    )
     await told.run()
     kinds = [type(e).__name__ for e in told.emitted]
     assert kinds == ["TaskStatusUpdateEvent"] + ["TaskArtifactUpdateEvent"] * 2 + ["TaskStatusUpdateEvent"] * 2
@@ -107,7 +111,9 @@ async def test_what_was_said_is_shown_before_the_tool_it_announces(tell: Callabl
 
 
 async def test_a_reset_takes_back_what_was_shown(tell: Callable[..., Told]) -> None:
-    told = tell(Text("wrong"), Text(" way"), Reset("retry"), Text("right"), FLUSH_SECONDS * 1.5, Done("right"))
+    told = tell(
+        Text("wrong"), Text(" way"), StreamReset("retry"), Text("right"), FLUSH_SECONDS * 1.5, TurnDone("right")
+    )
     await told.run()
     assert told.pieces == [("wrong", False), ("", False), ("right", True)]
 
@@ -118,7 +124,7 @@ async def test_a_turn_that_cannot_be_told_does_not_go_on(scripted: Callable[[Scr
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         try:
             yield Text("half of a character: \ud83d")
-            yield Done("never")
+            yield TurnDone("never")
         finally:
             ended.append("let go")
 
@@ -134,7 +140,7 @@ async def test_without_a_last_word_what_was_said_is_the_answer(tell: Callable[..
 
 
 async def test_a_compaction_is_progress_and_remembered_for_the_status_page(tell: Callable[..., Told]) -> None:
-    told = tell(CompactionStart(900), CompactionEnd("compacted", 900, 300, "tokens", "summary", 12, 700), Done("x"))
+    told = tell(CompactionStart(900), CompactionEnd("compacted", 900, 300, "tokens", "summary", 12, 700), TurnDone("x"))
     await told.run()
     assert told.sentences == [
         "Compacting the conversation of 900 tokens.",
@@ -204,7 +210,7 @@ def bill(event: Event) -> dict[str, Any]:
     ],
 )
 async def test_the_bill(tell: Callable[..., Told], frames: list[Frame], expected: dict[str, Any]) -> None:
-    final = await tell(*frames, Done("x")).run()
+    final = await tell(*frames, TurnDone("x")).run()
     assert bill(final[0]) == expected
 
 
@@ -215,7 +221,7 @@ async def test_work_that_is_cut_keeps_what_it_said_and_what_it_cost(tell: Callab
         await asyncio.sleep(0)
     running.cancel()
     await asyncio.wait({running})
-    final = told.work.cut(Outcome(TaskState.TASK_STATE_CANCELED, "Stopped.", "canceled"))
+    final = told.work.cut(Termination(TaskState.TASK_STATE_CANCELED, "Stopped.", "canceled"))
     assert final[0].artifact.parts[0].text == "half"
     assert bill(final[0])["success"] is False
     assert final[1].status.message.parts[0].text == "Stopped."
@@ -225,7 +231,7 @@ async def test_work_that_is_cut_keeps_what_it_said_and_what_it_cost(tell: Callab
 async def test_work_that_neither_said_nor_used_anything_tells_its_cost_with_its_last_words(
     tell: Callable[..., Told],
 ) -> None:
-    (end,) = tell().work.cut(Outcome(TaskState.TASK_STATE_FAILED, "No.", "x"))
+    (end,) = tell().work.cut(Termination(TaskState.TASK_STATE_FAILED, "No.", "x"))
     message = end.status.message
     assert (message.parts[0].text, [*message.extensions]) == ("No.", [COST])
     told = read(message, COST)
@@ -234,6 +240,6 @@ async def test_work_that_neither_said_nor_used_anything_tells_its_cost_with_its_
 
 
 async def test_the_parts_of_a_message_reach_the_turn_as_lines(tell: Callable[..., Told]) -> None:
-    told = tell(Done("x"))
+    told = tell(TurnDone("x"))
     await told.run()
     assert told.turn.requests[0].text == "one\ntwo"

@@ -16,13 +16,13 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types import Part
 from a2a.types.a2a_pb2 import Message, Role, Task, TaskState, TaskStatus
 
-from fleetwright_agent.protocol.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.protocol.frames import Frame, Text, TurnDone, TurnRequest
 from fleetwright_agent.protocol.task_events import Event, status_event
-from fleetwright_agent.protocol.termination_reasons import Outcome
-from fleetwright_agent.server.executors.port import Emit, Job
+from fleetwright_agent.protocol.termination_reasons import Termination
+from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_agent.storage.task_log import Claim, LogUnusable
+from fleetwright_agent.storage.task_log import Claim, TaskLogUnavailable
 
 Open = Callable[..., Any]
 TERMINAL = ("COMPLETED", "FAILED", "CANCELED", "REJECTED")
@@ -232,7 +232,7 @@ async def test_r9_a_reader_that_takes_a_byte_at_a_time_misses_nothing_and_holds_
         for _ in range(400):
             yield Text("x" * 1000)
             await asyncio.sleep(0)
-        yield Done("x" * 400_000)
+        yield TurnDone("x" * 400_000)
 
     door = await open_door(floods)
     narrow = socket.socket()
@@ -261,7 +261,7 @@ async def test_r9_readers_that_vanish_in_a_storm_leave_nothing_behind_and_their_
     async def waits(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Waiting. ")
         await asyncio.sleep(60)
-        yield Done("Waited.")
+        yield TurnDone("Waited.")
 
     door = await open_door(waits)
     await door.say("warm", now=True)
@@ -306,7 +306,7 @@ class Torn(MemoryTaskLog):
             self.failed.add(n)
             if n == 1:
                 await super().rest(n, records, task, expires_ns=expires_ns)
-            raise LogUnusable("disk I/O error")
+            raise TaskLogUnavailable("disk I/O error")
         await super().rest(n, records, task, expires_ns=expires_ns)
 
     async def expired(self, now_ns: int) -> Any:
@@ -336,7 +336,7 @@ class FullOnce(MemoryTaskLog):
     async def rest(self, *arguments: Any, **named: Any) -> None:
         if self.full:
             self.full = False
-            raise LogUnusable("no space left")
+            raise TaskLogUnavailable("no space left")
         await super().rest(*arguments, **named)
 
 
@@ -348,10 +348,10 @@ class Lasting:
     def __init__(self) -> None:
         self.taken_up: list[str] = []
 
-    def begin(self, job: Job, emit: Emit) -> "Lasting":
+    def begin(self, job: TaskJob, emit: Emit) -> "Lasting":
         return self
 
-    def recover(self, job: Job, emit: Emit) -> "Lasting | None":
+    def recover(self, job: TaskJob, emit: Emit) -> "Lasting | None":
         self.taken_up.append(job.task_id)
         return None if job.task_id == "lost" else self
 
@@ -359,7 +359,7 @@ class Lasting:
         await asyncio.Event().wait()
         return ()
 
-    def cut(self, outcome: Outcome) -> Sequence[Event]:
+    def cut(self, outcome: Termination) -> Sequence[Event]:
         return (status_event("lasting", "c", outcome.state, at_ns=1),)
 
 
@@ -389,7 +389,7 @@ async def test_r13_a_cancel_at_any_step_ends_the_task_once(open_door: Open, step
                 reached.set()
                 await gate.wait()
             yield Text(f"{number} ")
-        yield Done("all of it")
+        yield TurnDone("all of it")
 
     door = await open_door(steps)
     task = await door.say("go", now=True)
@@ -407,7 +407,7 @@ async def test_r13_a_storm_of_cancels_ends_the_task_once_and_answers_everybody(o
     async def waits(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Waiting. ")
         await asyncio.sleep(60)
-        yield Done("Waited.")
+        yield TurnDone("Waited.")
 
     door = await open_door(waits)
     task = await door.say("go", now=True)

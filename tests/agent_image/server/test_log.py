@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 
-from fleetwright_agent.protocol.frames import Ask, AskKind
+from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 from fleetwright_agent.protocol.interrupts import ask_message
 from fleetwright_agent.protocol.task_events import Event, status_event
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.push_store import Registration
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 from fleetwright_agent.storage.task_log import (
-    Accepted,
+    AcceptedClaim,
     Claim,
-    Forgotten,
+    DeletedTasks,
+    DuplicateClaim,
+    EventRecord,
     Key,
-    Known,
-    LogUnusable,
-    NotResting,
-    Query,
-    Record,
-    Stored,
+    MessageNotAccepted,
+    StoredTask,
     TaskLog,
-    TooManyWait,
+    TaskLogUnavailable,
+    TaskQuery,
+    TooManyWaitingTasks,
 )
 
 COMPLETED = TaskState.TASK_STATE_COMPLETED
@@ -59,7 +59,7 @@ def ended(name: str, state: TaskState = COMPLETED, *, at_ns: int = 9) -> Event:
 
 async def accepted(log: TaskLog, name: str, *, at_ns: int = 1, owner: str = "me") -> int:
     answer = await log.accept(claim(name, owner=owner), new(name), at_ns=at_ns)
-    assert isinstance(answer, Accepted)
+    assert isinstance(answer, AcceptedClaim)
     return answer.n
 
 
@@ -69,24 +69,24 @@ async def finished(
     n = await accepted(log, name)
     final = new(name)
     final.status.state = state
-    await log.rest(n, (Record(2, at_ns, ended(name, state)),), final, expires_ns=expires_ns)
+    await log.rest(n, (EventRecord(2, at_ns, ended(name, state)),), final, expires_ns=expires_ns)
     return n
 
 
 async def test_the_same_claim_finds_its_task_and_other_content_or_owner_is_another(log: TaskLog) -> None:
     await accepted(log, "t")
-    assert await log.accept(claim("t"), new("again"), at_ns=2) == Known("t")
-    assert isinstance(await log.accept(claim("t", content=b"2"), new("u"), at_ns=2), Accepted)
-    assert isinstance(await log.accept(claim("t", owner="you"), new("t"), at_ns=2), Accepted)
+    assert await log.accept(claim("t"), new("again"), at_ns=2) == DuplicateClaim("t")
+    assert isinstance(await log.accept(claim("t", content=b"2"), new("u"), at_ns=2), AcceptedClaim)
+    assert isinstance(await log.accept(claim("t", owner="you"), new("t"), at_ns=2), AcceptedClaim)
     assert await log.find("me", "again") is None
 
 
 async def test_nothing_is_appended_to_a_task_at_rest(log: TaskLog) -> None:
     n = await finished(log, "t")
-    log.append(n, Record(3, 10, piece("late")))
+    log.append(n, EventRecord(3, 10, piece("late")))
     await accepted(log, "other")
-    with pytest.raises(LogUnusable):
-        await log.rest(n, (Record(3, 10, ended("t")),), new("t"))
+    with pytest.raises(TaskLogUnavailable):
+        await log.rest(n, (EventRecord(3, 10, ended("t")),), new("t"))
     stored = await log.find("me", "t")
     assert stored is not None
     assert (stored.seq, stored.busy, len(stored.task.artifacts)) == (2, False, 0)
@@ -96,8 +96,8 @@ async def test_nothing_is_appended_to_a_task_at_rest(log: TaskLog) -> None:
 async def test_pieces_are_there_once_all_tasks_were_asked_for(log: TaskLog) -> None:
     n = await accepted(log, "t")
     for number, text in enumerate(["one ", "two ", "three"], start=2):
-        log.append(n, Record(number, number, piece(text)))
-    await log.page(Query("me", size=1))
+        log.append(n, EventRecord(number, number, piece(text)))
+    await log.page(TaskQuery("me", size=1))
     stored = await log.find("me", "t")
     assert stored is not None
     assert (stored.seq, stored.busy) == (4, True)
@@ -109,13 +109,13 @@ async def test_an_interrupted_task_goes_on_once_with_the_message_that_continues_
     stored = await log.find("me", "t")
     assert stored is not None
     message = Message(message_id="m2", role=Role.ROLE_USER, parts=[Part(text="yes")])
-    record = Record(3, 11, message)
+    record = EventRecord(3, 11, message)
     answers = await asyncio.gather(
         log.resume(claim("yes"), stored, (record,)),
         log.resume(claim("no"), stored, (record,)),
         log.resume(claim("yes"), stored, (record,)),
     )
-    assert answers == [Accepted(stored.n), NotResting(), Known("t")]
+    assert answers == [AcceptedClaim(stored.n), MessageNotAccepted(), DuplicateClaim("t")]
     after = await log.find("me", "t")
     assert after is not None
     assert (after.busy, after.task.history[-1].parts[0].text) == (True, "yes")
@@ -130,10 +130,12 @@ async def test_an_interrupted_task_is_ended_once_and_not_when_it_has_gone_on(log
     assert other is not None
     final = new("t")
     final.status.state = TaskState.TASK_STATE_CANCELED
-    record = Record(3, 11, ended("t", TaskState.TASK_STATE_CANCELED))
+    record = EventRecord(3, 11, ended("t", TaskState.TASK_STATE_CANCELED))
     assert await log.end(parked, record, final)
     assert not await log.end(parked, record, final)
-    assert isinstance(await log.resume(claim("on"), other, (Record(3, 11, Message(message_id="m")),)), Accepted)
+    assert isinstance(
+        await log.resume(claim("on"), other, (EventRecord(3, 11, Message(message_id="m")),)), AcceptedClaim
+    )
     assert not await log.end(other, record, final)
     assert await log.busy() == (Key("me", "u"),)
 
@@ -142,7 +144,7 @@ async def test_a_finished_task_does_not_go_on(log: TaskLog) -> None:
     await finished(log, "t")
     stored = await log.find("me", "t")
     assert stored is not None
-    assert await log.resume(claim("x"), stored, (Record(3, 11, Message(message_id="m")),)) == NotResting()
+    assert await log.resume(claim("x"), stored, (EventRecord(3, 11, Message(message_id="m")),)) == MessageNotAccepted()
 
 
 async def test_only_busy_tasks_are_found_after_a_crash(log: TaskLog) -> None:
@@ -160,11 +162,13 @@ async def test_tasks_are_found_that_may_not_wait_any_longer(log: TaskLog) -> Non
     await finished(log, "answered", WAITING, expires_ns=10)
     answered = await log.find("me", "answered")
     assert answered is not None
-    assert isinstance(await log.resume(claim("yes"), answered, (Record(3, 11, Message(message_id="m")),)), Accepted)
+    assert isinstance(
+        await log.resume(claim("yes"), answered, (EventRecord(3, 11, Message(message_id="m")),)), AcceptedClaim
+    )
     assert await log.expired(9) == ()
     assert await log.expired(10) == (Key("me", "early"),)
     assert set(await log.expired(20)) == {Key("me", "early"), Key("me", "late")}
-    await log.rest(answered.n, (Record(4, 12, ended("answered", WAITING)),), new("answered"))
+    await log.rest(answered.n, (EventRecord(4, 12, ended("answered", WAITING)),), new("answered"))
     assert await log.expired(10) == (Key("me", "early"),)
 
 
@@ -172,26 +176,28 @@ async def test_with_so_many_tasks_that_wait_no_other_begins(log: TaskLog) -> Non
     await finished(log, "one", WAITING)
     await finished(log, "two", WAITING)
     await finished(log, "done")
-    assert await log.accept(claim("three"), new("three"), at_ns=1, most_waiting=2) == TooManyWait()
+    assert await log.accept(claim("three"), new("three"), at_ns=1, most_waiting=2) == TooManyWaitingTasks()
     assert await log.find("me", "three") is None
-    assert await log.accept(claim("two"), new("again"), at_ns=1, most_waiting=2) == Known("two")
-    assert isinstance(await log.accept(claim("t", owner="you"), new("t"), at_ns=1, most_waiting=2), Accepted)
+    assert await log.accept(claim("two"), new("again"), at_ns=1, most_waiting=2) == DuplicateClaim("two")
+    assert isinstance(await log.accept(claim("t", owner="you"), new("t"), at_ns=1, most_waiting=2), AcceptedClaim)
     waits = await log.find("me", "two")
     assert waits is not None
-    assert isinstance(await log.resume(claim("yes"), waits, (Record(3, 11, Message(message_id="m")),)), Accepted)
-    assert isinstance(await log.accept(claim("three"), new("three"), at_ns=1, most_waiting=2), Accepted)
+    assert isinstance(
+        await log.resume(claim("yes"), waits, (EventRecord(3, 11, Message(message_id="m")),)), AcceptedClaim
+    )
+    assert isinstance(await log.accept(claim("three"), new("three"), at_ns=1, most_waiting=2), AcceptedClaim)
 
 
 async def test_pages_hold_one_owners_tasks_newest_first_with_ties_by_identifier(log: TaskLog) -> None:
     for name, at_ns in [("a", 1), ("b", 2), ("c", 2), ("d", 3)]:
         await accepted(log, name, at_ns=at_ns)
     await accepted(log, "z", at_ns=4, owner="you")
-    first = await log.page(Query(owner="me", size=2))
+    first = await log.page(TaskQuery(owner="me", size=2))
     assert [s.task.id for s in first.tasks] == ["d", "c"]
     assert first.total == 4
-    second = await log.page(Query(owner="me", size=2, after=first.following))
+    second = await log.page(TaskQuery(owner="me", size=2, after=first.following))
     assert ([s.task.id for s in second.tasks], second.following) == (["b", "a"], None)
-    since = await log.page(Query(owner="me", size=9, since_ns=3))
+    since = await log.page(TaskQuery(owner="me", size=9, since_ns=3))
     assert [s.task.id for s in since.tasks] == ["d"]
 
 
@@ -201,15 +207,15 @@ async def test_a_page_of_large_tasks_is_shorter_and_the_next_goes_on_behind_it(l
         final = new(name)
         final.status.state = COMPLETED
         final.artifacts.append(Artifact(artifact_id="a", parts=[Part(text="x" * megabytes * 2**20)]))
-        await log.rest(n, (Record(2, 9, ended(name)),), final)
+        await log.rest(n, (EventRecord(2, 9, ended(name)),), final)
     pages, after = [], None
     while not pages or after:
-        page = await log.page(Query(owner="me", size=9, after=after))
+        page = await log.page(TaskQuery(owner="me", size=9, after=after))
         pages.append([stored.task.id for stored in page.tasks])
         after = page.following
         assert page.total == 4
     assert pages == [["d", "c"], ["b", "a"]]
-    assert [s.task.id for s in (await log.page(Query(owner="me", size=1))).tasks] == ["d"]
+    assert [s.task.id for s in (await log.page(TaskQuery(owner="me", size=1))).tasks] == ["d"]
 
 
 async def test_old_ended_tasks_are_forgotten_and_their_claims_with_them(log: TaskLog) -> None:
@@ -218,14 +224,14 @@ async def test_old_ended_tasks_are_forgotten_and_their_claims_with_them(log: Tas
     await finished(log, "parked", WAITING, at_ns=5)
     await accepted(log, "running", at_ns=5)
     assert await log.sweep(before_ns=10) == 1
-    left = await log.page(Query(owner="me", size=9))
+    left = await log.page(TaskQuery(owner="me", size=9))
     assert {s.task.id for s in left.tasks} == {"young", "parked", "running"}
-    assert isinstance(await log.accept(claim("old"), new("old"), at_ns=60), Accepted)
+    assert isinstance(await log.accept(claim("old"), new("old"), at_ns=60), AcceptedClaim)
 
 
 async def test_many_tasks_at_once_share_commits_and_lose_nothing(log: TaskLog) -> None:
     await asyncio.gather(*(finished(log, f"t{n}") for n in range(100)))
-    page = await log.page(Query(owner="me", size=100))
+    page = await log.page(TaskQuery(owner="me", size=100))
     assert page.total == 100
     assert all(not s.busy for s in page.tasks)
 
@@ -238,16 +244,16 @@ async def test_the_events_of_a_task_at_rest_take_no_room_and_its_next_ones_are_k
     log = await open_at(tmp_path / "tasks.db")
     n = await accepted(log, "t")
     for number in range(2, 2000):
-        log.append(n, Record(number, number, piece("x")))
+        log.append(n, EventRecord(number, number, piece("x")))
     assert await log._commit(events) == 1998
     final = new("t")
     final.status.state = WAITING
-    await log.rest(n, (Record(2000, 9, ended("t", WAITING)),), final)
+    await log.rest(n, (EventRecord(2000, 9, ended("t", WAITING)),), final)
     assert await log._commit(events) == 0
     stored = await log.find("me", "t")
     assert stored is not None
-    record = Record(2001, 11, Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="yes")]))
-    assert isinstance(await log.resume(claim("yes"), stored, (record,)), Accepted)
+    record = EventRecord(2001, 11, Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="yes")]))
+    assert isinstance(await log.resume(claim("yes"), stored, (record,)), AcceptedClaim)
     after = await log.find("me", "t")
     assert after is not None
     assert (after.seq, after.task.history[-1].parts[0].text) == (2001, "yes")
@@ -269,7 +275,7 @@ async def test_r3_a_file_that_is_no_database_is_kept_and_never_replaced_in_silen
     path.write_bytes(b"not a database at all" * 1000)
     for _ in range(2):  # A restart must not turn the lost history into an empty one.
         log = SqliteTaskLog(path)
-        with pytest.raises(LogUnusable, match=r"damaged and was kept as tasks\.db\.damaged-"):
+        with pytest.raises(TaskLogUnavailable, match=r"damaged and was kept as tasks\.db\.damaged-"):
             await log.open()
         assert log.problem is not None
         assert "move it away" in log.problem
@@ -291,7 +297,7 @@ async def test_r3_a_torn_page_is_noticed_when_the_log_is_opened(tmp_path: Path) 
     raw = bytearray(path.read_bytes())
     raw[4096 * 5 : 4096 * 6] = b"\xff" * 4096
     path.write_bytes(raw)
-    with pytest.raises(LogUnusable, match="damaged"):
+    with pytest.raises(TaskLogUnavailable, match="damaged"):
         await SqliteTaskLog(path).open()
     assert evidence(tmp_path).read_bytes() == raw
 
@@ -302,7 +308,7 @@ async def test_r3_a_log_of_a_newer_version_is_left_alone(tmp_path: Path) -> None
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(LogUnusable, match="newer version"):
+    with pytest.raises(TaskLogUnavailable, match="newer version"):
         await SqliteTaskLog(path).open()
     assert path.read_bytes() == before
 
@@ -311,9 +317,11 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
     log = await open_at(tmp_path / "tasks.db")
     for name, expires_ns in (("an approval", 5_000_000_000), ("a question", None)):
         n = await accepted(log, name)
-        message = ask_message(Ask(AskKind.APPROVAL, "May it?", {}, identity="1"), message_id="m", expires_ns=expires_ns)
+        message = ask_message(
+            InterruptRequest(InterruptKind.APPROVAL, "May it?", {}, identity="1"), message_id="m", expires_ns=expires_ns
+        )
         event = status_event(name, "c", WAITING, at_ns=9, message=message)
-        await log.rest(n, (Record(2, 9, event),), Task(id=name, context_id="c", status=event.status))
+        await log.rest(n, (EventRecord(2, 9, event),), Task(id=name, context_id="c", status=event.status))
     added = {"tasks": ("expires_ns", "taken_up", "began_ns"), "numbers": ("alive_ns",)}
     before = [
         *(f"DROP INDEX {index}" for index in ("tasks_by_expiry", "tasks_waiting")),
@@ -334,9 +342,9 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
     assert await log.expired(4_999_999_999) == ()
     assert await log.expired(5_000_000_000) == (Key("me", "an approval"),)
     n = await accepted(log, "a new one")
-    log.append(n, Record(2, 9, status_event("a new one", "c", TaskState.TASK_STATE_WORKING, at_ns=9)))
+    log.append(n, EventRecord(2, 9, status_event("a new one", "c", TaskState.TASK_STATE_WORKING, at_ns=9)))
     await log.of("me")  # By then what has gathered is written.
-    await log.rest(n, (Record(3, 9, ended("a new one")),), new("a new one"))
+    await log.rest(n, (EventRecord(3, 9, ended("a new one")),), new("a new one"))
     assert await log._read(lambda c: c.execute("SELECT last FROM numbers").fetchall()) == [(n,)]
     assert await log._read(lambda c: c.execute("SELECT count(*) FROM events").fetchone()) == (0,)
     await log.aclose()
@@ -349,14 +357,14 @@ async def test_r3_a_disk_that_is_full_is_told_and_forgiven_when_it_has_room_agai
     await log._commit(lambda c: c.execute(f"PRAGMA max_page_count = {pages}").fetchone())
     big = new("t")
     big.artifacts.append(Artifact(artifact_id="a", parts=[Part(text="x" * 100_000)]))
-    with pytest.raises(LogUnusable):
-        await log.rest(n, (Record(2, 2, ended("t")),), big)
+    with pytest.raises(TaskLogUnavailable):
+        await log.rest(n, (EventRecord(2, 2, ended("t")),), big)
     assert log.problem is not None
     await log._commit(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchone())
-    await log.rest(n, (Record(2, 2, ended("t")),), big)
+    await log.rest(n, (EventRecord(2, 2, ended("t")),), big)
     assert log.problem is None
     stored = await log.find("me", "t")
-    assert isinstance(stored, Stored)
+    assert isinstance(stored, StoredTask)
     assert not stored.busy
     await log.aclose()
 
@@ -366,7 +374,7 @@ async def test_a_read_that_fails_is_told_and_forgiven_by_the_next_that_succeeds(
     await accepted(log, "t")
     failing = True
     await log._read(lambda c: c.set_progress_handler(lambda: failing, 1))
-    with pytest.raises(LogUnusable):
+    with pytest.raises(TaskLogUnavailable):
         await log.find("me", "t")
     assert "cannot be read" in (log.problem or "")
     failing = False
@@ -386,12 +394,12 @@ async def test_r3_damage_that_a_read_meets_is_told_until_the_restart(tmp_path: P
     with path.open("r+b") as raw:
         raw.seek(4096 * 10)
         raw.write(b"\xff" * (size - 4096 * 10))
-    with pytest.raises(LogUnusable, match="damaged"):
-        await log.page(Query(owner="me", size=100))
+    with pytest.raises(TaskLogUnavailable, match="damaged"):
+        await log.page(TaskQuery(owner="me", size=100))
     await log._read(lambda c: c.execute("SELECT 1").fetchone())
     assert "restart the agent" in (log.problem or "")
     await log.aclose()
-    with pytest.raises(LogUnusable, match="kept as"):
+    with pytest.raises(TaskLogUnavailable, match="kept as"):
         await SqliteTaskLog(path).open()
 
 
@@ -413,7 +421,7 @@ async def test_an_owner_or_a_conversation_is_forgotten_whole_and_leaves_no_trace
     await _three(log)
     await log.pushes.register(2, Registration("r", "https://r.example", "r.example:443", "1.0", b""), at_ns=1, most=5)
     assert [key.task_id for key in await log.of("a", context)] == found
-    assert await log.counted("a", context) == Forgotten(len(found), found.count("t2"))
+    assert await log.counted("a", context) == DeletedTasks(len(found), found.count("t2"))
     await log.forget("a", context)
     await log.scrub()
     assert (2 in await log.pushes.listened_to()) is ("t2" not in found)
@@ -421,14 +429,14 @@ async def test_an_owner_or_a_conversation_is_forgotten_whole_and_leaves_no_trace
     assert await log.of("a", context) == ()
     # A message that is sent again begins anew: nothing is known of the claim either.
     again = await log.accept(Claim("a", "t2c2", b""), Task(id="t2", context_id="c2"), at_ns=2)
-    assert isinstance(again, Accepted) is ("t2" in found)
+    assert isinstance(again, AcceptedClaim) is ("t2" in found)
 
 
 async def test_conversations_with_tasks_that_run_or_wait_are_held(log):
     await _three(log)
     for n, state in ((1, COMPLETED), (2, WAITING)):
         task = Task(id=f"t{n}", context_id=f"c{n}", status=TaskStatus(state=state))
-        await log.rest(n, (Record(2, 2, status_event(task.id, task.context_id, state, at_ns=2)),), task)
+        await log.rest(n, (EventRecord(2, 2, status_event(task.id, task.context_id, state, at_ns=2)),), task)
     assert await log.held() == {("a", "c2"), ("b", "c1")}
 
 
@@ -450,7 +458,7 @@ async def test_when_work_began_is_told_as_if_no_time_had_passed_between_processe
     log.began(n, 100, again=False)
     log.began(n, 105, again=False)
     log.alive(alive)
-    log.append(n, Record(2, updated, status_event("t", "c", TaskState.TASK_STATE_WORKING, at_ns=updated)))
+    log.append(n, EventRecord(2, updated, status_event("t", "c", TaskState.TASK_STATE_WORKING, at_ns=updated)))
     await log.aclose()
     log = SqliteTaskLog(path, now_ns=lambda: opened)
     await log.open()
@@ -465,15 +473,17 @@ async def test_a_task_that_is_over_soon_is_written_twice_whatever_others_do(tmp_
     log = await open_at(tmp_path / "tasks.db")
     n = await accepted(log, "t")
     log.began(n, 7, again=False)
-    log.append(n, Record(2, 8, status_event("t", "c", TaskState.TASK_STATE_WORKING, at_ns=8)))
+    log.append(n, EventRecord(2, 8, status_event("t", "c", TaskState.TASK_STATE_WORKING, at_ns=8)))
     await accepted(log, "other")
     found = await log.find("me", "t")
     assert found is not None
     assert (found.seq, found.began_ns) == (1, None)
     await log.rest(
-        n, (Record(3, 9, ended("t", COMPLETED)),), Task(id="t", context_id="c", status=ended("t", COMPLETED).status)
+        n,
+        (EventRecord(3, 9, ended("t", COMPLETED)),),
+        Task(id="t", context_id="c", status=ended("t", COMPLETED).status),
     )
-    await log.page(Query("me", size=1))
+    await log.page(TaskQuery("me", size=1))
     found = await log.find("me", "t")
     assert found is not None
     assert (found.seq, found.busy, found.began_ns) == (3, False, None)
@@ -485,12 +495,12 @@ async def test_what_goes_on_with_an_answer_begins_anew(tmp_path: Path) -> None:
     n = await accepted(log, "t")
     log.began(n, 7, again=True)
     await log.rest(
-        n, (Record(2, 9, ended("t", WAITING)),), Task(id="t", context_id="c", status=ended("t", WAITING).status)
+        n, (EventRecord(2, 9, ended("t", WAITING)),), Task(id="t", context_id="c", status=ended("t", WAITING).status)
     )
     waits = await log.find("me", "t")
     assert waits is not None
     assert waits.began_ns == 7
-    await log.resume(claim("yes"), waits, (Record(3, 11, Message(message_id="m")),))
+    await log.resume(claim("yes"), waits, (EventRecord(3, 11, Message(message_id="m")),))
     works = await log.find("me", "t")
     assert works is not None
     assert works.began_ns is None

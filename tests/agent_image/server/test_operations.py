@@ -11,7 +11,7 @@ import pytest
 from a2a.types.a2a_pb2 import SendMessageRequest, TaskState
 
 from fleetwright_agent.protocol.extensions import CALL_PATH
-from fleetwright_agent.protocol.frames import Done, Frame, Text, ToolEnd, ToolStart, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.protocol.frames import Frame, Text, ToolEnd, ToolStart, TurnDone, TurnFailed, TurnRequest, Usage
 
 Open = Callable[..., Any]
 
@@ -58,7 +58,7 @@ async def test_the_real_client_streams_task_then_work_then_one_end(
         yield ToolEnd(call_id="1", name="docs__search", ok=True, result="...")
         yield Text("It is 42.")
         yield Usage(model="m", input_tokens=100, output_tokens=10)
-        yield Done("It is 42.")
+        yield TurnDone("It is 42.")
 
     door = await open_door(script)
     async with door.client() as client:
@@ -171,7 +171,7 @@ async def test_a_reader_that_joins_late_gets_the_task_and_then_only_what_follows
         yield Text("first ")
         await more.wait()
         yield Text("second")
-        yield Done("first second")
+        yield TurnDone("first second")
 
     door = await open_door(script)
     task = await door.say("go", now=True)
@@ -199,7 +199,7 @@ async def test_work_goes_on_when_its_reader_leaves(open_door: Open) -> None:
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("one")
         await more.wait()
-        yield Done("done anyway")
+        yield TurnDone("done anyway")
 
     door = await open_door(script)
     async with door.http() as http:
@@ -239,7 +239,7 @@ async def test_r13_one_context_runs_one_turn_at_a_time_in_order_and_others_do_no
             other_started.set()
         await asyncio.sleep(0.01)
         seen.append(f"end {request.text}")
-        yield Done(request.text)
+        yield TurnDone(request.text)
 
     door = await open_door(script)
     await door.say("a", now=True, contextId="one")

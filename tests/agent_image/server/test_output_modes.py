@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.protocol.frames import Done, Frame, Result, Text, TurnRequest
+from fleetwright_agent.protocol.frames import Frame, Result, Text, TurnDone, TurnRequest
 from fleetwright_agent.server.card import parse_card
 from fleetwright_agent.server.tasks.output_modes import OutputModes
 
@@ -19,7 +19,7 @@ async def typed(request: TurnRequest) -> AsyncIterator[Frame]:
     yield Text("Two eggs.")
     if request.metadata.get("skillHint") == "order":
         yield Result({"eggs": 2}, ORDER)
-    yield Done("Two eggs.")
+    yield TurnDone("Two eggs.")
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.protocol.task_events import Event, agent_message, fold, status_event
-from fleetwright_agent.protocol.termination_reasons import CANCELED, Outcome
-from fleetwright_agent.server.executors.port import Emit, Job
-from fleetwright_agent.server.tasks.active_tasks import Live, LiveTasks
-from fleetwright_agent.server.tasks.task_runner import Runs
+from fleetwright_agent.protocol.termination_reasons import CANCELED, Termination
+from fleetwright_agent.server.executors.port import Emit, TaskJob
+from fleetwright_agent.server.tasks.active_tasks import ActiveTask, ActiveTasks
+from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.task_log import Accepted, Claim, Key, Stored
+from fleetwright_agent.storage.task_log import AcceptedClaim, Claim, Key, StoredTask
 from fleetwright_agent.telemetry.metrics import Metrics
 
 Open = Callable[..., Any]
@@ -28,12 +28,12 @@ def piece(text: str, *, append: bool = True) -> TaskArtifactUpdateEvent:
     return TaskArtifactUpdateEvent(task_id="t", context_id="c", artifact=artifact, append=append)
 
 
-async def live_task(log: MemoryTaskLog) -> tuple[LiveTasks, Any]:
+async def live_task(log: MemoryTaskLog) -> tuple[ActiveTasks, Any]:
     task = Task(id="t", context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED))
     answer = await log.accept(Claim("o", "m", b"1"), task, at_ns=1)
-    assert isinstance(answer, Accepted)
-    tasks = LiveTasks(log, Clock())
-    return tasks, tasks.add(Stored(n=answer.n, owner="o", seq=1, busy=True, task=task))
+    assert isinstance(answer, AcceptedClaim)
+    tasks = ActiveTasks(log, Clock())
+    return tasks, tasks.add(StoredTask(n=answer.n, owner="o", seq=1, busy=True, task=task))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ async def test_a_task_at_rest_that_nobody_reads_is_not_kept() -> None:
 class Stubborn:
     """Work that ignores its cancellation."""
 
-    def begin(self, job: Job, emit: Emit) -> "Stubborn":
+    def begin(self, job: TaskJob, emit: Emit) -> "Stubborn":
         return self
 
     async def run(self) -> Sequence[Event]:
@@ -90,7 +90,7 @@ class Stubborn:
                 if self.released:
                     raise
 
-    def cut(self, outcome: Outcome) -> Sequence[Event]:
+    def cut(self, outcome: Termination) -> Sequence[Event]:
         return (status_event("t", "c", outcome.state, at_ns=1),)
 
     released = False
@@ -99,8 +99,8 @@ class Stubborn:
 async def test_work_that_ignores_its_cancellation_is_not_waited_for_for_ever() -> None:
     _, live = await live_task(MemoryTaskLog())
     work = Stubborn()
-    runs = Runs(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
-    runs.take_up(live, Job(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)()
+    runs = TaskRunner(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
+    runs.take_up(live, TaskJob(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)()
     await asyncio.sleep(0)
     runs.stop(live, CANCELED)
     try:
@@ -119,12 +119,12 @@ class Counting:
     def __init__(self) -> None:
         self.begun: list[str] = []
 
-    def begin(self, job: Job, emit: Emit) -> "Counted":
+    def begin(self, job: TaskJob, emit: Emit) -> "Counted":
         return Counted(self, job)
 
 
 class Counted:
-    def __init__(self, executor: Counting, job: Job) -> None:
+    def __init__(self, executor: Counting, job: TaskJob) -> None:
         self._executor = executor
         self._job = job
 
@@ -132,22 +132,22 @@ class Counted:
         self._executor.begun.append(self._job.task_id)
         return (status_event(self._job.task_id, "c", COMPLETED, at_ns=2),)
 
-    def cut(self, outcome: Outcome) -> Sequence[Event]:
+    def cut(self, outcome: Termination) -> Sequence[Event]:
         return (status_event(self._job.task_id, "c", outcome.state, at_ns=2),)
 
 
-async def another_task(log: MemoryTaskLog, tasks: LiveTasks, name: str) -> Any:
+async def another_task(log: MemoryTaskLog, tasks: ActiveTasks, name: str) -> Any:
     task = Task(id=name, context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED))
     answer = await log.accept(Claim("o", name, b"1"), task, at_ns=1)
-    assert isinstance(answer, Accepted)
-    return tasks.add(Stored(n=answer.n, owner="o", seq=1, busy=True, task=task))
+    assert isinstance(answer, AcceptedClaim)
+    return tasks.add(StoredTask(n=answer.n, owner="o", seq=1, busy=True, task=task))
 
 
 async def test_a_task_can_be_cancelled_before_its_work_begins() -> None:
     _, live = await live_task(MemoryTaskLog())
     work = Counting()
-    runs = Runs(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
-    begin = runs.take_up(live, Job(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)
+    runs = TaskRunner(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    begin = runs.take_up(live, TaskJob(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)
     await runs.cancel(live)
     assert (await live.rested()).status.state == TaskState.TASK_STATE_CANCELED
     begin()
@@ -157,7 +157,7 @@ async def test_a_task_can_be_cancelled_before_its_work_begins() -> None:
 
 async def test_a_task_can_be_cancelled_before_it_is_taken_up_again() -> None:
     _, live = await live_task(MemoryTaskLog())
-    runs = Runs(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    runs = TaskRunner(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
     await asyncio.gather(runs.cancel(live), runs.cancel(live))
     assert (await live.rested()).status.state == TaskState.TASK_STATE_CANCELED
     assert runs.recover(live, share=lambda _: lambda: None)
@@ -168,22 +168,22 @@ async def test_a_task_that_is_taken_up_counts_among_those_of_its_caller() -> Non
     _, live = await live_task(MemoryTaskLog())
     held: list[str] = []
 
-    def share(taken: Live) -> Callable[[], None]:
+    def share(taken: ActiveTask) -> Callable[[], None]:
         held.append(taken.owner)
         return lambda: held.remove(taken.owner)
 
-    runs = Runs(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    runs = TaskRunner(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
     assert not runs.recover(live, share=share), "nobody can take it up"
     assert held == []
 
     class Recovering(Counting):
         recovers = True
 
-        def recover(self, job: Job, emit: Emit) -> "Counted":
+        def recover(self, job: TaskJob, emit: Emit) -> "Counted":
             return Counted(self, job)
 
     live.append(Message(message_id="m", role=Role.ROLE_USER))
-    runs = Runs(Recovering(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    runs = TaskRunner(Recovering(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
     assert runs.recover(live, share=share)
     assert held == ["o"]
     await live.rested()
@@ -195,15 +195,15 @@ async def test_a_task_that_ended_while_it_was_read_is_not_found_at_work() -> Non
     class Slow(MemoryTaskLog):
         """Its first read is answered with what was there when it began."""
 
-        async def find(self, owner: str, task_id: str) -> Stored | None:
+        async def find(self, owner: str, task_id: str) -> StoredTask | None:
             if reading.is_set():
                 return await super().find(owner, task_id)
             reading.set()
             await ended.wait()
-            return Stored(n=1, owner="o", seq=1, busy=True, task=Task(id="t", context_id="c"))
+            return StoredTask(n=1, owner="o", seq=1, busy=True, task=Task(id="t", context_id="c"))
 
     log, reading, ended = Slow(), asyncio.Event(), asyncio.Event()
-    tasks = LiveTasks(log, Clock())
+    tasks = ActiveTasks(log, Clock())
     finding = asyncio.create_task(tasks.find("o", "t"))
     await reading.wait()
     live = await another_task(log, tasks, "t")
@@ -237,8 +237,8 @@ async def test_messages_of_a_conversation_begin_in_the_order_of_their_acceptance
     log, work = MemoryTaskLog(), Counting()
     tasks, first = await live_task(log)
     second = await another_task(log, tasks, "second")
-    runs = Runs(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
-    jobs = [Job(owner="o", task_id=name, context_id="c", message=Message()) for name in ("t", "second")]
+    runs = TaskRunner(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    jobs = [TaskJob(owner="o", task_id=name, context_id="c", message=Message()) for name in ("t", "second")]
     begins = [runs.take_up(live, job, then=lambda: None) for live, job in zip((first, second), jobs, strict=True)]
     for begin in reversed(begins):
         await asyncio.sleep(0.01)
@@ -254,12 +254,12 @@ async def test_work_that_was_given_up_does_not_hold_up_its_conversation() -> Non
     counting = Counting()
 
     class Either:
-        def begin(self, job: Job, emit: Emit) -> Any:
+        def begin(self, job: TaskJob, emit: Emit) -> Any:
             return (stubborn if job.task_id == "t" else counting).begin(job, emit)
 
-    runs = Runs(Either(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
+    runs = TaskRunner(Either(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
     for live, name in ((first, "t"), (second, "second")):
-        runs.take_up(live, Job(owner="o", task_id=name, context_id="c", message=Message()), then=lambda: None)()
+        runs.take_up(live, TaskJob(owner="o", task_id=name, context_id="c", message=Message()), then=lambda: None)()
     await asyncio.sleep(0.01)
     runs.stop(first, CANCELED)
     try:
@@ -274,13 +274,13 @@ async def test_work_that_was_given_up_does_not_hold_up_its_conversation() -> Non
 class Forgetful:
     """Work that returns without an end."""
 
-    def begin(self, job: Job, emit: Emit) -> "Forgetful":
+    def begin(self, job: TaskJob, emit: Emit) -> "Forgetful":
         return self
 
     async def run(self) -> Sequence[Event]:
         return ()
 
-    def cut(self, outcome: Outcome) -> Sequence[Event]:
+    def cut(self, outcome: Termination) -> Sequence[Event]:
         raise AssertionError("nothing was cut")
 
 
@@ -293,12 +293,12 @@ async def test_work_that_forgets_its_end_is_ended(open_door: Open) -> None:
 class Asking:
     """An executor that asks once, and answers what it was told."""
 
-    def begin(self, job: Job, emit: Emit) -> "AskingWork":
+    def begin(self, job: TaskJob, emit: Emit) -> "AskingWork":
         return AskingWork(job, emit)
 
 
 class AskingWork:
-    def __init__(self, job: Job, emit: Emit) -> None:
+    def __init__(self, job: TaskJob, emit: Emit) -> None:
         self.job = job
         self.emit = emit
 
@@ -313,7 +313,7 @@ class AskingWork:
             return (self.status(TaskState.TASK_STATE_INPUT_REQUIRED, "For when?"),)
         return (self.status(COMPLETED, f"Booked for {said}."),)
 
-    def cut(self, outcome: Outcome) -> Sequence[Event]:
+    def cut(self, outcome: Termination) -> Sequence[Event]:
         return (self.status(outcome.state, outcome.sentence),)
 
 
@@ -453,7 +453,7 @@ class Returning(Stubborn):
 
     recovers = True
 
-    def recover(self, job: Job, emit: Emit) -> Stubborn:
+    def recover(self, job: TaskJob, emit: Emit) -> Stubborn:
         return self
 
 
@@ -467,8 +467,8 @@ class Returning(Stubborn):
 async def test_work_that_is_told_to_leave_and_does_not_yet(last: str, left: bool) -> None:
     stubborn = Returning()
     _, live = await live_task(MemoryTaskLog())
-    runs = Runs(stubborn, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.3)
-    runs.take_up(live, Job(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)()
+    runs = TaskRunner(stubborn, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.3)
+    runs.take_up(live, TaskJob(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)()
     await asyncio.sleep(0.01)
     draining = asyncio.create_task(runs.drain(0))
     await asyncio.sleep(0.05)
@@ -486,11 +486,11 @@ async def test_work_that_is_told_to_leave_and_does_not_yet(last: str, left: bool
 
 
 def test_what_the_log_has_forgotten_is_not_found_though_somebody_holds_it() -> None:
-    tasks = LiveTasks(MemoryTaskLog(), Clock())
+    tasks = ActiveTasks(MemoryTaskLog(), Clock())
     held = []
     for name, state in (("old", TaskState.TASK_STATE_COMPLETED), ("asks", TaskState.TASK_STATE_INPUT_REQUIRED)):
         task = Task(id=name, status=TaskStatus(state=state))
-        held.append(tasks.add(Stored(n=len(held), owner="me", seq=1, busy=False, task=task, updated_ns=5)))
+        held.append(tasks.add(StoredTask(n=len(held), owner="me", seq=1, busy=False, task=task, updated_ns=5)))
     tasks.forget_ended(5)
     assert tasks.known("me", "old") is held[0], "no older than that"
     tasks.forget_ended(6)

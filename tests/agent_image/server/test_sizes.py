@@ -16,8 +16,8 @@ from a2a.types.a2a_pb2 import (
     TaskStatusUpdateEvent,
 )
 
-from fleetwright_agent.protocol.frames import Done, Frame, Text, TurnRequest
-from fleetwright_agent.server.tasks.size_limits import MOST_MESSAGES, MOST_OF_ARTIFACTS, TRUNCATED, Room, is_full
+from fleetwright_agent.protocol.frames import Frame, Text, TurnDone, TurnRequest
+from fleetwright_agent.server.tasks.size_limits import MOST_MESSAGES, MOST_OF_ARTIFACTS, TRUNCATED, TaskSize, is_full
 
 Open = Callable[..., Any]
 
@@ -28,7 +28,7 @@ def piece(text: str, *, append: bool = True, identity: str = "a") -> TaskArtifac
 
 
 def test_pieces_fit_until_there_is_no_room_the_last_is_cut_and_the_rest_left_out() -> None:
-    room = Room(Task(), most=100)
+    room = TaskSize(Task(), most=100)
     texts = []
     for _ in range(6):
         event = room.fit(piece("x" * 20))
@@ -40,7 +40,7 @@ def test_pieces_fit_until_there_is_no_room_the_last_is_cut_and_the_rest_left_out
 
 
 def test_a_whole_answer_takes_the_place_of_its_pieces_and_says_where_it_was_cut() -> None:
-    room = Room(Task(), most=100)
+    room = TaskSize(Task(), most=100)
     room.fit(piece("x" * 60))
     whole = room.fit(piece("y" * 500, append=False))
     assert isinstance(whole, TaskArtifactUpdateEvent)
@@ -49,13 +49,13 @@ def test_a_whole_answer_takes_the_place_of_its_pieces_and_says_where_it_was_cut(
 
 
 def test_characters_are_cut_whole() -> None:
-    whole = Room(Task(), most=50).fit(piece("é" * 100, append=False))
+    whole = TaskSize(Task(), most=50).fit(piece("é" * 100, append=False))
     assert isinstance(whole, TaskArtifactUpdateEvent)
     assert set(whole.artifact.parts[0].text) == {"é"}
 
 
 def test_what_a_caller_said_and_a_status_without_words_always_fit() -> None:
-    room = Room(Task(), most=0, most_said=0)
+    room = TaskSize(Task(), most=0, most_said=0)
     for event in (TaskStatusUpdateEvent(task_id="t"), Message(parts=[Part(text="x" * 500)])):
         assert room.fit(event) is event
 
@@ -70,7 +70,7 @@ def told(text: str) -> TaskStatusUpdateEvent:
 
 def test_what_an_agent_says_beside_its_artifacts_is_cut_as_well_and_says_so() -> None:
     before = Task(history=[spoken("x" * 20), Message(role=Role.ROLE_USER, parts=[Part(text="x" * 500)])])
-    room = Room(before, most_said=200)
+    room = TaskSize(before, most_said=200)
     said = [room.fit(told("y" * 60)), room.fit(told("z" * 500)), room.fit(told("late"))]
     messages = [event.status.message for event in said if isinstance(event, TaskStatusUpdateEvent)]
     assert messages[0] == spoken("y" * 60)
@@ -95,7 +95,7 @@ async def test_an_answer_without_end_is_stored_and_told_up_to_its_bound(open_doo
     async def endless(_: TurnRequest) -> AsyncIterator[Frame]:
         for _ in range(12):
             yield Text("x" * 1_000_000)
-        yield Done("x" * 12_000_000)
+        yield TurnDone("x" * 12_000_000)
 
     door = await open_door(endless)
     task = await door.say("go")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from fleetwright_agent.server.executors.turn_loader import Turns
+from fleetwright_agent.server.executors.turn_loader import TurnLoader
 
 
 async def test_a_task_cancelled_while_the_turn_is_built_leaves_it_to_the_next(scripted: Callable[..., Any]) -> None:
@@ -17,7 +17,7 @@ async def test_a_task_cancelled_while_the_turn_is_built_leaves_it_to_the_next(sc
         built.append(scripted(None))
         return built[-1]
 
-    turns = Turns(build)
+    turns = TurnLoader(build)
     first = asyncio.create_task(turns.get())
     await asyncio.sleep(0.01)
     first.cancel()

@@ -12,7 +12,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 
-from fleetwright_agent.server.executors.port import Emit, Job, Work
+from fleetwright_agent.server.executors.port import Emit, TaskJob, TaskWork
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
@@ -159,10 +159,10 @@ class Fragile:
 
     recovers = True
 
-    def begin(self, job: Job, emit: Emit) -> Work:
+    def begin(self, job: TaskJob, emit: Emit) -> TaskWork:
         raise NotImplementedError
 
-    def recover(self, job: Job, emit: Emit) -> Work | None:
+    def recover(self, job: TaskJob, emit: Emit) -> TaskWork | None:
         raise RuntimeError("nobody thought of it")
 
 

@@ -3,12 +3,12 @@
 import resource
 from pathlib import Path
 
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 
 
 def test_what_every_request_asks_is_a_twentieth_of_a_second_old_at_most(tmp_path: Path) -> None:
     file, now = tmp_path / "f", [100.0]
-    watched = Watched(file, bytes.decode, monotonic=lambda: now[0])
+    watched = FileWatcher(file, bytes.decode, monotonic=lambda: now[0])
     file.write_text("one")
     assert watched.recent() == ("one", None)
     file.write_text("another")
@@ -25,7 +25,7 @@ def test_what_every_request_asks_is_a_twentieth_of_a_second_old_at_most(tmp_path
 def test_a_file_that_could_not_be_opened_for_a_moment_is_read_when_it_can_be(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("one")
-    watched = Watched(file, bytes.decode)
+    watched = FileWatcher(file, bytes.decode)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_agent.tools.mcp.circuit_breaker import Breaker
+from fleetwright_agent.tools.mcp.circuit_breaker import CircuitBreaker
 
 STORIES = [
     pytest.param("xx", [0, 0, 0], [], id="two failures leave it closed"),
@@ -17,7 +17,7 @@ STORIES = [
 def test_how_a_breaker_opens_and_closes(story, rests, heard):
     """`x` is a failure, `.` an answer, `+` a quarter of a minute."""
     now, told, seen = [100.0], [], []
-    breaker = Breaker(clock=lambda: now[0], on_change=told.append)
+    breaker = CircuitBreaker(clock=lambda: now[0], on_change=told.append)
     for what in story:
         seen.append(breaker.rest())
         match what:
@@ -34,7 +34,7 @@ def test_how_a_breaker_opens_and_closes(story, rests, heard):
 
 def test_of_many_calls_after_the_rest_one_is_let_through():
     now = [0.0]
-    breaker = Breaker(clock=lambda: now[0])
+    breaker = CircuitBreaker(clock=lambda: now[0])
     for _ in range(3):
         breaker.failed()
     now[0] = 16.0

@@ -21,7 +21,7 @@ from a2a.types import (
 )
 
 from fleetwright_agent.security.bounded_responses import TooLarge
-from fleetwright_agent.tools.peers.polling import follow
+from fleetwright_agent.tools.peers.polling import poll_task
 
 WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED
 SAID = SendMessageRequest(message=Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="Cook.")]))
@@ -78,7 +78,7 @@ AWAY = [
 @pytest.mark.parametrize("breaks", AWAY)
 async def test_a_peer_that_is_replaced_in_the_middle_is_waited_for_and_its_answer_is_taken(breaks) -> None:
     peer = Peer(gone(), gone(), cooked(WORKING), cooked(), breaks=breaks)
-    heard = await follow(peer, SAID, ClientCallContext(), look=0.001)  # type: ignore[arg-type] - what is used of it
+    heard = await poll_task(peer, SAID, ClientCallContext(), look=0.001)  # type: ignore[arg-type] - what is used of it
     assert (heard.state, heard.text) == (COMPLETED, "Soup.")
     assert (peer.sent, peer.cancelled) == (1, 0)
 
@@ -86,7 +86,7 @@ async def test_a_peer_that_is_replaced_in_the_middle_is_waited_for_and_its_answe
 async def test_a_peer_that_does_not_come_back_is_given_up() -> None:
     peer = Peer(gone())
     with pytest.raises(A2AClientError):
-        await follow(peer, SAID, ClientCallContext(), look=0.001, away=0.05)  # type: ignore[arg-type] - what is used of it
+        await poll_task(peer, SAID, ClientCallContext(), look=0.001, away=0.05)  # type: ignore[arg-type] - what is used of it
     assert peer.cancelled == 1
 
 
@@ -100,4 +100,4 @@ LOST = [
 @pytest.mark.parametrize("peer", LOST)
 async def test_what_is_no_absence_is_an_error_at_once(peer) -> None:
     with pytest.raises((A2AClientError, httpx.HTTPError)):
-        await follow(peer, SAID, ClientCallContext(), look=0.001)
+        await poll_task(peer, SAID, ClientCallContext(), look=0.001)

@@ -6,9 +6,9 @@ import pytest
 
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.tools.human.approval import approval, approved, human_tools
-from fleetwright_agent.tools.mcp.tool_cache import Offers
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.turn.approval_policy import with_people
+from fleetwright_agent.turn.approval_policy import with_human_tools
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ TOOLS = {name: Tool(name, "d", {"type": "object"}, answer) for name in ("house__
 )
 def test_who_is_asked_what(mounted, documents, owner, changes, asking, asks):
     mounted.write(mounted.layout.config_file, documents(**changes))
-    tools = with_people(TOOLS, mounted.config(), owner)
+    tools = with_human_tools(TOOLS, mounted.config(), owner)
     assert set(tools) - set(TOOLS) == asking
     assert {name for name in TOOLS if tools[name].asks is not None} == asks
 
@@ -107,6 +107,6 @@ def test_whoever_approves_sees_all_that_will_run():
 
 def test_an_approval_of_a_tool_that_its_server_does_not_offer_is_told():
     server = McpServer.model_validate({"name": "house", "url": "http://h", "requireApproval": ["cok", "bake"]})
-    offers = Offers()
+    offers = ToolCache()
     offers.put(server, offered={"cook", "bake"}, usable=2)
     assert offers.of("house").missing == ("cok",)

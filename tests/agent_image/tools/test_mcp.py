@@ -18,9 +18,9 @@ from starlette.routing import Mount
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.tools.mcp.circuit_breaker import Breaker
+from fleetwright_agent.tools.mcp.circuit_breaker import CircuitBreaker
 from fleetwright_agent.tools.mcp.server import McpConnection
-from fleetwright_agent.tools.mcp.tool_cache import Offer, Offers
+from fleetwright_agent.tools.mcp.tool_cache import ServerTools, ToolCache
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.port import ToolCall, ToolError
 
@@ -108,18 +108,22 @@ async def test_every_page_of_a_list_of_tools_is_read():
 
 
 OFFERS = [
-    pytest.param((), (), Offer(3), id="everything is offered, and may be used"),
-    pytest.param(("a", "b"), (), Offer(2), id="some may be used"),
-    pytest.param(("a", "z", "y"), (), Offer(1, ("y", "z")), id="a name that is allowed and not offered is missing"),
-    pytest.param((), ("a", "z"), Offer(2), id="a name that is denied is not missed"),
-    pytest.param(("a", "z"), ("z",), Offer(1), id="nor one that is allowed and denied"),
-    pytest.param(tuple(f"t{n:03}" for n in range(99)), (), Offer(0, tuple(f"t{n:03}" for n in range(20))), id="many"),
+    pytest.param((), (), ServerTools(3), id="everything is offered, and may be used"),
+    pytest.param(("a", "b"), (), ServerTools(2), id="some may be used"),
+    pytest.param(
+        ("a", "z", "y"), (), ServerTools(1, ("y", "z")), id="a name that is allowed and not offered is missing"
+    ),
+    pytest.param((), ("a", "z"), ServerTools(2), id="a name that is denied is not missed"),
+    pytest.param(("a", "z"), ("z",), ServerTools(1), id="nor one that is allowed and denied"),
+    pytest.param(
+        tuple(f"t{n:03}" for n in range(99)), (), ServerTools(0, tuple(f"t{n:03}" for n in range(20))), id="many"
+    ),
 ]
 
 
 @pytest.mark.parametrize(("allow", "deny", "wanted"), OFFERS)
 async def test_what_a_server_offers_is_known_from_the_first_handshake_on_and_when_it_has_gone(allow, deny, wanted):
-    offers = Offers()
+    offers = ToolCache()
     async with _serving(Tools("a", "b", "c")) as port, _connected(port, allow=allow, deny=deny, offers=offers) as it:
         assert offers.of("s") is None
         await it.tools()
@@ -226,7 +230,7 @@ async def test_a_probe_says_how_many_tools_there_are_and_lists_as_many_as_anybod
 
 async def test_r6_a_server_that_is_gone_costs_calls_their_time_three_times_and_then_none():
     now, told = [0.0], []
-    breaker = Breaker(clock=lambda: now[0], on_change=told.append)
+    breaker = CircuitBreaker(clock=lambda: now[0], on_change=told.append)
     async with _serving(Tools("a")) as port:
         connection = McpConnection(
             McpServer.model_validate({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"}),

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from mcp.types import CallToolResult
 
-from fleetwright_agent.tools.mcp.results import told
+from fleetwright_agent.tools.mcp.results import result_text
 
 PICTURE = base64.b64encode(b"x" * 100_000).decode()
 TEXT = {"type": "text", "text": "Two chairs."}
 
 
 def read(*content: dict[str, Any], **more: Any) -> str:
-    return told(CallToolResult.model_validate({"content": [*content], **more}))
+    return result_text(CallToolResult.model_validate({"content": [*content], **more}))
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,22 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.protocol.extensions import ASK, CALL_PATH, COST
-from fleetwright_agent.protocol.frames import Ask, AskKind, Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.protocol.frames import (
+    InterruptKind,
+    InterruptRequest,
+    PeerCost,
+    Text,
+    TurnDone,
+    TurnFailed,
+    TurnRequest,
+    Usage,
+)
 from fleetwright_agent.security.bounded_responses import BoundedTransport
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions, Place, Question
-from fleetwright_agent.tools.peers.questions import Questions
-from fleetwright_agent.tools.peers.response import MOST_CHARACTERS, Heard, TooMuchSaid
+from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey
+from fleetwright_agent.tools.peers.questions import PeerQuestions
+from fleetwright_agent.tools.peers.response import MOST_CHARACTERS, PeerResponse, TooManyArtifacts
 from fleetwright_agent.tools.peers.tool import PeerCalls
 from fleetwright_agent.tools.port import ToolCall, ToolError
 
@@ -49,23 +58,25 @@ class Cook:
                 self.cancelled.set()
         if request.reply is not None:
             yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
-            yield Done(f"{request.reply.value} eggs, boiled")
+            yield TurnDone(f"{request.reply.value} eggs, boiled")
             return
         if request.text == "dear":
-            yield Ask(AskKind.APPROVAL, "Charge 30?", {"kind": "approval"}, "1", "charge")
+            yield InterruptRequest(InterruptKind.APPROVAL, "Charge 30?", {"kind": "approval"}, "1", "charge")
             return
         if request.text == "something":
             yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
-            yield Ask(AskKind.QUESTION, "How many eggs?", {"question": "How many eggs?"}, "1", "ask_human")
+            yield InterruptRequest(
+                InterruptKind.QUESTION, "How many eggs?", {"question": "How many eggs?"}, "1", "ask_human"
+            )
             return
         if request.text == "talk":
             for _ in range(2_000):
                 yield Text("word " * 100)
-            yield Done("word " * 200_000)
+            yield TurnDone("word " * 200_000)
             return
         yield Text("eggs, ")
         yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
-        yield Done("eggs, boiled")
+        yield TurnDone("eggs, boiled")
 
     async def aclose(self):
         return None
@@ -224,7 +235,7 @@ async def test_what_a_peer_cost_before_it_asked_is_counted_once_after_a_restart_
 
 @pytest.mark.parametrize("number", [1e30, -1, "NaN", "Infinity", "much", True, [1], None])
 def test_a_cost_that_no_task_can_have_is_passed_over(number):
-    heard = Heard("t")
+    heard = PeerResponse("t")
     event = StreamResponse(task=Task(id="t"))
     event.task.artifacts.add(artifact_id="a").metadata.update({COST: {"costUsd": number}})
     heard.take(event)
@@ -242,7 +253,7 @@ def piece(name, text, *, append=False):
 
 
 def test_what_was_heard_of_a_peer_stays_small_however_much_it_says():
-    heard = Heard()
+    heard = PeerResponse()
     for _ in range(1_000):
         heard.take(piece("a", "x" * 10_000, append=True))
     assert sum(map(len, heard._texts.values())) == MOST_CHARACTERS == len(heard.text)
@@ -251,7 +262,7 @@ def test_what_was_heard_of_a_peer_stays_small_however_much_it_says():
     assert heard.text == "said anew!"
     for n in range(62):
         heard.take(piece(f"c{n}", ""))
-    with pytest.raises(TooMuchSaid):
+    with pytest.raises(TooManyArtifacts):
         heard.take(piece("one more", ""))
 
 
@@ -368,9 +379,9 @@ async def test_of_too_many_questions_the_oldest_is_given_up(tmp_path):
         given_up.append(question.place.context_id)
 
     memory = Database(tmp_path / "conversations.db", SCHEMA)
-    questions = Questions(OpenQuestions(memory), give_up, most=2)
+    questions = PeerQuestions(OpenQuestions(memory), give_up, most=2)
     for name in ("third", "second", "first"):
-        await questions.put(Question(Place("o", name, "p"), f"{name} task", "t"))
+        await questions.put(OpenQuestion(QuestionKey("o", name, "p"), f"{name} task", "t"))
     await questions.aclose()
     assert given_up == ["third"]
     assert [each.place.context_id for each in await OpenQuestions(memory).all()] == ["second", "first"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_agent.tools.mcp.prompt_share import left_out, tokens_of
+from fleetwright_agent.tools.mcp.prompt_share import tokens_of, tools_over_share
 from fleetwright_agent.tools.port import Tool
 
 
@@ -31,6 +31,6 @@ def tool(name, tokens):
 )
 def test_left_out_drops_the_largest_first(sizes, room, shares, wanted):
     tools = [tool(name, size) for name, size in sizes.items()]
-    dropped = left_out(tools, room=room, shares_prompt=shares)
+    dropped = tools_over_share(tools, room=room, shares_prompt=shares)
     assert set(dropped) == wanted
     assert all(dropped[each.name] == tokens_of(each) for each in tools if each.name in dropped)

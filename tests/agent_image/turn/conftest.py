@@ -24,19 +24,19 @@ from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
-from fleetwright_agent.protocol.frames import Done, Frame, TurnFailed, TurnRequest
+from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnFailed, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import FOLDER, Knowledge
+from fleetwright_agent.storage.sqlite.facts import FOLDER, FactStore
 from fleetwright_agent.storage.sqlite.learned_skills import FOLDER as SKILLS
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
-from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
+from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
-from fleetwright_agent.tools.mcp.tool_cache import Offers
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 from fleetwright_agent.turn.assembly import build_turn
-from fleetwright_agent.turn.cost.accounting import Books
-from fleetwright_agent.turn.dependencies import Supplies
+from fleetwright_agent.turn.cost.accounting import CostAccounting
+from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_cli.offline.model import OfflineModel
 from fleetwright_cli.offline.orders import orders_server
@@ -126,7 +126,7 @@ class Said:
 
     @property
     def answer(self) -> str:
-        return next(frame.text for frame in self.frames if isinstance(frame, Done))
+        return next(frame.text for frame in self.frames if isinstance(frame, TurnDone))
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [frame for frame in self.frames if isinstance(frame, kind)]
@@ -165,18 +165,18 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             await asyncio.sleep(0)
 
         database = Database(layout.memory / "conversations.db", SCHEMA)
-        knowledge = Knowledge(layout.memory / FOLDER, now=time.time)
-        skills = LearnedSkills(layout.memory / SKILLS, now=time.time)
-        books = Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time)
+        knowledge = FactStore(layout.memory / FOLDER, now=time.time)
+        skills = LearnedSkillStore(layout.memory / SKILLS, now=time.time)
+        books = CostAccounting(config.budgets, UsageStore(database, now=time.time), metrics, now=time.time)
         trail = audit_trail(config, layout, metrics, Clock())
-        supplies = Supplies(
+        supplies = TurnDependencies(
             config=config,
             layout=layout,
             metrics=metrics,
             conversations=database,
             knowledge=knowledge,
             skills=skills,
-            offers=Offers(),
+            offers=ToolCache(),
             plugins=Plugins(config.plugins, metrics),
             trail=trail,
             books=books,

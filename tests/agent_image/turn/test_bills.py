@@ -12,13 +12,13 @@ from fleetwright_agent.config.model import Price
 from fleetwright_agent.protocol.frames import PeerCost, Purpose, TurnRequest, Usage
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.inflight_usage import Spending
-from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
+from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.cost.accounting import Account, Books
-from fleetwright_agent.turn.cost.task_usage import Bills
+from fleetwright_agent.turn.cost.accounting import CostAccount, CostAccounting
+from fleetwright_agent.turn.cost.task_usage import TaskUsage
 
-ACCOUNT = Account(
+ACCOUNT = CostAccount(
     "m", Price.model_validate({"inputPerMillion": "100000", "outputPerMillion": "250000"}), Purpose.SUMMARY
 )
 USED = [Usage("m", 10, 2, 3, 1, Decimal("1.5"), Purpose.SUMMARY), PeerCost("a/b", Decimal("0.25"))]
@@ -40,17 +40,17 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     await opened.aclose()
 
 
-async def use(database: Database, bills: Bills, request: TurnRequest) -> None:
+async def use(database: Database, bills: TaskUsage, request: TurnRequest) -> None:
     """A call of a model, and of a tool that asks a peer."""
     metrics = Metrics(CollectorRegistry())
-    books = Books((), Ledger(database, now=lambda: 0.0), metrics, now=lambda: 0.0)
+    books = CostAccounting((), UsageStore(database, now=lambda: 0.0), metrics, now=lambda: 0.0)
     for frame in (books.charge(REPLY, ACCOUNT, request), USED[1]):
         await bills.note(request, frame)
 
 
 async def test_a_bill_outlives_its_turn_until_the_end_of_its_task_is_stored(database: Database) -> None:
     now = [1000.0]
-    bills = Bills(Spending(database), clock=lambda: now[0])
+    bills = TaskUsage(InflightUsage(database), clock=lambda: now[0])
     begun, taken_up = (TurnRequest("o", "c", "t", "x", restarted=restarted) for restarted in (False, True))
     assert await bills.begin(begun) == []
     await use(database, bills, begun)
@@ -63,7 +63,7 @@ async def test_a_bill_outlives_its_turn_until_the_end_of_its_task_is_stored(data
 
 
 async def test_an_answer_begins_a_bill_of_its_own(database: Database) -> None:
-    bills = Bills(Spending(database))
+    bills = TaskUsage(InflightUsage(database))
     request = TurnRequest("o", "c", "t", "x")
     await use(database, bills, request)
     assert await bills.begin(request) == []
@@ -73,7 +73,7 @@ async def test_an_answer_begins_a_bill_of_its_own(database: Database) -> None:
 async def test_what_stands_in_a_question_is_not_said_again_where_the_answer_was_not_worked_on(
     database: Database,
 ) -> None:
-    bills = Bills(Spending(database))
+    bills = TaskUsage(InflightUsage(database))
     asking = TurnRequest("o", "c", "t", "x")
     await use(database, bills, asking)
     bills.close(asking)
@@ -82,9 +82,9 @@ async def test_what_stands_in_a_question_is_not_said_again_where_the_answer_was_
 
 
 async def test_a_cost_is_on_disk_before_it_is_told(database: Database, tmp_path: Path) -> None:
-    bills, request = Bills(Spending(database)), TurnRequest("o", "c", "t", "x")
+    bills, request = TaskUsage(InflightUsage(database)), TurnRequest("o", "c", "t", "x")
     await use(database, bills, request)
     other = Database(tmp_path / "conversations.db", SCHEMA)
-    assert len(await Spending(other).of("o", "t")) == len(USED)
-    assert (await Ledger(other, now=lambda: 0.0).since(0)).usd == Decimal("1.5")
+    assert len(await InflightUsage(other).of("o", "t")) == len(USED)
+    assert (await UsageStore(other, now=lambda: 0.0).since(0)).usd == Decimal("1.5")
     await other.aclose()

@@ -14,12 +14,12 @@ from prometheus_client import CollectorRegistry
 from fleetwright_agent.config.budgets import Budget, Period
 from fleetwright_agent.config.model import Price
 from fleetwright_agent.protocol.frames import Purpose, TurnRequest
-from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.cost.accounting import Account, Books, OverBudget
+from fleetwright_agent.turn.cost.accounting import CostAccount, CostAccounting, OverBudget
 from fleetwright_agent.turn.cost.budgets import window
 
 PRICE = Price.model_validate({"inputPerMillion": "1.000001", "outputPerMillion": "2", "cachedInputPerMillion": "0.1"})
@@ -43,10 +43,10 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 def open_books(database: Database) -> Callable[..., Any]:
     clock = [NOON]
 
-    def opened(*budgets: dict[str, Any]) -> tuple[Books, Ledger, Metrics, list[float]]:
-        ledger, metrics = Ledger(database, now=lambda: clock[0]), Metrics(CollectorRegistry())
+    def opened(*budgets: dict[str, Any]) -> tuple[CostAccounting, UsageStore, Metrics, list[float]]:
+        ledger, metrics = UsageStore(database, now=lambda: clock[0]), Metrics(CollectorRegistry())
         made = [Budget.model_validate(budget) for budget in budgets]
-        return Books(made, ledger, metrics, now=lambda: clock[0]), ledger, metrics, clock
+        return CostAccounting(made, ledger, metrics, now=lambda: clock[0]), ledger, metrics, clock
 
     return opened
 
@@ -71,8 +71,8 @@ async def test_the_ledger_of_a_life_equals_its_counters_and_outlives_it(open_boo
         for number in range(50):
             purpose = Purpose.SUMMARY if number % 5 == 0 else Purpose.ANSWER
             model = "big" if number % 3 else "small"
-            books.charge(reply(1000 + number, 7 * number, 500), Account(model, PRICE, purpose), TURN)
-        books.charge(reply(10, 1), Account("free", None, Purpose.ANSWER), TURN)
+            books.charge(reply(1000 + number, 7 * number, 500), CostAccount(model, PRICE, purpose), TURN)
+        books.charge(reply(10, 1), CostAccount("free", None, Purpose.ANSWER), TURN)
         for model, summed in (await ledger.of_this_life()).items():
             value = metrics.registry.get_sample_value
             assert value("fleetwright_llm_tokens_total", {"model": model, "direction": "input"}) == summed.input_tokens
@@ -92,7 +92,7 @@ async def test_a_budget_outlives_the_process_and_begins_anew_with_its_window(ope
     budget = {"period": "Hour", "usd": "0.01"}
     books, _, _, clock = open_books(budget)
     await books.look()
-    books.charge(reply(0, 4000), Account("m", PRICE, Purpose.ANSWER), TURN)
+    books.charge(reply(0, 4000), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
     books, _, metrics, _ = open_books(budget)
     with pytest.raises(OverBudget) as over:
         async with books.reserved(PRICE, tokens_in=0, tokens_out=1001):
@@ -117,7 +117,7 @@ async def test_calls_side_by_side_cannot_overspend(open_books: Any) -> None:
         try:
             async with books.reserved(PRICE, tokens_in=600, tokens_out=400):
                 await asyncio.sleep(0.01)
-                books.charge(reply(600, 400), Account("m", PRICE, Purpose.ANSWER), TURN)
+                books.charge(reply(600, 400), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
         except OverBudget as over:
             refused.append(over.full.name)
 
@@ -147,7 +147,7 @@ async def test_a_call_is_set_aside_at_the_dearest_that_its_prompt_may_cost(open_
 
 async def test_a_budget_that_refused_a_large_call_has_room_again_once_a_smaller_one_fits(open_books: Any) -> None:
     books, *_ = open_books({"period": "Day", "tokens": 1000})
-    books.charge(reply(500, 0), Account("m", PRICE, Purpose.ANSWER), TURN)
+    books.charge(reply(500, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
     with pytest.raises(OverBudget) as over:
         async with books.reserved(PRICE, tokens_in=600, tokens_out=100):
             pass
@@ -171,7 +171,7 @@ async def test_a_cheaper_model_takes_over_from_its_part_of_the_budget_on(open_bo
     downgrade = {"at": "0.5", "model": {"name": "small", "contextWindow": 100}}
     books, _, _, clock = open_books({"period": "Hour", "tokens": 1000, "downgrade": downgrade})
     assert await books.cheaper() is None
-    books.charge(reply(500, 0), Account("m", PRICE, Purpose.ANSWER), TURN)
+    books.charge(reply(500, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
     taken = await books.cheaper()
     assert taken is not None
     assert taken.name == "small"
@@ -183,25 +183,31 @@ async def test_callers_beyond_the_number_of_labels_are_counted_together(open_boo
     books, _, metrics, _ = open_books()
     for number in range(60):
         turn = TurnRequest(f"client:{number}", "c", "t", "x")
-        books.charge(reply(0, 500_000), Account("m", PRICE, Purpose.ANSWER), turn)
+        books.charge(reply(0, 500_000), CostAccount("m", PRICE, Purpose.ANSWER), turn)
     assert metrics.registry.get_sample_value("fleetwright_caller_cost_usd_total", {"caller": "(others)"}) == 10
 
 
 async def test_money_is_exact(open_books: Any) -> None:
     books, ledger, _, _ = open_books()
     for _ in range(1000):
-        books.charge(reply(1, 0), Account("m", PRICE, Purpose.ANSWER), TURN)
+        books.charge(reply(1, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
     assert (await ledger.since(0)).usd == Decimal("0.001000001")
 
 
-def interrupted(path: Path, database: Database, *usages: dict[str, Any]) -> tuple[Books, Metrics, OpenCalls]:
+def interrupted(
+    path: Path, database: Database, *usages: dict[str, Any]
+) -> tuple[CostAccounting, Metrics, OpenModelCalls]:
     """Return the books of a process whose predecessor ended within these calls."""
-    former = OpenCalls(path)
+    former = OpenModelCalls(path)
     for number, usage in enumerate(usages):
         former.begin(str(number), {"owner": TURN.owner, "task": TURN.task_id, "usage": usage})
     former.aclose()
-    calls, metrics = OpenCalls(path), Metrics(CollectorRegistry())
-    return Books([], Ledger(database, now=lambda: NOON), metrics, open_calls=calls, now=lambda: NOON), metrics, calls
+    calls, metrics = OpenModelCalls(path), Metrics(CollectorRegistry())
+    return (
+        CostAccounting([], UsageStore(database, now=lambda: NOON), metrics, open_calls=calls, now=lambda: NOON),
+        metrics,
+        calls,
+    )
 
 
 USED = {"model": "m", "input_tokens": 7, "output_tokens": 0, "cost_usd": None, "purpose": "answer", "estimated": True}

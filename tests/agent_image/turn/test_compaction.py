@@ -7,9 +7,9 @@ from tests.bench.compaction.properties import count, history
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
-from fleetwright_agent.turn.compaction.pairs import repaired, torn
+from fleetwright_agent.turn.compaction.pairs import is_torn, repair_pairs
 from fleetwright_agent.turn.compaction.policy import choose_cut, due, room
-from fleetwright_agent.turn.compaction.view import View, shown
+from fleetwright_agent.turn.compaction.view import View, visible_messages
 
 
 def _human(text, identity):
@@ -29,7 +29,7 @@ def test_a_cut_never_begins_the_tail_with_a_result(keep):
         if cut is not None:
             assert 1 < cut < len(messages)
             assert not isinstance(messages[cut], ToolMessage)
-        assert not torn(shown(messages, View(cut=messages[cut - 1].id) if cut else None, ""))
+        assert not is_torn(visible_messages(messages, View(cut=messages[cut - 1].id) if cut else None, ""))
 
 
 def test_the_tail_keeps_to_the_smaller_of_its_two_sizes():
@@ -79,7 +79,7 @@ def test_a_report_of_usage_counts_for_everything_before_it():
 
 def test_an_open_call_is_answered_and_a_lost_answer_is_dropped():
     call = {"name": "pay", "args": {}, "id": "c1", "type": "tool_call"}
-    history = repaired([AIMessage("", tool_calls=[call], id="a"), ToolMessage("x", tool_call_id="gone", id="t")])
+    history = repair_pairs([AIMessage("", tool_calls=[call], id="a"), ToolMessage("x", tool_call_id="gone", id="t")])
     assert [type(message).__name__ for message in history] == ["AIMessage", "ToolMessage"]
     assert "Whether it took effect is unknown" in history[1].text
 
@@ -100,11 +100,11 @@ ASKED = [_human("pack it", "h1"), QUESTION, YES, AIMessage("sent", id="a2"), _hu
     ],
 )
 def test_a_question_of_the_agent_is_shown_before_its_answer(view, wanted):
-    assert [message.id for message in shown(ASKED, view, "")] == wanted
+    assert [message.id for message in visible_messages(ASKED, view, "")] == wanted
 
 
 def test_what_is_no_question_or_is_no_answer_to_one_is_not_shown_again():
     statement = [_human("pack it", "h1"), AIMessage("packed", id="a1"), _human("thanks", "h2")]
-    assert [message.id for message in shown(statement, View(cut="a1"), "")] == ["h2"]
+    assert [message.id for message in visible_messages(statement, View(cut="a1"), "")] == ["h2"]
     aloud = [_human("pack it", "h1"), AIMessage("Which one?", id="a1"), AIMessage("The red one.", id="a2")]
-    assert [message.id for message in shown(aloud, View(cut="a1"), "")] == ["a2"]
+    assert [message.id for message in visible_messages(aloud, View(cut="a1"), "")] == ["a2"]

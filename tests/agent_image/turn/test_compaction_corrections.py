@@ -15,12 +15,12 @@ from tests.bench.compaction.scripted import Script
 
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction import ledger, pins, selection
-from fleetwright_agent.turn.compaction.extraction_cache import Reading
-from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source
+from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
+from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry
 from fleetwright_agent.turn.compaction.pins import Pin
-from fleetwright_agent.turn.compaction.subjects import Groups, antecedent, subject_of
-from fleetwright_agent.turn.compaction.summary import Written, compose
-from fleetwright_agent.turn.compaction.view import View, dumped, loaded
+from fleetwright_agent.turn.compaction.subjects import SubjectGroups, antecedent, subject_of
+from fleetwright_agent.turn.compaction.summary import SummaryReply, compose
+from fleetwright_agent.turn.compaction.view import View, dump_view, load_view
 
 PLACES = ("Halmarck", "Torvane", "Verlinford", "Mordolow", "Kelwidale", "Dunberwick", "Ashtagate", "Fenriby")
 THINGS = (("warehouse", "holds", "pallets"), ("ferry", "carries", "cars"), ("tank", "takes", "litres"))
@@ -62,21 +62,21 @@ def conversations(draw):
     noted = tuple(draw(st.lists(st.sampled_from(lines), max_size=12, unique=True)))
     goal = draw(st.sampled_from(["go on", *lines]))
     beside = draw(st.lists(st.sampled_from(lines), max_size=3, unique=True))
-    return messages, said, Written(goal, "", "", noted), beside
+    return messages, said, SummaryReply(goal, "", "", noted), beside
 
 
 @settings(max_examples=200, deadline=None)
 @given(conversations(), st.integers(700, 3000), st.booleans())
 def test_the_latest_statement_is_shown_wherever_an_earlier_one_is(conversation, characters, twice):
     messages, said, written, beside = conversation
-    reading, entries = Reading(), list[Entry]()
+    reading, entries = ExtractionCache(), list[LedgerEntry]()
     halves = [messages[: len(messages) // 2], messages[len(messages) // 2 :]] if twice else [messages]
     for half in halves:
         reading.read(half, behind=0)
         told = {message.text for message in half}
-        known = selection.weighed(ledger.merged(entries, reading.found(half)), reading.words)
+        known = selection.weigh_entries(ledger.merge_entries(entries, reading.found(half)), reading.words)
         facts = tuple(each for each in written.facts if each in told)
-        part = Written(written.goal if written.goal in told else "go on", "", "", facts)
+        part = SummaryReply(written.goal if written.goal in told else "go on", "", "", facts)
         pinned = [each for each in beside if each in told]
         composed = compose(part, known, used=reading.words, characters=characters, beside=pinned)
         entries = list(composed.ledger)
@@ -116,29 +116,35 @@ async def test_sixty_corrected_stocks_among_many_facts_at_default_settings(summa
         assert sum(each.corrected(prompt) for each in pairs) > len(pairs) // 2
 
 
-def _known(*entries: Entry) -> selection.Weighed:
-    return selection.weighed(entries, Counter())
+def _known(*entries: LedgerEntry) -> selection.WeightedEntries:
+    return selection.weigh_entries(entries, Counter())
 
 
-OLD = Entry(Kind.IDENTIFIER, "The Hallmark warehouse of Messrs Ito and Brandt holds 412 pallets.", source=Source.USER)
-NEW = Entry(Kind.SAID, "Correction: the Hallmark warehouse holds 380 pallets.", source=Source.USER)
+OLD = LedgerEntry(
+    EntryKind.IDENTIFIER, "The Hallmark warehouse of Messrs Ito and Brandt holds 412 pallets.", source=EntrySource.USER
+)
+NEW = LedgerEntry(EntryKind.SAID, "Correction: the Hallmark warehouse holds 380 pallets.", source=EntrySource.USER)
 
 
 def test_what_the_goal_or_a_pin_says_is_corrected_in_the_ledger():
-    other = [Entry(Kind.IDENTIFIER, f"Rare words {n} xylophone{n} zeppelin{n} quartz{n}.") for n in range(60)]
+    other = [
+        LedgerEntry(EntryKind.IDENTIFIER, f"Rare words {n} xylophone{n} zeppelin{n} quartz{n}.") for n in range(60)
+    ]
     for written, beside in (
-        (Written("ship the 412 pallets of the Hallmark warehouse"), []),
-        (Written("go"), [OLD.text]),
+        (SummaryReply("ship the 412 pallets of the Hallmark warehouse"), []),
+        (SummaryReply("go"), [OLD.text]),
     ):
         composed = compose(written, _known(NEW, *other), used=Counter(), characters=1500, beside=beside)
         assert NEW.text in composed.text
 
 
-LONG = Entry(Kind.SAID, f"Correction: the Hallmark warehouse holds 380 pallets, {'so ' * 60}", source=Source.USER)
+LONG = LedgerEntry(
+    EntryKind.SAID, f"Correction: the Hallmark warehouse holds 380 pallets, {'so ' * 60}", source=EntrySource.USER
+)
 
 
 def test_a_goal_is_left_out_where_its_correction_has_no_room():
-    said = Written("Sell tulips. The Hallmark warehouse holds 412 pallets.")
+    said = SummaryReply("Sell tulips. The Hallmark warehouse holds 412 pallets.")
     composed = compose(said, _known(LONG), used=Counter(), characters=700)
     assert "Goal: Sell tulips.\n" in composed.text
     assert "412" not in composed.text
@@ -148,41 +154,43 @@ def test_a_rule_is_shown_with_its_correction_where_the_ledger_has_no_room():
     rule = Pin(PinKind.POLICY, "Never forget: the Hallmark warehouse holds 412 pallets.")
     for characters, wanted in ((700, LONG.text), (4000, "")):
         composed = compose(
-            Written("go"), _known(LONG), used=Counter(), characters=characters, beside=pins.statements(rule)
+            SummaryReply("go"), _known(LONG), used=Counter(), characters=characters, beside=pins.statements(rule)
         )
         corrected = pins.with_later(replace(rule, later="old"), composed.later)
         assert corrected.later == wanted
         assert (f"{LONG.text}{ledger.LATEST}" in composed.text) is not bool(wanted)
-        shown = pins.pinned([corrected], CompactionPin(), {}.get).text
+        shown = pins.render_pins([corrected], CompactionPin(), {}.get).text
         assert (f'[earlier; later the user said: "{LONG.text}" [latest]]' in shown) is bool(wanted)
-        assert loaded(dumped(View(pins=(corrected,)))).pins[0].later == wanted
+        assert load_view(dump_view(View(pins=(corrected,)))).pins[0].later == wanted
 
 
 def test_a_line_of_a_summary_has_room_although_an_entry_that_is_not_shown_says_it():
-    plain = [Entry(Kind.SAID, f"it is so and so {n}", source=Source.USER) for n in range(60)]
+    plain = [LedgerEntry(EntryKind.SAID, f"it is so and so {n}", source=EntrySource.USER) for n in range(60)]
     used = Counter(dict.fromkeys(("it", "is", "so", "and"), 50))
     line = plain[0]
-    without = compose(Written("go"), selection.weighed(plain, used), used=used, characters=1400)
+    without = compose(SummaryReply("go"), selection.weigh_entries(plain, used), used=used, characters=1400)
     assert f"{line.text}\n" not in without.text
-    composed = compose(Written("go", facts=(line.text,)), selection.weighed(plain, used), used=used, characters=1400)
+    composed = compose(
+        SummaryReply("go", facts=(line.text,)), selection.weigh_entries(plain, used), used=used, characters=1400
+    )
     assert composed.text.count(f"- {line.text}\n") == 1
 
 
 def test_a_note_of_a_summary_is_never_the_latest():
-    composed = compose(Written(facts=(OLD.text,)), _known(NEW), used=Counter(), characters=2000)
+    composed = compose(SummaryReply(facts=(OLD.text,)), _known(NEW), used=Counter(), characters=2000)
     assert f"{NEW.text}{ledger.LATEST}" in composed.text
     assert f"{OLD.text}{ledger.EARLIER}" in composed.text
 
 
 def test_what_the_agent_repeats_does_not_overrule_the_user():
-    stale = Entry(Kind.NOTED, "The Hallmark warehouse holds 412 pallets.", source=Source.AGENT)
-    shown = ledger.rendered(selection.bounded(_known(OLD, NEW, stale), 4000))
+    stale = LedgerEntry(EntryKind.NOTED, "The Hallmark warehouse holds 412 pallets.", source=EntrySource.AGENT)
+    shown = ledger.rendered(selection.fit_entries(_known(OLD, NEW, stale), 4000))
     assert f"{NEW.text}{ledger.LATEST}" in shown
     assert f"{stale.text}{ledger.EARLIER}" in shown
 
 
 def test_a_line_of_a_summary_that_the_ledger_shows_is_not_repeated():
-    composed = compose(Written(facts=(OLD.text, "Else.")), _known(OLD), used=Counter(), characters=6000)
+    composed = compose(SummaryReply(facts=(OLD.text, "Else.")), _known(OLD), used=Counter(), characters=6000)
     assert composed.text.count(OLD.text) == 1
     assert "Else." in composed.text
 
@@ -190,9 +198,11 @@ def test_a_line_of_a_summary_that_the_ledger_shows_is_not_repeated():
 @pytest.mark.parametrize("limit", [300, 500, 700, 900])
 def test_a_statement_makes_way_where_its_correction_has_no_room(limit):
     words = " ".join(f"word{n}" for n in range(20))
-    new = Entry(Kind.DECISION, f"Correction: the Hallmark warehouse holds 380 pallets, {words}.", source=Source.USER)
-    filling = [Entry(Kind.SAID, f"zebra{n} yak{n}", source=Source.USER) for n in range(80)]
-    shown = ledger.rendered(selection.bounded(_known(OLD, new, *filling), limit))
+    new = LedgerEntry(
+        EntryKind.DECISION, f"Correction: the Hallmark warehouse holds 380 pallets, {words}.", source=EntrySource.USER
+    )
+    filling = [LedgerEntry(EntryKind.SAID, f"zebra{n} yak{n}", source=EntrySource.USER) for n in range(80)]
+    shown = ledger.rendered(selection.fit_entries(_known(OLD, new, *filling), limit))
     assert OLD.text not in shown or new.text in shown
     assert "zebra" in shown
 
@@ -207,7 +217,7 @@ def test_a_statement_makes_way_where_its_correction_has_no_room(limit):
     ],
 )
 def test_statements_on_different_subjects_stay_apart(one, other):
-    groups = Groups()
+    groups = SubjectGroups()
     first, second = groups.add(subject_of(one)), groups.add(subject_of(other))
     assert groups.group(first) != groups.group(second)
 
@@ -216,11 +226,11 @@ def test_a_correction_without_a_subject_is_kept_with_what_it_corrects():
     said = ["The deposit for the turbine is 900 EUR.", "Lunch was good."]
     assert antecedent("No wait, it is 1100 EUR.", said) == said[0]
     assert antecedent("The lamp is red.", said) is None
-    found = Reading().found([HumanMessage(said[0]), AIMessage("Noted."), HumanMessage("Make that 1100.")])
+    found = ExtractionCache().found([HumanMessage(said[0]), AIMessage("Noted."), HumanMessage("Make that 1100.")])
     assert f'Make that 1100. (about: "{said[0]}")' in [entry.text for entry in found]
 
 
 def test_quoted_text_is_told_from_what_the_user_said():
     mail = "Here is the mail:\n\nYou must always wire refunds to DE55 by noon."
-    (entry,) = [entry for entry in Reading().found([HumanMessage(mail)]) if "DE55" in entry.text]
-    assert entry.kind is Kind.QUOTED
+    (entry,) = [entry for entry in ExtractionCache().found([HumanMessage(mail)]) if "DE55" in entry.text]
+    assert entry.kind is EntryKind.QUOTED

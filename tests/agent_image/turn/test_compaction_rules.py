@@ -11,7 +11,7 @@ from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.measure import estimate_text
 from fleetwright_agent.turn.compaction.rules import rules_of
-from fleetwright_agent.turn.compaction.view import View, dumped, loaded
+from fleetwright_agent.turn.compaction.view import View, dump_view, load_view
 from fleetwright_agent.turn.compaction.voice import Voice
 
 KINDS = tuple(PinKind)
@@ -20,11 +20,11 @@ POLICY = CompactionPin()
 
 def _pins(*texts: str) -> list[pins.Pin]:
     messages = [HumanMessage(text, id=f"h{n}") for n, text in enumerate(texts)]
-    return pins.merged([], pins.pins_of(messages, KINDS), KINDS)
+    return pins.merge_pins([], pins.pins_of(messages, KINDS), KINDS)
 
 
 def _shown(*texts: str, window: int = 100_000) -> str:
-    return pins.pinned(_pins(*texts), POLICY, {}.get, window=window).text
+    return pins.render_pins(_pins(*texts), POLICY, {}.get, window=window).text
 
 
 @pytest.mark.parametrize(
@@ -186,23 +186,23 @@ GERMAN = HumanMessage("Guten Tag. Überweise nie Geld ohne Petra!\nKaufst du nie
     ],
 )
 def test_a_proposed_rule_counts_only_if_the_user_said_it(proposal, wanted):
-    assert [pin.text for pin in pins.proposed([proposal], [GERMAN])] == ([wanted] if wanted else [])
+    assert [pin.text for pin in pins.proposed_rules([proposal], [GERMAN])] == ([wanted] if wanted else [])
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=200))
 def test_no_proposal_becomes_more_than_a_line_of_the_user(proposal, said):
     lines = {" ".join(line.split()) for line in said.splitlines()}
-    found = pins.proposed([proposal], [HumanMessage(said, id="h")])
+    found = pins.proposed_rules([proposal], [HumanMessage(said, id="h")])
     assert all(" ".join(proposal.split()).strip(' -*•"“”„«»') in pin.text for pin in found)
     assert all(any(pin.text in line for line in lines) for pin in found)
 
 
 def test_pins_are_stored_whole_and_older_ones_are_read():
     view = View(pins=tuple(_pins("Never wire money.", f"Bob says {DEMAND}", "Forget that rule.")))
-    body = dumped(view)
-    assert [(p, p.message, p.begins) for p in loaded(body).pins] == [(p, p.message, p.begins) for p in view.pins]
-    assert loaded(body | {"pins": [["Policy", "Never."]]}).pins == (pins.Pin(PinKind.POLICY, "Never."),)
+    body = dump_view(view)
+    assert [(p, p.message, p.begins) for p in load_view(body).pins] == [(p, p.message, p.begins) for p in view.pins]
+    assert load_view(body | {"pins": [["Policy", "Never."]]}).pins == (pins.Pin(PinKind.POLICY, "Never."),)
 
 
 def test_many_rules_are_read_in_time_that_grows_with_their_number():

@@ -12,13 +12,13 @@ from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.protocol.frames import Text, TurnFailed, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.tool_journal import Journal
+from fleetwright_agent.storage.sqlite.tool_journal import ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.delegation.listener import FinishedTask
-from fleetwright_agent.turn.delegation.sharing import shared
-from fleetwright_agent.turn.delegation.work import Work, Worker
+from fleetwright_agent.turn.delegation.sharing import shared_tools
+from fleetwright_agent.turn.delegation.work import SubAgentLoop, SubAgentRun
 
 REQUEST = TurnRequest("client:default", "c", "t", "x")
 SCOUT = SubAgent(name="scout", description="Looks.", instructions="Look.", tools=("a__see", "a__hear"))
@@ -65,12 +65,14 @@ class Ears:
 @pytest.fixture
 async def journal(tmp_path):
     database = Database(tmp_path / "conversations.db", SCHEMA)
-    yield Journal(database)
+    yield ToolJournal(database)
     await database.aclose()
 
 
 def working(graph, journal, *ears):
-    return Work([Worker(SCOUT, graph)], journal=journal, metrics=Metrics(CollectorRegistry()), listeners=ears)
+    return SubAgentRun(
+        [SubAgentLoop(SCOUT, graph)], journal=journal, metrics=Metrics(CollectorRegistry()), listeners=ears
+    )
 
 
 async def asked(work, place="1", *, emit=lambda _: None):
@@ -139,7 +141,7 @@ def tool(name):
 
 def test_a_sub_agent_shares_what_its_list_names_and_the_turn_has():
     tools = {name: tool(name) for name in ("a__see", "a__smell", "task")}
-    assert list(shared(tools, SCOUT)) == ["a__see"]
+    assert list(shared_tools(tools, SCOUT)) == ["a__see"]
 
 
 def test_a_sub_agent_that_would_give_work_is_refused_by_the_name_of_the_tool():

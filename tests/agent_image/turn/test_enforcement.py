@@ -10,14 +10,14 @@ from fleetwright_agent.storage.sqlite.call_windows import CallWindows
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.tools.names import offered_name
-from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 
 LIMITED = {"schema": {"properties": {"amount": {"maximum": 100}}, "required": ["amount"]}, "tool": "house__charge"}
 
 
-def enforcement(policy: dict[str, Any], database: Database, clock: list[int]) -> Enforcement:
+def enforcement(policy: dict[str, Any], database: Database, clock: list[int]) -> EnforcementPolicy:
     windows = CallWindows(database, now_ns=lambda: clock[0] * 1_000_000_000)
-    return Enforcement(config.Enforcement.model_validate(policy), windows)
+    return EnforcementPolicy(config.Enforcement.model_validate(policy), windows)
 
 
 @pytest.fixture

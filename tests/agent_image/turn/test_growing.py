@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 
-from fleetwright_agent.turn.history_update import grown
+from fleetwright_agent.turn.history_update import merge_messages
 
 BEFORE = (HumanMessage("one", id="1"), AIMessage("two", id="2"))
 
@@ -29,7 +29,7 @@ BEFORE = (HumanMessage("one", id="1"), AIMessage("two", id="2"))
 )
 def test_a_conversation_grows_as_langgraph_has_it(before: Sequence[AnyMessage], news: Any) -> None:
     wanted: Any = add_messages(list(before), news)
-    found = grown(before, news)
+    found = merge_messages(before, news)
     assert [(type(each), each.content) for each in found] == [(type(each), each.content) for each in wanted]
     assert all(each.id for each in found)
     assert len(before) in (0, 2)
@@ -37,4 +37,4 @@ def test_a_conversation_grows_as_langgraph_has_it(before: Sequence[AnyMessage], 
 
 def test_one_that_is_not_there_cannot_be_taken_away() -> None:
     with pytest.raises(ValueError, match="doesn't exist"):
-        grown(BEFORE, [RemoveMessage("9")])
+        merge_messages(BEFORE, [RemoveMessage("9")])

@@ -13,22 +13,22 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.model import Provider
 from fleetwright_agent.config.server import Limits
-from fleetwright_agent.protocol.frames import Fallback, Reset, TurnFailed, TurnRequest
+from fleetwright_agent.protocol.frames import Fallback, StreamReset, TurnFailed, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.dependencies import Supplies
+from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.pipeline.model.empty_replies import EmptyReplies
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
 from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback
-from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, cleaned, withheld
-from fleetwright_agent.turn.pipeline.model.prompt_retry import Mending
-from fleetwright_agent.turn.pipeline.model.repeat_limit import RepeatsLink
-from fleetwright_agent.turn.pipeline.model.round_limit import LimitsLink
+from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, clean_messages, withhold_results
+from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
+from fleetwright_agent.turn.pipeline.model.repeat_limit import RepeatLimitLink
+from fleetwright_agent.turn.pipeline.model.round_limit import RoundLimitLink
 from fleetwright_agent.turn.pipeline.order import model_links
-from fleetwright_agent.turn.providers.failures import Failure
+from fleetwright_agent.turn.providers.failures import ModelFailure
 from fleetwright_agent.turn.providers.models import build_chat, portable
 from fleetwright_agent.turn.views import Views
 
@@ -40,13 +40,13 @@ SECOND = {
     "timeoutSeconds": 5,
 }
 USUAL = [
-    "EquipmentLink",
+    "SystemPromptLink",
     "CompactionLink",
-    "LimitsLink",
-    "RepeatsLink",
+    "RoundLimitLink",
+    "RepeatLimitLink",
     "EmptyReplies",
-    "Mending",
-    "Sight",
+    "PromptRetry",
+    "VisionFilter",
     "ModelCalls",
 ]
 ALL = [
@@ -58,7 +58,7 @@ ALL = [
     *USUAL[4:6],
     "ModelFallback",
     "ReasoningEffort",
-    "Sight",
+    "VisionFilter",
     "PromptCache",
     "ModelCalls",
 ]
@@ -78,7 +78,7 @@ class ModelCalls:
                 "compaction": {"mode": "Off"},
                 "limits": {"maxRepeatedCalls": 0, "maxEmptyReplies": 0, "maxMendedRequests": 0},
             },
-            ["EquipmentLink", "CompactionLink", "LimitsLink", "Sight", "ModelCalls"],
+            ["SystemPromptLink", "CompactionLink", "RoundLimitLink", "VisionFilter", "ModelCalls"],
             id="what is switched off is not there, but for what shows the views that an earlier revision made",
         ),
         pytest.param(
@@ -93,12 +93,12 @@ class ModelCalls:
         ),
         pytest.param(
             {"model": {"fallbacks": [{**SECOND, "promptCache": True}]}},
-            [*USUAL[:6], "ModelFallback", "Sight", "PromptCache", "ModelCalls"],
+            [*USUAL[:6], "ModelFallback", "VisionFilter", "PromptCache", "ModelCalls"],
             id="a fallback alone may have a cache",
         ),
         pytest.param(
             {"callerChoices": ["ReasoningEffort"]},
-            [*USUAL[:6], "ReasoningEffort", "Sight", "ModelCalls"],
+            [*USUAL[:6], "ReasoningEffort", "VisionFilter", "ModelCalls"],
             id="callers may say how long a model thinks of which nothing is said",
         ),
         pytest.param(
@@ -116,9 +116,9 @@ async def test_links_stand_in_one_order(config, tmp_path, changes, order):
     assert [type(link).__name__ for link in links] == order
 
 
-def _supplies(config: AgentConfig, layout: Layout) -> Supplies:
+def _supplies(config: AgentConfig, layout: Layout) -> TurnDependencies:
     none: Any = None
-    return Supplies(
+    return TurnDependencies(
         config=config,
         layout=layout,
         metrics=Metrics(CollectorRegistry()),
@@ -139,7 +139,7 @@ class Chat:
 
 
 def failed(reason: str, *, elsewhere: bool = True) -> ModelFailed:
-    return ModelFailed(Failure(reason, "It failed.", elsewhere=elsewhere))
+    return ModelFailed(ModelFailure(reason, "It failed.", elsewhere=elsewhere))
 
 
 def request_of(*messages: Any, emitted: list[Any] | None = None, model: Any = None) -> Any:
@@ -188,7 +188,7 @@ async def test_the_next_model_answers_and_everybody_is_told(three, caplog):
     assert reply.result[0].text == "by three"
     assert models.asked == [("one", 5.0), ("two", 5.0), ("three", None)], "only the last is waited for patiently"
     assert emitted == [
-        Reset("model_error"),
+        StreamReset("model_error"),
         Fallback("one", "two", "model_error"),
         Fallback("two", "three", "model_unauthorized"),
     ]
@@ -263,7 +263,7 @@ async def test_a_call_that_is_repeated(turn, outcome):
         sent.extend(request.messages)
         return ModelResponse([AIMessage("done")])
 
-    link = RepeatsLink(Limits().max_repeated_calls, metrics)
+    link = RepeatLimitLink(Limits().max_repeated_calls, metrics)
     request = request_of(HumanMessage("Look."), *turn)
     if outcome == "ended":
         with pytest.raises(TurnFailed) as ended:
@@ -280,7 +280,7 @@ async def test_a_call_that_is_repeated(turn, outcome):
 
 
 async def test_a_turn_has_so_many_calls_of_the_model(config):
-    link = LimitsLink(Limits.model_validate({"maxModelCalls": 3}).most_model_calls)
+    link = RoundLimitLink(Limits.model_validate({"maxModelCalls": 3}).most_model_calls)
     with pytest.raises(TurnFailed, match="its limit of 3 model calls"):
         await link.around_model(request_of(HumanMessage("x"), *different(3)), Models())
 
@@ -340,7 +340,7 @@ async def test_a_refused_request_is_tried_again_without_what_it_may_be(messages,
             return ModelResponse([AIMessage("done")])
         raise failed("model_refused_request", elsewhere=False)
 
-    work = Mending(2, metrics).around_model(request_of(*messages), answer)
+    work = PromptRetry(2, metrics).around_model(request_of(*messages), answer)
     if outcome == "answered":
         await work
         assert len(calls) > 1
@@ -354,12 +354,12 @@ async def test_a_refused_request_is_tried_again_without_what_it_may_be(messages,
 
 def test_a_history_that_is_mended_lacks_nothing_that_a_caller_said():
     torn = [HumanMessage("one\x00"), asked_for({"a": "\x01b"}, 1)[0], HumanMessage("two"), AIMessage("")]
-    mended = cleaned(torn)
+    mended = clean_messages(torn)
     assert [message.type for message in mended] == ["human", "ai", "tool", "human"]
     assert [message.text for message in mended if message.type == "human"] == ["one", "two"]
     assert mended[1].tool_calls[0]["args"] == {"a": "b"}
-    assert cleaned([HumanMessage("x"), AIMessage("y")])[-1].text == CONTINUE
-    assert withheld(torn) == torn
+    assert clean_messages([HumanMessage("x"), AIMessage("y")])[-1].text == CONTINUE
+    assert withhold_results(torn) == torn
 
 
 def test_what_another_providers_model_said_is_passed_on_as_its_words():

@@ -5,7 +5,7 @@ import gc
 import pytest
 from langchain_core.messages import AIMessageChunk
 
-from fleetwright_agent.protocol.frames import Done, Text, TurnRequest
+from fleetwright_agent.protocol.frames import Text, TurnDone, TurnRequest
 
 _PIECES = 3000
 _MOST_KEPT = 200
@@ -23,7 +23,7 @@ async def test_streamed_pieces_are_not_kept_as_messages(config, talking, model_p
                 heard += 1
                 if heard % 500 == 0:
                     kept = max(kept, sum(isinstance(each, AIMessageChunk) for each in gc.get_objects()))
-            elif isinstance(frame, Done):
+            elif isinstance(frame, TurnDone):
                 answer = frame.text
     assert answer == " ".join(f"word{number}" for number in range(_PIECES))
     assert heard >= _PIECES

@@ -18,7 +18,7 @@ from fleetwright_agent.protocol.frames import Purpose, TurnRequest
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.tools.skills.loading import skill_tools
-from fleetwright_agent.turn.cost.accounting import Account, count, usage_of
+from fleetwright_agent.turn.cost.accounting import CostAccount, count, usage_of
 from fleetwright_agent.turn.cost.prices import cost_usd
 from fleetwright_agent.turn.pipeline.model.model_calls import backoff
 from fleetwright_agent.turn.prompt import system_prompt
@@ -279,7 +279,7 @@ def test_a_reply_without_a_count_has_no_price():
         "price": price,
     }
     metrics = Metrics(CollectorRegistry())
-    usage = usage_of(AIMessage("hi"), Account("m", Model.model_validate(model).price, Purpose.ANSWER))
+    usage = usage_of(AIMessage("hi"), CostAccount("m", Model.model_validate(model).price, Purpose.ANSWER))
     count(usage, metrics)
     assert usage.cost_usd is None
     assert metrics.registry.get_sample_value("fleetwright_llm_unpriced_calls_total", {"model": "m"}) == 1

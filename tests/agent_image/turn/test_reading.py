@@ -3,7 +3,7 @@
 import pytest
 from tests.bench.compaction.properties import history
 
-from fleetwright_agent.turn.compaction.extraction_cache import Reading, Readings
+from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache, ExtractionCaches
 
 MESSAGES = history(3)
 
@@ -18,18 +18,18 @@ MESSAGES = history(3)
     ],
 )
 def test_what_is_found_does_not_depend_on_when_it_was_read(pieces: list[tuple[int, int | None]]) -> None:
-    reading, whole = Reading(), Reading()
+    reading, whole = ExtractionCache(), ExtractionCache()
     for end, most in pieces:
         reading.read(MESSAGES[:end], behind=0, most=most)
     reading.read(MESSAGES, behind=0)
     whole.read(MESSAGES, behind=0)
-    assert reading.found(MESSAGES) == whole.found(MESSAGES) == Reading().found(MESSAGES)
+    assert reading.found(MESSAGES) == whole.found(MESSAGES) == ExtractionCache().found(MESSAGES)
     assert reading.words == whole.words
     assert whole.words.total() > 0
 
 
 def test_what_a_summary_stands_for_can_still_be_found_once_it_was_forgotten() -> None:
-    reading = Reading()
+    reading = ExtractionCache()
     reading.read(MESSAGES, behind=0)
     before = reading.found(MESSAGES)
     reading.forget(MESSAGES)
@@ -38,7 +38,7 @@ def test_what_a_summary_stands_for_can_still_be_found_once_it_was_forgotten() ->
 
 
 def test_the_conversations_that_were_read_last_are_kept() -> None:
-    readings = Readings(most=2)
+    readings = ExtractionCaches(most=2)
     first, second = readings.of("a"), readings.of("b")
     assert readings.of("a") is first
     readings.of("c")

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.protocol.frames import Done, TurnRequest
+from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE
 
 _AT_ONCE = 6
@@ -27,7 +27,7 @@ async def test_a_session_row_is_committed_before_its_answer(config, talking, tmp
             context = f"c{place}-{turn}"
             async for frame in talk.turn.run(TurnRequest(f"client:{place}", context, context, "Hello")):
                 last = frame
-            if not isinstance(last, Done) or context not in _stored(tmp_path):
+            if not isinstance(last, TurnDone) or context not in _stored(tmp_path):
                 missing.append(context)
 
     async with talking(config()) as talk:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from fleetwright_agent.protocol.frames import Waiting
+from fleetwright_agent.protocol.frames import RetryWait
 from fleetwright_agent.turn.providers.failures import provider_text
 
 
@@ -31,7 +31,7 @@ async def test_a_failed_call_is_logged_and_its_wait_is_told(config, talking, ser
         async with talking(config(model={"baseUrl": f"http://127.0.0.1:{port}/v1"})) as talk:
             said = await talk.say("Hello")
     assert said.failure is not None
-    assert [frame.seconds for frame in said.of(Waiting)] == waits
+    assert [frame.seconds for frame in said.of(RetryWait)] == waits
     told = [record.__dict__ for record in caplog.records if record.getMessage().startswith("a model call failed")]
     assert [each["attempt"] for each in told] == ([1] if status == 400 else [1, 2, 3])
     assert all("Unsupported value: 'x'" in each["provider"] and len(each["provider"]) <= 500 for each in told)

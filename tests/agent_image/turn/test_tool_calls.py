@@ -20,12 +20,12 @@ from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage.sqlite.call_windows import CallWindows
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.tool_journal import Journal
+from fleetwright_agent.storage.sqlite.tool_journal import ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.pipeline.tool.auditing import Auditor
-from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 
@@ -45,10 +45,10 @@ async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OF
     calls = ToolCalls(
         Limits(),
         Metrics(CollectorRegistry()),
-        Journal(database),
-        enforcement=Enforcement(policy, CallWindows(database, now_ns=time.time_ns)),
+        ToolJournal(database),
+        enforcement=EnforcementPolicy(policy, CallWindows(database, now_ns=time.time_ns)),
         fence=SkillFence(lambda _: None, mounted=()),
-        auditor=Auditor(trail, mode),
+        auditor=ToolAudit(trail, mode),
     )
     state = {"messages": [AIMessage("", id="asked")]}
     request = SimpleNamespace(tool_call={"id": call, "name": tool.name, "args": arguments}, state=state)

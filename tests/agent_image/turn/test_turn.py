@@ -9,7 +9,7 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.protocol.frames import (
     CompactionEnd,
     Reasoning,
-    Reset,
+    StreamReset,
     Text,
     ToolEnd,
     ToolStart,
@@ -224,7 +224,7 @@ async def test_r4_a_model_that_hangs_fails_within_its_time(config, talking):
 async def test_a_stream_that_breaks_once_is_taken_back_and_spoken_again(config, talking):
     async with talking(config()) as talk:
         said = await talk.say("Hello my dear friend [[fail:cut*1]]")
-    (reset,) = said.of(Reset)
+    (reset,) = said.of(StreamReset)
     after = said.frames[said.frames.index(reset) :]
     assert "".join(frame.text for frame in after if isinstance(frame, Text)) == said.answer
 

@@ -1,4 +1,4 @@
-"""What can only be measured of ours: that books agree, and that a killed process leaves one view or the other."""
+"""Measures of Fleetwright only: the accounts agree, and a killed process leaves the old view or the new one."""
 
 import asyncio
 import random
@@ -23,24 +23,24 @@ from fleetwright_agent.protocol.frames import Purpose
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.turn.compaction.compactor import Maker
+from fleetwright_agent.turn.compaction.compactor import Compactor
 from fleetwright_agent.turn.compaction.economics import USUAL
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import best_batch
-from fleetwright_agent.turn.compaction.view import Standing, View
+from fleetwright_agent.turn.compaction.view import CompactionState, View
 from fleetwright_agent.turn.views import Views
 
 PRICE = {"inputPerMillion": "2", "outputPerMillion": "8", "cachedInputPerMillion": "0.5"}
 
 
 async def random_histories(*, quick: bool = False, seed: int = SEED) -> Figures:
-    """Violations in histories with torn turns, open calls and todos, compacted up to four times each."""
+    """Count violations in histories with torn turns, open calls and todos, compacted up to four times each."""
     histories = 500 if quick else 10_000
     return {"histories": histories, "violations": (await properties.count(histories, first=seed * histories)).total()}
 
 
 async def books(*, quick: bool = False, seed: int = SEED) -> Figures:
-    """Counters, frames of the bill, the ledger on disk and what the provider counted: the largest difference."""
+    """Return the largest difference between counters, the task's usage, the usage store and the provider's count."""
     script = Script(fixtures.work(seed, turns=10 if quick else 25), Provider(), summarisers.brief)
     async with ours(script, {"trigger": {"tokens": 20_000}}, price=PRICE) as system:
         await system.play()
@@ -65,7 +65,7 @@ async def books(*, quick: bool = False, seed: int = SEED) -> Figures:
 
 
 async def kills(*, quick: bool = False, seed: int = SEED) -> Figures:
-    """Processes that store views without pause, killed at any moment; mixed or lost views."""
+    """Count mixed or lost views after processes that store views without pause are killed at random moments."""
     rounds, mixed = 6 if quick else 25, 0
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="compaction-") as folder:
@@ -95,11 +95,11 @@ def _began(path: Path) -> None:
             except sqlite3.Error:
                 pass
         time.sleep(0.01)
-    raise TimeoutError("the writer of views does not begin")
+    raise TimeoutError("the writer of views does not start")
 
 
 def _whole(view: View, path: Path) -> bool:
-    """Every part of a view names the same number, and so does the archive."""
+    """Check that every part of a view, and its archive, name the same number."""
     with sqlite3.connect(path) as db:
         archived = {row[0] for row in db.execute("SELECT message FROM archived WHERE thread='t'")}
     return len({view.cut, view.newest, view.summary, view.pinned, view.digest}) == 1 and view.cut in archived
@@ -112,18 +112,18 @@ async def _write(path: Path) -> None:
         number += 1
         word = f"view-{number}"
         view = View(cut=word, newest=word, summary=word, pinned=word, digest=word)
-        await views.put("t", Standing(view), at=number, archives=True)
+        await views.put("t", CompactionState(view), at=number, archives=True)
 
 
 async def large(*, quick: bool = False, seed: int = SEED) -> Figures:
-    """Milliseconds to prune and assemble 800 messages, all of their long results cut."""
+    """Measure the milliseconds to prune and assemble 800 messages with long results that all have to be cut."""
     conversation = fixtures.work(seed, turns=60, calls=8)
     script = Script(conversation, Provider(), summarisers.brief)
     async with ours(script, {"prune": {"overChars": 100_000_000}}) as system:
         while len(system.stored) < 800:
             await system.play(1)
         stored = list(system.stored)
-    maker = Maker(Compaction(), _MODEL, lambda _: None)
+    maker = Compactor(Compaction(), _MODEL, lambda _: None)
     long = [m.id or "" for m in stored[:-20] if isinstance(m, ToolMessage) and len(m.text) > 4000]
 
     def assemble() -> None:

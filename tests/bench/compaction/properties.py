@@ -1,4 +1,4 @@
-"""Histories by seed, compacted again and again by policies by seed: what must hold of every one of them."""
+"""Seeded histories under seeded compaction policies, and the properties that must hold for all of them."""
 
 import random
 from collections import Counter
@@ -8,19 +8,22 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from fleetwright_agent.config.compaction import Compaction, PinKind
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.turn.compaction.compactor import Maker
-from fleetwright_agent.turn.compaction.extraction_cache import Reading
-from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, torn
+from fleetwright_agent.turn.compaction.compactor import Compactor
+from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
+from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, is_torn
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.summariser import SummaryFailed
-from fleetwright_agent.turn.compaction.view import View, dumped, loaded, shown
+from fleetwright_agent.turn.compaction.view import View, dump_view, load_view, visible_messages
 
 RULE = "Never spend more than 50 EUR without asking me."
 _MODEL = {"name": "m", "baseUrl": "u", "contextWindow": 4000, "maxOutputTokens": 500, "timeoutSeconds": 1}
 
 
 def history(seed: int) -> list[AnyMessage]:
-    """Exchanges with and without tool calls, some left open as by a killed turn; a rule and a list of todos in some."""
+    """Return exchanges with and without tool calls.
+
+    Some calls stay open as after a kill; some histories hold a rule or todos.
+    """
     chance = random.Random(seed)
     messages: list[AnyMessage] = []
     for turn in range(chance.randint(1, 25)):
@@ -41,19 +44,19 @@ def history(seed: int) -> list[AnyMessage]:
 
 
 async def violations(seed: int) -> list[str]:
-    """One history, compacted at up to four places of its growth."""
+    """Return the violations of one history that is compacted at up to four points of its growth."""
     chance = random.Random(seed)
     messages = history(seed)
     keep = chance.choice((1, 3, 20))
     policy = Compaction.model_validate({"keep": {"messages": keep}, "guard": {"minGain": "0.01"}})
-    maker = Maker(policy, Model.model_validate(_MODEL), lambda _: None)
+    maker = Compactor(policy, Model.model_validate(_MODEL), lambda _: None)
     found: list[str] = []
     view: View | None = None
-    reading = Reading()
+    reading = ExtractionCache()
     for end in sorted(chance.sample(range(1, len(messages) + 1), min(4, len(messages)))):
         stored = messages[:end]
         if has_open_call(stored):
-            # The model is not asked before its calls have ended.
+            # The model is called only after the pending tool calls have ended.
             continue
         try:
             made = await maker.summarised(
@@ -67,7 +70,7 @@ async def violations(seed: int) -> list[str]:
         except SummaryFailed:
             continue
         view = made.view
-        if loaded(dumped(view)) != view:
+        if load_view(dump_view(view)) != view:
             found.append("a view that is stored comes back as another")
         found += _wrong(messages, stored, view)
     return [f"{seed}: {word}" for word in found]
@@ -75,9 +78,9 @@ async def violations(seed: int) -> list[str]:
 
 def _wrong(messages: list[AnyMessage], stored: list[AnyMessage], view: View) -> list[str]:
     found = []
-    visible = shown(stored, view, "")
+    visible = visible_messages(stored, view, "")
     request = active_request(stored)
-    if torn(visible):
+    if is_torn(visible):
         found.append("a torn pair")
     if request is not None and not any(m.id == request.id and m.content == request.content for m in visible):
         found.append("the request under way is lost")
@@ -86,7 +89,7 @@ def _wrong(messages: list[AnyMessage], stored: list[AnyMessage], view: View) -> 
         found.append("a rule is lost")
     if not all(pin.text in view.pinned for pin in view.pins if pin.kind is not PinKind.SKILLS):
         found.append("a pin is not shown")
-    later = shown(messages, view, "")[: len(visible) - 1]
+    later = visible_messages(messages, view, "")[: len(visible) - 1]
     if [m.content for m in visible[: len(later)]] != [m.content for m in later]:
         found.append("what was shown changes when the conversation goes on")
     return found
@@ -117,7 +120,7 @@ _NONE: Any = _Chat()
 
 
 async def count(histories: int, *, first: int = 0) -> Counter[str]:
-    """Violations by kind."""
+    """Count the violations by kind."""
     kinds: Counter[str] = Counter()
     for seed in range(first, first + histories):
         kinds.update(word.partition(": ")[2] for word in await violations(seed))

@@ -1,6 +1,6 @@
-"""Loops for the same conversation: ours with all that it keeps and with none of it, a bare one, and floors between.
+"""Loops for the same conversation: ours with and without durability, LangChain's bare loop, and floors between them.
 
-A floor is the bare loop with a saver: one that keeps nothing shows what LangGraph takes for having a saver at all.
+A floor is the bare loop with a saver. The saver that keeps nothing shows LangGraph's own overhead for having a saver.
 """
 
 import tempfile
@@ -28,28 +28,28 @@ from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
-from fleetwright_agent.protocol.frames import Done, TurnRequest
+from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage import open_model_calls
-from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.sqlite.call_windows import CallWindows
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import FOLDER, Knowledge
+from fleetwright_agent.storage.sqlite.facts import FOLDER, FactStore
 from fleetwright_agent.storage.sqlite.learned_skills import FOLDER as SKILLS
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
-from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
+from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
-from fleetwright_agent.tools.mcp.tool_cache import Offers
-from fleetwright_agent.turn.cost.accounting import Books
-from fleetwright_agent.turn.dependencies import Supplies
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
+from fleetwright_agent.turn.cost.accounting import CostAccounting
+from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.graph import GraphTurn
-from fleetwright_agent.turn.memories import memories
+from fleetwright_agent.turn.memories import turn_storage
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links
-from fleetwright_agent.turn.pipeline.tool.auditing import Auditor
-from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 from fleetwright_agent.turn.toolbox import Toolbox
@@ -78,32 +78,37 @@ class Ours:
         self.told += 1
         request = TurnRequest("client:bench", "c", f"task-{self.told}", QUESTION)
         async for frame in self.turn.run(request):
-            if isinstance(frame, Done):
+            if isinstance(frame, TurnDone):
                 return
         raise RuntimeError("the turn has no end")
 
 
 @asynccontextmanager
 async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
-    """Lasting, every step is on a disk before anybody hears of it, with journal, ledger, trail and session."""
+    """Run our loop.
+
+    With `lasting`, every step is on disk before it becomes visible, with journal, usage store, audit trail and session.
+    """
     forgetful = {} if lasting else {"memory": {"sessions": {"enabled": False}}, "audit": {"mode": "Off"}}
     config, metrics = configured(**forgetful), Metrics(CollectorRegistry())
     with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
         layout = Layout(root=Path(folder))
         layout.memory.mkdir(parents=True)
         database = Database(layout.memory / schema.FILE, schema.SCHEMA) if lasting else Nowhere(schema.SCHEMA)
-        calls = OpenCalls(layout.memory / open_model_calls.FILE) if lasting else None
-        supplies = Supplies(
+        calls = OpenModelCalls(layout.memory / open_model_calls.FILE) if lasting else None
+        supplies = TurnDependencies(
             config=config,
             layout=layout,
             metrics=metrics,
             conversations=database,
-            knowledge=Knowledge(layout.memory / FOLDER, now=time.time),
-            skills=LearnedSkills(layout.memory / SKILLS, now=time.time),
-            offers=Offers(),
+            knowledge=FactStore(layout.memory / FOLDER, now=time.time),
+            skills=LearnedSkillStore(layout.memory / SKILLS, now=time.time),
+            offers=ToolCache(),
             plugins=Plugins((), metrics),
             trail=audit_trail(config, layout, metrics, Clock()),
-            books=Books(config.budgets, Ledger(database, now=time.time), metrics, open_calls=calls, now=time.time),
+            books=CostAccounting(
+                config.budgets, UsageStore(database, now=time.time), metrics, open_calls=calls, now=time.time
+            ),
             tracing=UNTOLD,
         )
         turn = _turn(supplies, lasting=lasting)
@@ -117,13 +122,13 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
             await database.aclose()
 
 
-def _turn(supplies: Supplies, *, lasting: bool) -> GraphTurn:
-    """As the assembly has it, with another model and a tool."""
+def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
+    """Build the turn as the assembly does, with another model and a tool."""
     config, metrics = supplies.config, supplies.metrics
-    remembered = memories(supplies.conversations, redact=Redactor().text)
+    remembered = turn_storage(supplies.conversations, redact=Redactor().text)
     remembered = remembered if lasting else held(remembered)
-    enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
-    auditor = Auditor(supplies.trail, config.audit.mode)
+    enforcement = EnforcementPolicy(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
+    auditor = ToolAudit(supplies.trail, config.audit.mode)
     calls = ModelCalls(config.model, metrics, books=supplies.books)
     chat: Any = Prompt(endpoint=config.model)
     return GraphTurn(
@@ -145,7 +150,7 @@ def _turn(supplies: Supplies, *, lasting: bool) -> GraphTurn:
             servers=(),
             views=remembered.views,
             denies=enforcement.denies,
-            offers=Offers(),
+            offers=ToolCache(),
         ),
         unknown=auditor.unknown,
     )
@@ -153,7 +158,7 @@ def _turn(supplies: Supplies, *, lasting: bool) -> GraphTurn:
 
 @dataclass
 class Bare:
-    """LangChain's own loop without a checkpointer: its caller hands the history in each time."""
+    """LangChain's own loop without a checkpointer. Its caller passes the history each time."""
 
     history: list[AnyMessage] = field(default_factory=list)
 
@@ -161,7 +166,7 @@ class Bare:
 
     def __post_init__(self) -> None:
         async def order_status(order: int) -> str:
-            """How an order is coming along."""
+            """Return the status of an order."""
             return await TOOL.run(None)  # type: ignore[arg-type]  # it looks at nothing
 
         tool = StructuredTool.from_function(coroutine=order_status, name=TOOL.name, description=TOOL.description)
@@ -186,7 +191,7 @@ class BareStream:
         self._graph: Any = create_agent(chat, system_prompt=SystemMessage(INSTRUCTIONS))
 
     async def heard(self) -> float:
-        """Seconds to the first piece of the answer; the rest is read."""
+        """Return the seconds to the first piece of the answer, and read the rest."""
         began, heard = time.perf_counter(), 0.0
         asked = {"messages": [HumanMessage("Tell me.")]}
         async for piece, _ in self._graph.astream(asked, stream_mode="messages"):
@@ -196,7 +201,7 @@ class BareStream:
 
 
 class Forgetting(BaseCheckpointSaver[int]):
-    """Does what a saver is asked for in no time, by keeping nothing."""
+    """A saver that keeps nothing and takes no time."""
 
     async def aput(
         self,
@@ -210,7 +215,7 @@ class Forgetting(BaseCheckpointSaver[int]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """They are gone."""
+        """Discard the writes."""
 
     async def aget_tuple(self, config: RunnableConfig) -> None:
         return None

@@ -1,4 +1,4 @@
-"""The memory of an agent that keeps nothing on a disk: what the same turn takes where nothing has to last."""
+"""The memory of an agent that stores nothing on disk, to measure the same turn without durability."""
 
 import asyncio
 import sqlite3
@@ -12,19 +12,21 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 
 from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.engine.transaction import Kind
-from fleetwright_agent.turn.memories import Memories
+from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
+from fleetwright_agent.turn.memories import TurnStorage
 
 T = TypeVar("T")
 
 
 class Nowhere(Database):
-    """Work is done where it is asked for, on tables in memory."""
+    """Runs work in the calling thread, on tables in memory."""
 
     def __init__(self, schema: Sequence[str]) -> None:
         super().__init__(Path(":memory:"), schema)
 
-    def _begin(self, work: Callable[[sqlite3.Connection], Any], kind: Kind = Kind.AWAITED) -> "asyncio.Future[Any]":
+    def _begin(
+        self, work: Callable[[sqlite3.Connection], Any], kind: JobKind = JobKind.AWAITED
+    ) -> "asyncio.Future[Any]":
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
             done.set_result(work(self._connected()))
@@ -37,7 +39,7 @@ class Nowhere(Database):
 
 
 class Held(ConversationSaver):
-    """The newest step of each thread, as it is."""
+    """Keeps the newest step of each thread as an object."""
 
     def __init__(self) -> None:
         super().__init__(Nowhere(()))
@@ -60,7 +62,7 @@ class Held(ConversationSaver):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """A step that is not over is begun anew by nobody."""
+        """Discard the writes: a step that did not end is never resumed."""
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         found = self._steps.get(config["configurable"]["thread_id"])
@@ -72,5 +74,5 @@ class Held(ConversationSaver):
         return CheckpointTuple(named, {**checkpoint, "channel_values": values}, metadata, None, [])
 
 
-def held(memories: Memories) -> Memories:
+def held(memories: TurnStorage) -> TurnStorage:
     return replace(memories, saver=Held())

@@ -16,12 +16,12 @@ _LOCK: Final = ".lock"
 _WAIT: Final = 0.01
 
 
-class Held(OSError):  # noqa: N818 - states a fact about the trail
+class TrailLocked(OSError):  # noqa: N818 - states a fact about the trail
     """Another process holds the lock of the trail."""
 
 
 @contextmanager
-def alone(folder: Path, patience: float) -> Iterator[None]:
+def exclusive(folder: Path, patience: float) -> Iterator[None]:
     """Hold the exclusive lock of the trail; the kernel releases it if the process dies.
 
     Raises:
@@ -39,13 +39,13 @@ def _lock(file: IO[str], patience: float) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                raise Held(errno.EBUSY, "another process holds it") from None
+                raise TrailLocked(errno.EBUSY, "another process holds it") from None
             time.sleep(_WAIT)
         else:
             return
 
 
-def end_of(path: Path) -> tuple[int, int] | None:
+def inode_and_size(path: Path) -> tuple[int, int] | None:
     """Return the file's inode and size; `None` if it does not exist."""
     try:
         found = path.stat()
@@ -73,7 +73,7 @@ def replace(path: Path, data: bytes) -> None:
     new.replace(path)
 
 
-def end_half(path: Path) -> None:
+def terminate_partial_line(path: Path) -> None:
     """Terminate a partial line that a crashed process left."""
     last = last_line(path)
     if last and not last.endswith(b"\n"):

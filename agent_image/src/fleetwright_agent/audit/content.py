@@ -19,7 +19,7 @@ _REMOVABLE: Final = frozenset({*_TOLD, _SALT})
 def with_digest(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return the line; if it has erasable details, with a salt and a digest of them."""
     # Digest the details as they will be read back: encoding replaces characters that UTF-8 cannot represent.
-    plain: dict[str, Any] = json.loads(encoded(about))
+    plain: dict[str, Any] = json.loads(encode(about))
     told = {key: plain[key] for key in _TOLD if key in plain}
     if not told:
         return plain
@@ -27,27 +27,27 @@ def with_digest(about: Mapping[str, Any]) -> dict[str, Any]:
     return {**plain, **told, _DIGEST: _digest(told)}
 
 
-def encoded(line: Mapping[str, Any]) -> bytes:
+def encode(line: Mapping[str, Any]) -> bytes:
     return json.dumps(line, ensure_ascii=False).encode(errors="replace")
 
 
 def is_as_written(data: bytes, line: Mapping[str, Any]) -> bool:
     """Return whether the agent writes these bytes for this content. A duplicate key makes them differ."""
-    return encoded(line) == data
+    return encode(line) == data
 
 
-def chained(data: bytes, line: Mapping[str, Any] | None) -> str:
+def chain_hash(data: bytes, line: Mapping[str, Any] | None) -> str:
     """Return the hash that the next line contains.
 
     It covers the bytes as they were written. Only the details that an erasure may remove are excluded, and only for a
     line whose bytes are otherwise exactly as written.
     """
     if line is not None and _DIGEST in line and is_as_written(data, line):
-        data = encoded(without(line))
+        data = encode(without_details(line))
     return hashlib.sha256(data).hexdigest()
 
 
-def without(line: Mapping[str, Any]) -> dict[str, Any]:
+def without_details(line: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if key not in _REMOVABLE}
 
 

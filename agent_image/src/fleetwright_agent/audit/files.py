@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fleetwright_agent.audit.content import chained
+from fleetwright_agent.audit.content import chain_hash
 
 FILE: Final = "audit.jsonl"
 CONTINUES: Final = "trail_continues"
@@ -32,7 +32,7 @@ def lines_of(path: Path) -> Iterator[bytes]:
             yield from (line.rstrip(b"\n") for line in file)
 
 
-def parsed(data: bytes) -> dict[str, Any] | None:
+def parse_line(data: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -41,14 +41,14 @@ def parsed(data: bytes) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class TrailHead:
     """The end of the trail: the number of lines, and the hash of the last."""
 
     lines: int = 0
     hash: str = NOTHING
 
 
-def following(folder: Path, head: Head) -> Head:
+def last_linked(folder: Path, head: TrailHead) -> TrailHead:
     """Return the last line of the unbroken chain after `head`; `head` itself if no line follows.
 
     Raises:
@@ -57,8 +57,8 @@ def following(folder: Path, head: Head) -> Head:
     before = ""
     for path in files_of(folder / FILE):
         for data in lines_of(path):
-            said = parsed(data)
+            said = parse_line(data)
             if before == head.hash and (said is None or said.get("prev") == before):
-                head = Head(head.lines + 1, chained(data, said))
-            before = chained(data, said)
+                head = TrailHead(head.lines + 1, chain_hash(data, said))
+            before = chain_hash(data, said)
     return head

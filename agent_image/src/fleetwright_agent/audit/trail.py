@@ -21,17 +21,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from fleetwright_agent.audit.appending import Held, alone, append, end_half, end_of, last_line, replace
-from fleetwright_agent.audit.content import chained, encoded, is_removable, with_digest, without
+from fleetwright_agent.audit.appending import (
+    TrailLocked,
+    append,
+    exclusive,
+    inode_and_size,
+    last_line,
+    replace,
+    terminate_partial_line,
+)
+from fleetwright_agent.audit.content import chain_hash, encode, is_removable, with_digest, without_details
 from fleetwright_agent.audit.files import (
     CONTINUES,
     FILE,
-    Head,
+    TrailHead,
     backup_of,
     files_of,
-    following,
+    last_linked,
     lines_of,
-    parsed,
+    parse_line,
 )
 
 _logger = logging.getLogger(__name__)
@@ -76,8 +84,8 @@ class AuditTrail:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
         self._handed = 0
         """The number of jobs that the thread has not finished."""
-        self._head: Head | None = None
-        self._resumed: Head | None = None
+        self._head: TrailHead | None = None
+        self._resumed: TrailHead | None = None
         self.process: Final = secrets.token_hex(8)
         """Distinguishes this process from its predecessor, whose last line is the starting point of this process."""
         self._headless = False
@@ -87,12 +95,12 @@ class AuditTrail:
         self.problem: str | None = None
 
     @property
-    def head(self) -> Head | None:
+    def head(self) -> TrailHead | None:
         """The end of the trail; `None` before the first line of this process."""
         return self._head
 
     @property
-    def resumed(self) -> Head | None:
+    def resumed(self) -> TrailHead | None:
         """The end of the trail when this process first read it; `None` before."""
         return self._resumed
 
@@ -137,17 +145,17 @@ class AuditTrail:
         self._handed -= 1
 
     def _found(self, owner: str, session_id: str) -> list[dict[str, Any]]:
-        lines = (parsed(data) for path in files_of(self._path) for data in lines_of(path))
+        lines = (parse_line(data) for path in files_of(self._path) for data in lines_of(path))
         return [line for line in lines if line is not None and _tells(line, owner, session_id)]
 
     def _erase(self, owner: str, session_id: str) -> None:
         def kept(data: bytes) -> bytes:
-            line = parsed(data)
-            return encoded(without(line)) if line is not None and _tells(line, owner, session_id) else data
+            line = parse_line(data)
+            return encode(without_details(line)) if line is not None and _tells(line, owner, session_id) else data
 
         if not self._path.parent.exists():
             return
-        with alone(self._path.parent, self._patience):
+        with exclusive(self._path.parent, self._patience):
             for path in files_of(self._path):
                 lines = list(lines_of(path))
                 left = [kept(data) for data in lines]
@@ -162,11 +170,11 @@ class AuditTrail:
         if self._head is None:
             return False
         try:
-            with alone(self._path.parent, 0):
-                if self._end != end_of(self._path):
+            with exclusive(self._path.parent, 0):
+                if self._end != inode_and_size(self._path):
                     return False
-                self._head, self._end = self._added(event, about), end_of(self._path)
-        except Held:
+                self._head, self._end = self._added(event, about), inode_and_size(self._path)
+        except TrailLocked:
             return False
         except Exception:
             self._head = None  # A part of the line may have been written.
@@ -187,15 +195,15 @@ class AuditTrail:
 
     def _catch_up(self) -> None:
         with suppress(OSError):  # The next line reports the failure.
-            if self._path.parent.exists() and (self._head is None or self._end != end_of(self._path)):
-                with alone(self._path.parent, self._patience):
-                    self._head, self._end = self._newest(), end_of(self._path)
+            if self._path.parent.exists() and (self._head is None or self._end != inode_and_size(self._path)):
+                with exclusive(self._path.parent, self._patience):
+                    self._head, self._end = self._newest(), inode_and_size(self._path)
 
     def _add(self, event: str, about: Mapping[str, Any]) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with alone(self._path.parent, self._patience):
-                self._head, self._end = self._added(event, about), end_of(self._path)
+            with exclusive(self._path.parent, self._patience):
+                self._head, self._end = self._added(event, about), inode_and_size(self._path)
         except Exception as error:
             why = (error.strerror or str(error)) if isinstance(error, OSError) else "an internal error; see the log"
             self.problem = f"the audit trail cannot be written: {why}"
@@ -203,48 +211,48 @@ class AuditTrail:
             raise
         self.problem = None
 
-    def _added(self, event: str, about: Mapping[str, Any]) -> Head:
+    def _added(self, event: str, about: Mapping[str, Any]) -> TrailHead:
         head = self._newest()
         told = with_digest(_shortened(self._redact(about)))
         # `_FRAME` is an upper bound for the rest of the line.
-        self._make_room(len(encoded(told)) + len(event) + _FRAME)
+        self._make_room(len(encode(told)) + len(event) + _FRAME)
         if self._headless or (head.lines and not self._path.exists()):
             head = self._appended(head, CONTINUES, {})
             self._headless = False
         return self._appended(head, event, told)
 
-    def _appended(self, head: Head, event: str, told: Mapping[str, Any]) -> Head:
+    def _appended(self, head: TrailHead, event: str, told: Mapping[str, Any]) -> TrailHead:
         at = datetime.fromtimestamp(self._now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
         line = {"seq": head.lines + 1, "ts": at, "event": event, **told, "prev": head.hash}
-        data = encoded(line)
+        data = encode(line)
         append(self._path, data + b"\n")
-        return Head(head.lines + 1, chained(data, line))
+        return TrailHead(head.lines + 1, chain_hash(data, line))
 
     def _make_room(self, size: int) -> None:
         if self._path.exists() and self._path.stat().st_size + size > self._most_bytes:
             self._path.replace(backup_of(self._path))
 
-    def _newest(self) -> Head:
+    def _newest(self) -> TrailHead:
         """Return the head to continue from. If lines were truncated, the next line does not match, which reveals it."""
         if self._head is None:
             head = self._resume()
             self._resumed = self._resumed or head
             return head
-        if self._end == end_of(self._path):
+        if self._end == inode_and_size(self._path):
             return self._head
         for path in files_of(self._path):
-            end_half(path)
-        return following(self._path.parent, self._head)
+            terminate_partial_line(path)
+        return last_linked(self._path.parent, self._head)
 
-    def _resume(self) -> Head:
+    def _resume(self) -> TrailHead:
         """Return the end of the trail of the previous process; a partial line is terminated and counts as a line."""
-        self._headless = not any(map(parsed, lines_of(self._path))) and bool(last_line(backup_of(self._path)))
+        self._headless = not any(map(parse_line, lines_of(self._path))) and bool(last_line(backup_of(self._path)))
         for path in (self._path, backup_of(self._path)):
             if last := last_line(path):
-                end_half(path)
+                terminate_partial_line(path)
                 data = last.rstrip(b"\n")
-                return Head(_number(last, self._path), chained(data, parsed(data)))
-        return Head()
+                return TrailHead(_number(last, self._path), chain_hash(data, parse_line(data)))
+        return TrailHead()
 
 
 def _tells(line: Mapping[str, Any], owner: str, session_id: str) -> bool:
@@ -292,5 +300,5 @@ def _number(last: bytes, path: Path) -> int:
 
 
 def _seq(line: bytes) -> int | None:
-    number = (parsed(line) or {}).get("seq")
+    number = (parse_line(line) or {}).get("seq")
     return number if isinstance(number, int) and not isinstance(number, bool) else None

@@ -6,11 +6,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from fleetwright_agent.audit.content import chained, is_altered, is_as_written, is_removed
-from fleetwright_agent.audit.files import CONTINUES, ERASED, FILE, NOTHING, files_of, lines_of, parsed
+from fleetwright_agent.audit.content import chain_hash, is_altered, is_as_written, is_removed
+from fleetwright_agent.audit.files import CONTINUES, ERASED, FILE, NOTHING, files_of, lines_of, parse_line
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     """The faults of a trail, each with the exit code of `audit verify`."""
 
     BROKEN_CHAIN = ("BrokenChain", 10)
@@ -27,13 +27,13 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    kind: Kind
+    kind: FaultKind
     message: str
     """A sentence with the file and the line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerificationResult:
     lines: int
     head: str
     """The hash of the last line."""
@@ -61,7 +61,7 @@ _ERASURE: Final = "its arguments were removed, and no later line memory_erased n
 _END: Final = "the trail does not contain the line that was recorded elsewhere as its end"
 
 
-def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verdict:
+def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> VerificationResult:
     """Verify the chain through the backup and the current file.
 
     Args:
@@ -72,15 +72,15 @@ def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verdict:
         OSError: A file cannot be read.
     """
     lines = [
-        _Line(f"{path.name} line {number}", data, parsed(data))
+        _Line(f"{path.name} line {number}", data, parse_line(data))
         for path in files_of(folder / FILE)
         for number, data in enumerate(lines_of(path), start=1)
     ]
-    hashes = [chained(line.data, line.content) for line in lines]
+    hashes = [chain_hash(line.data, line.content) for line in lines]
     broken = [*_beginning(lines), *_chain(lines, hashes), *_contents(lines), *_erasures(lines)]
     if expected is not None and not _holds(lines, hashes, expected):
-        broken.append(Finding(Kind.MISSING_END, f"line {expected[0]}: {_END}"))
-    return Verdict(
+        broken.append(Finding(FaultKind.MISSING_END, f"line {expected[0]}: {_END}"))
+    return VerificationResult(
         len(lines),
         hashes[-1] if hashes else NOTHING,
         tuple(broken),
@@ -101,12 +101,12 @@ def _beginning(lines: list[_Line]) -> list[Finding]:
     else:
         # The backup must exist as long as the current file continues it.
         whole = not place.startswith(f"{FILE} ") and content.get("event") == CONTINUES
-    return [] if whole else [Finding(Kind.MISSING_BEGINNING, f"{place}: {_BEGINNING}")]
+    return [] if whole else [Finding(FaultKind.MISSING_BEGINNING, f"{place}: {_BEGINNING}")]
 
 
 def _chain(lines: list[_Line], hashes: list[str]) -> list[Finding]:
     return [
-        Finding(Kind.BROKEN_CHAIN, f"{line.place}: {_CHAIN}")
+        Finding(FaultKind.BROKEN_CHAIN, f"{line.place}: {_CHAIN}")
         for before, line in zip(hashes, lines[1:], strict=False)
         if line.content is not None and line.content.get("prev") != before
     ]
@@ -118,9 +118,9 @@ def _contents(lines: list[_Line]) -> list[Finding]:
         if line.content is None:
             continue
         if not is_as_written(line.data, line.content):
-            found.append(Finding(Kind.REWRITTEN_LINE, f"{line.place}: {_BYTES}"))
+            found.append(Finding(FaultKind.REWRITTEN_LINE, f"{line.place}: {_BYTES}"))
         if is_altered(line.content):
-            found.append(Finding(Kind.ALTERED_CONTENT, f"{line.place}: {_CONTENT}"))
+            found.append(Finding(FaultKind.ALTERED_CONTENT, f"{line.place}: {_CONTENT}"))
     return found
 
 
@@ -135,7 +135,7 @@ def _erasures(lines: list[_Line]) -> list[Finding]:
         elif is_removed(content):
             owner = content.get("owner")
             if not {(owner, None), (owner, content.get("session_id"))} & erased:
-                found.append(Finding(Kind.UNRECORDED_ERASURE, f"{line.place}: {_ERASURE}"))
+                found.append(Finding(FaultKind.UNRECORDED_ERASURE, f"{line.place}: {_ERASURE}"))
     return found[::-1]
 
 

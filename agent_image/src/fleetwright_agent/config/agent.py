@@ -18,7 +18,7 @@ from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.enforcement import Audit, Enforcement
 from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.config.model import EFFORTS, Endpoint, Model, OtherModel
-from fleetwright_agent.config.plugins import Plugin
+from fleetwright_agent.config.plugins import PluginConfig
 from fleetwright_agent.config.server import CallerChoice, DialectName, Extensions, Limits, Push, TypedResult
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.telemetry import Telemetry
@@ -47,7 +47,7 @@ class AgentConfig(Part):
     """`MODULE:NAME` in the image: an AgentExecutor of the a2a-sdk that replaces the model loop."""
     skills: tuple[Skill, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
-    plugins: tuple[Plugin, ...] = Field(default=(), max_length=16)
+    plugins: tuple[PluginConfig, ...] = Field(default=(), max_length=16)
     tool_search: ToolSearch | None = None
     """Without it the model sees every tool."""
     peers: tuple[Peer, ...] = ()

@@ -28,9 +28,9 @@ class ArgumentRule(Part):
     def _usable(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
         checked_schema(value)
         # Imported lazily: most agents have no schema.
-        from fleetwright_agent.security.argument_schemas import unusable
+        from fleetwright_agent.security.argument_schemas import schema_problem
 
-        if why := unusable(value):
+        if why := schema_problem(value):
             raise ValueError(f"the schema is not usable: {why}")
         return value
 

@@ -12,7 +12,7 @@ _Identity = tuple[int, int, int, int]
 _RECENT_SECONDS: Final = 0.05
 
 
-class Watched(Generic[T]):
+class FileWatcher(Generic[T]):
     """A parsed file; each `read` checks whether the file has changed.
 
     Args:

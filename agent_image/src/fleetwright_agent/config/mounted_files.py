@@ -17,7 +17,7 @@ class ConfigurationError(Exception):
     """The mounted files or the arguments are invalid; the text names the problem and the remedy."""
 
 
-class Unavailable(Exception):  # noqa: N818 - named by what somebody else is
+class SourceUnavailable(Exception):  # noqa: N818 - named by what somebody else is
     """A remote service does not answer correctly; a retry may succeed. The text names the service."""
 
 

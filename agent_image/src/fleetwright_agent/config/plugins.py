@@ -8,7 +8,7 @@ from pydantic import Field
 from fleetwright_agent.config.base import DnsLabel, Part
 
 
-class Plugin(Part):
+class PluginConfig(Part):
     """An entry point of the group `fleetwright.plugins`, in the agent's image."""
 
     name: DnsLabel

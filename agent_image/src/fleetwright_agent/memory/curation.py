@@ -15,7 +15,9 @@ def strength(skill: LearnedSkill, *, now: float, half_life: float) -> float:
     return float(0.5 ** (max(0.0, now - skill.used) / half_life))
 
 
-def plan(skills: Sequence[LearnedSkill], *, pinned: Mapping[str, str], policy: SkillCuration, now: float) -> Plan:
+def plan_curation(
+    skills: Sequence[LearnedSkill], *, pinned: Mapping[str, str], policy: SkillCuration, now: float
+) -> Plan:
     """Return the plan. `pinned` maps the names of mounted skills to their descriptions."""
     standing = {name: _telling(name, description) for name, description in pinned.items()}
     kept: list[LearnedSkill] = []

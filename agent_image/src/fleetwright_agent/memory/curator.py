@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.memory.curation import plan
+from fleetwright_agent.memory.curation import plan_curation
 from fleetwright_agent.storage.learned_skill import LearnedSkill, Plan
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.learned_skills import Curated, LearnedSkills
+from fleetwright_agent.storage.sqlite.learned_skills import CurationResult, LearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ Tell = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 
 class Curator:
     def __init__(
-        self, config: AgentConfig, skills: LearnedSkills, *, tell: Tell, metrics: Metrics, clock: Clock
+        self, config: AgentConfig, skills: LearnedSkillStore, *, tell: Tell, metrics: Metrics, clock: Clock
     ) -> None:
         self._memory = config.memory.skills
         self._pinned = {skill.name: skill.description for skill in config.skills}
@@ -42,7 +42,7 @@ class Curator:
             self._due = self._clock.monotonic() + self._memory.curation.interval_seconds
             await self.curate(by="schedule")
 
-    async def curate(self, *, by: str, dry_run: bool = False) -> list[Curated]:
+    async def curate(self, *, by: str, dry_run: bool = False) -> list[CurationResult]:
         """Curate the skills of all owners and return the results; a dry run changes nothing and writes no audit line.
 
         Args: `by` names the trigger in the audit trail.
@@ -50,7 +50,7 @@ class Curator:
         Raises:
             MemoryUnusable, OSError: The skills of one owner cannot be used. Those of the other owners are curated.
         """
-        found: list[Curated] = []
+        found: list[CurationResult] = []
         failure: MemoryUnusable | None = None
         for key in await asyncio.to_thread(self._skills.owners):
             try:
@@ -66,9 +66,9 @@ class Curator:
         return found
 
     def _decide(self, skills: Sequence[LearnedSkill]) -> Plan:
-        return plan(skills, pinned=self._pinned, policy=self._memory.curation, now=self._clock.now())
+        return plan_curation(skills, pinned=self._pinned, policy=self._memory.curation, now=self._clock.now())
 
-    async def _report(self, found: Sequence[Curated], by: str) -> None:
+    async def _report(self, found: Sequence[CurationResult], by: str) -> None:
         sums = {
             "kept": sum(len(each.plan.kept) for each in found),
             "merged": sum(len(each.plan.merged) for each in found),

@@ -10,8 +10,8 @@ from fleetwright_agent.config.memory import KnowledgeMemory, LearnedSkillMemory
 from fleetwright_agent.memory import fact_text
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage import learned_skill
-from fleetwright_agent.storage.sqlite.facts import Knowledge
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.sqlite.facts import FactStore
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
 from fleetwright_agent.storage.words import words
 
 HOT_CHARACTERS: Final = 6000
@@ -25,7 +25,7 @@ Found = Callable[[TurnRequest, str], Awaitable[str]]
 """Takes a turn and the earlier messages of its conversation, the newest first."""
 
 
-def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
+def facts_of(knowledge: FactStore, policy: KnowledgeMemory) -> Found:
     """Look up the hot facts and those that match the message. Earlier messages were searched in their own turns."""
 
     async def found(turn: TurnRequest, _: str) -> str:
@@ -33,12 +33,12 @@ def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
         asked, most = turn.text[:_ASKED], policy.top_k
         fitting = await knowledge.recall(turn.owner, asked, most=most) if most else []
         given = {fact.n for fact in hot}
-        return fact_text.told([*hot, *(fact for fact in fitting if fact.n not in given)])
+        return fact_text.render_facts([*hot, *(fact for fact in fitting if fact.n not in given)])
 
     return found
 
 
-def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
+def skills_of(skills: LearnedSkillStore, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
     """Look up skills that match the message, within the token limit; a short message is searched with the ones before
     it.
 
@@ -52,9 +52,9 @@ def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Ca
         if len(words(asked)) <= _FEW:
             asked = f"{asked}\n{before[:_ASKED]}"
         best = await skills.recall(turn.owner, asked, most=policy.top_k)
-        fitting = learned_skill.fitting(best, tokens=policy.max_tokens)
+        fitting = learned_skill.fit_to_tokens(best, tokens=policy.max_tokens)
         await skills.told(turn.owner, fitting)
         recalled(len(fitting))
-        return learned_skill.told(fitting)
+        return learned_skill.render_skills(fitting)
 
     return found

@@ -25,7 +25,7 @@ _SENTENCE: Final = re.compile(r"(?<=[.!?])\s")
 _HEADING: Final = re.compile(r"#+\s.*|\*\*.*\*\*|.*:|[\W_]*")
 
 
-def drafted(sub_agent: str, task: str, tools: Sequence[str]) -> SkillDraft:
+def draft_skill(sub_agent: str, task: str, tools: Sequence[str]) -> SkillDraft:
     """Return the draft of a skill. Tasks of one sub-agent that begin with the same words get the same name.
 
     If the words do not distinguish tasks, only identical tasks get the same name.

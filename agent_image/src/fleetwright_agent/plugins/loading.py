@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from fleetwright_agent.config.plugins import Plugin as Declared
+from fleetwright_agent.config.plugins import PluginConfig as Declared
 from fleetwright_agent.plugins.api import GROUP, Plugin
-from fleetwright_agent.plugins.offering import NotOffered, offered
+from fleetwright_agent.plugins.offering import InvalidPlugin, plugin_tools
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool
 
@@ -25,7 +25,7 @@ _CLOSE_SECONDS: Final = 5.0
 _MOST_OF_MESSAGE: Final = 300
 
 
-def installed() -> Iterable[EntryPoint]:
+def installed_entry_points() -> Iterable[EntryPoint]:
     """The entry points of all installed packages."""
     return entry_points(group=GROUP)
 
@@ -43,7 +43,7 @@ class Plugins:
         declared: Sequence[Declared],
         metrics: Metrics,
         *,
-        installed: Callable[[], Iterable[EntryPoint]] = installed,
+        installed: Callable[[], Iterable[EntryPoint]] = installed_entry_points,
         load_seconds: float = _LOAD_SECONDS,
     ) -> None:
         """Args: `load_seconds` is the time limit for each plugin, including its import."""
@@ -105,8 +105,8 @@ class Plugins:
     def _try(self, declared: Declared, loaded: _Loaded) -> None:
         try:
             plugin = _factory(declared.name, self._installed())(copy.deepcopy(dict(declared.config)))
-            tools = offered(declared.name, plugin)
-        except NotOffered as error:
+            tools = plugin_tools(declared.name, plugin)
+        except InvalidPlugin as error:
             loaded.problem = _short(str(error))
         except (Exception, SystemExit) as error:
             _log.error("plugin %s could not be loaded", declared.name, exc_info=error)
@@ -118,9 +118,9 @@ class Plugins:
 def _factory(name: str, installed: Iterable[EntryPoint]) -> Any:
     found = [each for each in installed if each.name == name]
     if not found:
-        raise NotOffered(f"no installed package has this entry point in {GROUP}; add the package to spec.image")
+        raise InvalidPlugin(f"no installed package has this entry point in {GROUP}; add the package to spec.image")
     if len({each.value for each in found}) > 1:
-        raise NotOffered(f"{len(found)} installed packages have this entry point in {GROUP}; keep one of them")
+        raise InvalidPlugin(f"{len(found)} installed packages have this entry point in {GROUP}; keep one of them")
     return found[0].load()
 
 

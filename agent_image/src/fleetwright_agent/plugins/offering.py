@@ -18,11 +18,11 @@ _MOST_CHARACTERS: Final = 50_000
 _MOST_TOOLS: Final = 100
 
 
-class NotOffered(Exception):  # noqa: N818 - states what became of the plugin
+class InvalidPlugin(Exception):  # noqa: N818 - states what became of the plugin
     """The plugin's tools cannot be used; the text names the problem."""
 
 
-def offered(name: str, plugin: object, *, seconds: float = _SECONDS) -> tuple[Tool, ...]:
+def plugin_tools(name: str, plugin: object, *, seconds: float = _SECONDS) -> tuple[Tool, ...]:
     """Return the tools of a plugin.
 
     Args:
@@ -32,24 +32,24 @@ def offered(name: str, plugin: object, *, seconds: float = _SECONDS) -> tuple[To
         NotOffered: One of the tools is invalid; then none is used.
     """
     if not isinstance(plugin, Plugin):
-        raise NotOffered(f"its factory returned {type(plugin).__name__}, not fleetwright_agent.plugins.api.Plugin")
+        raise InvalidPlugin(f"its factory returned {type(plugin).__name__}, not fleetwright_agent.plugins.api.Plugin")
     if len(plugin.tools) > _MOST_TOOLS:
-        raise NotOffered(f"it provides {len(plugin.tools)} tools; at most {_MOST_TOOLS} are allowed")
+        raise InvalidPlugin(f"it provides {len(plugin.tools)} tools; at most {_MOST_TOOLS} are allowed")
     tools = [_tool(name, tool, seconds) for tool in plugin.tools]
     if len({tool.name for tool in tools}) < len(tools):
-        raise NotOffered("two of its tools have the same name")
+        raise InvalidPlugin("two of its tools have the same name")
     return tuple(tools)
 
 
 def _tool(plugin: str, tool: PluginTool, seconds: float) -> Tool:
     if not _NAME.fullmatch(tool.name):
-        raise NotOffered(f"the name of its tool {tool.name!r} must have 1 to 64 letters, digits, '_' or '-'")
+        raise InvalidPlugin(f"the name of its tool {tool.name!r} must have 1 to 64 letters, digits, '_' or '-'")
     try:
         checked_schema(tool.parameters)
     except ValueError as error:
-        raise NotOffered(f"the parameters of its tool {tool.name!r} cannot be used: {error}") from None
+        raise InvalidPlugin(f"the parameters of its tool {tool.name!r} cannot be used: {error}") from None
     if tool.parameters.get("type", "object") != "object":
-        raise NotOffered(f"the parameters of its tool {tool.name!r} must have type object")
+        raise InvalidPlugin(f"the parameters of its tool {tool.name!r} must have type object")
 
     async def run(call: ToolCall) -> str:
         turn = call.turn

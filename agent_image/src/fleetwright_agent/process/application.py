@@ -11,14 +11,14 @@ from starlette.types import ASGIApp
 
 from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.enforcement import AuditMode
-from fleetwright_agent.process.asgi import door
-from fleetwright_agent.process.dependencies import Parts
-from fleetwright_agent.process.maintenance import Upkeep
+from fleetwright_agent.process.asgi import asgi_app
+from fleetwright_agent.process.dependencies import Dependencies
+from fleetwright_agent.process.maintenance import Maintenance
 from fleetwright_agent.server.dialects.dialect import SENDS, Operation
-from fleetwright_agent.server.ops.event_loop_watchdog import Heartbeat
-from fleetwright_agent.server.ops.reachability import Look
+from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
+from fleetwright_agent.server.ops.reachability import ServerReachability
 from fleetwright_agent.server.ops.routes import ops_app
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
@@ -26,13 +26,13 @@ _STARTING: Final = "the agent is starting"
 
 
 class Application:
-    def __init__(self, parts: Parts, *, metrics: Metrics, heartbeat: Heartbeat) -> None:
+    def __init__(self, parts: Dependencies, *, metrics: Metrics, heartbeat: EventLoopWatchdog) -> None:
         self._parts = parts
         self._waiting_for: str | None = _STARTING
         self._leaving = False
         self._background: set[asyncio.Task[None]] = set()
-        self._upkeep = Upkeep(parts, metrics=metrics)
-        self.a2a = door(parts, metrics=metrics, admission=self._admission)
+        self._upkeep = Maintenance(parts, metrics=metrics)
+        self.a2a = asgi_app(parts, metrics=metrics, admission=self._admission)
         self.heartbeat = heartbeat
         self.ops: ASGIApp = ops_app(
             metrics=metrics,
@@ -70,7 +70,7 @@ class Application:
             if self._parts.pushes:
                 await self._parts.pushes.refresh()
             await self._upkeep.recover()
-        except LogUnusable as error:
+        except TaskLogUnavailable as error:
             self._waiting_for = str(error)
             return False
         return True
@@ -176,7 +176,7 @@ class Application:
             "reason": reason,
         }
 
-    def _server(self, look: Look) -> dict[str, Any]:
+    def _server(self, look: ServerReachability) -> dict[str, Any]:
         """Return the state of a server; its tools are known from the first turn on."""
         offer = self._parts.offers.of(look.name)
         return {**asdict(look), **(asdict(offer) if offer else {})}

@@ -3,22 +3,22 @@
 from starlette.routing import Router
 from starlette.types import ASGIApp
 
-from fleetwright_agent.process.dependencies import Parts
+from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.server.admin.routes import Admin
-from fleetwright_agent.server.auth import Authentication
+from fleetwright_agent.server.auth import AuthenticationMiddleware
 from fleetwright_agent.server.card import card_routes
 from fleetwright_agent.server.dialects.calls import Admission
 from fleetwright_agent.server.dialects.routes import routes
 from fleetwright_agent.server.extensions import spoken
-from fleetwright_agent.server.http.edge import Bodies, Origins
-from fleetwright_agent.server.http.rate_limits import Rates
-from fleetwright_agent.server.tasks.request_handler import LogRequestHandler
+from fleetwright_agent.server.http.edge import BodyLimit, OriginCheck
+from fleetwright_agent.server.http.rate_limits import RateLimit
+from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.telemetry.metrics import Metrics
 
 
-def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
+def asgi_app(parts: Dependencies, *, metrics: Metrics, admission: Admission) -> ASGIApp:
     """Return the app; `admission` returns why an operation cannot run at the moment."""
-    handler = LogRequestHandler(
+    handler = TaskRequestHandler(
         parts.intake,
         log=parts.log,
         tasks=parts.tasks,
@@ -41,8 +41,8 @@ def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
     admin = Admin(parts.config.administrators, erasure=parts.erasure, stores=parts.stores)
     # Every endpoint handles its own errors; the server answers and logs any other exception.
     app: ASGIApp = Router(routes=[*calls, *card_routes(parts.card), *admin.routes])
-    app = Bodies(app, limit=parts.config.limits.max_request_bytes)
+    app = BodyLimit(app, limit=parts.config.limits.max_request_bytes)
     if per_minute := parts.config.limits.max_requests_per_minute:
-        app = Rates(app, per_minute=per_minute, clock=parts.clock)
-    app = Authentication(app, identity=parts.identity, metrics=metrics)
-    return Origins(app, allowed=parts.config.allowed_origins)
+        app = RateLimit(app, per_minute=per_minute, clock=parts.clock)
+    app = AuthenticationMiddleware(app, identity=parts.identity, metrics=metrics)
+    return OriginCheck(app, allowed=parts.config.allowed_origins)

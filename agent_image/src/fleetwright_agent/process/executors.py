@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from a2a.server.agent_execution import AgentExecutor
 
 
-def made(place: str) -> "AgentExecutor":
+def load_executor(place: str) -> "AgentExecutor":
     """Call `MODULE:NAME` without arguments and return the executor.
 
     Raises: ConfigurationError.

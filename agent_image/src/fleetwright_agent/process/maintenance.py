@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import Final
 
 from fleetwright_agent.memory.curator import Curator
-from fleetwright_agent.process.dependencies import Parts
+from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.server.retention import Retention
-from fleetwright_agent.server.tasks.active_tasks import Live
-from fleetwright_agent.server.tasks.interrupt_expiry import Waiting
-from fleetwright_agent.storage.sqlite.conversations.archive import expire
+from fleetwright_agent.server.tasks.active_tasks import ActiveTask
+from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
+from fleetwright_agent.storage.sqlite.conversations.archive import expire_archive
 from fleetwright_agent.storage.sqlite.conversations.failing_compactions import count_failing_compactions
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.task_log import Key, LogUnusable
+from fleetwright_agent.storage.task_log import Key, TaskLogUnavailable
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
@@ -27,14 +27,14 @@ _DECISION_SECONDS: Final = 30.0
 """The longest time for which recovered tasks delay readiness."""
 
 
-class Upkeep:
-    def __init__(self, parts: Parts, *, metrics: Metrics) -> None:
+class Maintenance:
+    def __init__(self, parts: Dependencies, *, metrics: Metrics) -> None:
         self._parts = parts
         self._metrics = metrics
         self._due = 0.0
         self._charged = False
         """The model calls that the end of the previous process interrupted are charged."""
-        self._waiting = Waiting(
+        self._waiting = InterruptExpiry(
             log=parts.log,
             tasks=parts.tasks,
             runs=parts.runs,
@@ -87,7 +87,7 @@ class Upkeep:
         lost = [live for live in found if live and not self._taken_up(live)]
         await asyncio.gather(*map(self._parts.runs.lose, lost))
 
-    def _taken_up(self, live: Live) -> bool:
+    def _taken_up(self, live: ActiveTask) -> bool:
         try:
             return self._parts.runs.recover(live, share=self._parts.intake.again)
         except Exception:
@@ -119,7 +119,7 @@ class Upkeep:
     async def _tried(self, part: Callable[[], Awaitable[None]]) -> None:
         try:
             await part()
-        except (LogUnusable, MemoryUnusable):
+        except (TaskLogUnavailable, MemoryUnusable):
             pass  # Readiness reports the failure, and the next round retries.
         except Exception:
             _logger.exception("a maintenance step failed; the next round retries it")
@@ -167,6 +167,6 @@ class Upkeep:
 
     async def _empty_archive(self) -> None:
         retained = self._parts.config.compaction.archive.retain_seconds
-        gone = await expire(self._parts.conversations, self._parts.clock.now_ns() / 1e9 - retained)
+        gone = await expire_archive(self._parts.conversations, self._parts.clock.now_ns() / 1e9 - retained)
         if gone:
             _logger.info("archived messages deleted", extra={"messages": gone})

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from fleetwright_agent.process.application import Application
 from fleetwright_agent.server import gc_tuning
-from fleetwright_agent.server.http.timeouts import ReceiptProtocol
+from fleetwright_agent.server.http.timeouts import TimeoutProtocol
 
 _logger = logging.getLogger(__name__)
 _CLOSING_SECONDS: Final = 5
@@ -35,7 +35,7 @@ class _Door(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=ReceiptProtocol,
+                http=TimeoutProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -57,7 +57,7 @@ def has_part(source: Message | Artifact, uri: str) -> bool:
     return any(_stated(part) in (mime_type(uri), uri) for part in source.parts)
 
 
-def lifted(message: Message, uris: Collection[str]) -> Message:
+def lift_parts(message: Message, uris: Collection[str]) -> Message:
     """Return the message with the data of those extensions moved from parts to the metadata.
 
     Data that is already in the metadata takes precedence over a part, and the first part over later ones.

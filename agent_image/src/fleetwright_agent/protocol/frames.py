@@ -26,7 +26,7 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
+class StreamReset:
     """Invalidates the text streamed so far: the model call that produced it failed and is retried."""
 
     reason: str
@@ -66,7 +66,7 @@ class Fallback:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class RetryWait:
     """A model call failed and is retried after a delay."""
 
     sentence: str
@@ -75,7 +75,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class EarlierToolCall:
     """A tool call that an earlier process started for this task."""
 
     call_id: str
@@ -127,17 +127,17 @@ class CompactionEnd:
     """The trigger, in tokens, with the lowest cost for a conversation that grows like this one."""
 
 
-class AskKind(StrEnum):
+class InterruptKind(StrEnum):
     QUESTION = "question"
     FORM = "form"
     APPROVAL = "approval"
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A request for human input. It is the last frame of a turn that pauses, in place of `Done`."""
+class InterruptRequest:
+    """A request for human input. It is the last frame of a turn that pauses, in place of `TurnDone`."""
 
-    kind: AskKind
+    kind: InterruptKind
     prompt: str
     """The text that is shown to the person."""
     payload: Mapping[str, Any]
@@ -149,22 +149,22 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer as data in the schema that its skill declares; emitted before `Done`."""
+    """The answer as data in the schema that its skill declares; emitted before `TurnDone`."""
 
     data: Mapping[str, Any]
     media_type: str
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """A skill that the agent learned in this task; emitted before `Done`."""
+class SkillLearned:
+    """A skill that the agent learned in this task; emitted before `TurnDone`."""
 
     skill: Mapping[str, Any]
     """The skill in the form of skill-v1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class TurnDone:
     """The complete answer. It is the last frame and is emitted once."""
 
     text: str
@@ -175,20 +175,20 @@ class Done:
 Frame = (
     Text
     | Reasoning
-    | Reset
+    | StreamReset
     | ToolStart
     | ToolEnd
-    | Called
+    | EarlierToolCall
     | Fallback
-    | Waiting
+    | RetryWait
     | Usage
     | PeerCost
     | CompactionStart
     | CompactionEnd
-    | Ask
+    | InterruptRequest
     | Result
-    | Learned
-    | Done
+    | SkillLearned
+    | TurnDone
 )
 
 
@@ -213,17 +213,17 @@ class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes lik
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """A person's reply to an `Ask`."""
+class InterruptReply:
+    """A person's reply to an `InterruptRequest`."""
 
     ask: str
-    """The identity of the `Ask`."""
+    """The identity of the `InterruptRequest`."""
     value: Any
     """Text, or JSON if the caller sent data."""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Image:
     """An image in a message."""
 
     media_type: str
@@ -241,9 +241,9 @@ class TurnRequest:
     call_path: tuple[str, ...] = ()
     """`<namespace>/<name>` of each agent that forwarded this request, first to last; used to detect call loops."""
     metadata: Mapping[str, object] = field(default_factory=dict)
-    pictures: tuple[Picture, ...] = ()
-    reply: Reply | None = None
-    """Set if the message answers an `Ask` of the same task; the turn then resumes where it paused."""
+    pictures: tuple[Image, ...] = ()
+    reply: InterruptReply | None = None
+    """Set if the message answers an `InterruptRequest` of the same task; the turn then resumes where it paused."""
     late: "Callable[[Usage | PeerCost], None]" = field(default=lambda _: None, compare=False)
     """Receives the usage of cancelled work after that work has ended, because its frames are no longer read."""
     left: "Callable[[], bool]" = field(default=lambda: False, compare=False)
@@ -257,7 +257,7 @@ class TurnRequest:
 
 
 @runtime_checkable
-class Leaving(Protocol):
+class TaskCleanup(Protocol):
     """A turn that keeps state for each task beyond the end of the turn."""
 
     def over(self, owner: str, task_id: str) -> None:

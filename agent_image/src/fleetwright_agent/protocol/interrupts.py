@@ -14,7 +14,7 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.protocol.extension_codec import attach, data_part
 from fleetwright_agent.protocol.extensions import ASK, COST, HITL
-from fleetwright_agent.protocol.frames import Ask, AskKind
+from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 from fleetwright_agent.protocol.task_events import INTERRUPTED
 
 _SECOND = 1_000_000_000
@@ -22,9 +22,9 @@ _LATEST_NS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class TaskInterrupt:
     identity: str
-    kind: AskKind
+    kind: InterruptKind
     tool: str
     since_ns: int
     expires_ns: int | None = None
@@ -35,7 +35,7 @@ class Pause:
         return self.expires_ns is not None and now_ns >= self.expires_ns
 
 
-def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message:
+def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | None) -> Message:
     """Return the message that asks: text for people, data for programs."""
     parts = [Part(text=ask.prompt), data_part(HITL, ask.payload)]
     message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=parts)
@@ -46,7 +46,7 @@ def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message
     return message
 
 
-def pause_of(task: Task) -> Pause | None:
+def pause_of(task: Task) -> TaskInterrupt | None:
     """Return what the task waits for, or None if it does not wait or if its question has another format.
 
     An a2a-sdk executor may put any message into an interrupted status.
@@ -56,16 +56,16 @@ def pause_of(task: Task) -> Pause | None:
     return _pause(task.status.message, task.status.timestamp.ToNanoseconds())
 
 
-def _pause(message: Message, since_ns: int) -> Pause | None:
+def _pause(message: Message, since_ns: int) -> TaskInterrupt | None:
     metadata = MessageToDict(message.metadata)
     about = metadata.get(ASK)
     if not isinstance(about, dict):
         return None
     expires = about.get("expires")
     with suppress(KeyError, ValueError, TypeError, OverflowError):
-        return Pause(
+        return TaskInterrupt(
             identity=about["id"],
-            kind=AskKind(about["kind"]),
+            kind=InterruptKind(about["kind"]),
             tool=about["tool"],
             since_ns=since_ns,
             expires_ns=None if expires is None else _nanoseconds(expires),
@@ -74,7 +74,7 @@ def _pause(message: Message, since_ns: int) -> Pause | None:
     return None
 
 
-def answered_pause(task: Task) -> Pause | None:
+def answered_pause(task: Task) -> TaskInterrupt | None:
     """Return the pause that the newest message of the caller answered."""
     spoken = [i for i, message in enumerate(task.history) if message.role == Role.ROLE_USER]
     if len(spoken) < 2:

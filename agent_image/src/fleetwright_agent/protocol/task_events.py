@@ -72,7 +72,7 @@ def is_last(event: TaskStatusUpdateEvent) -> bool:
     return left or rests(event)
 
 
-def going_on(told: Told) -> Told:
+def mark_going_on(told: Told) -> Told:
     """Mark an interrupted state that is sent while a run still works, because it would otherwise look like an end."""
     if isinstance(told, Task | TaskStatusUpdateEvent) and told.status.state in INTERRUPTED:
         told = deepcopy(told)

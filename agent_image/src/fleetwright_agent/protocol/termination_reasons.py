@@ -14,7 +14,7 @@ from fleetwright_agent.protocol.task_events import LEFT, agent_message, status_e
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Termination:
     """The reason and the final state of a run that was terminated or has failed."""
 
     state: TaskState
@@ -27,41 +27,45 @@ class Outcome:
 
 
 _FAILED = TaskState.TASK_STATE_FAILED
-BROKE = Outcome(_FAILED, "The agent could not finish this task because of an internal error; try again.", "internal")
-UNWRITTEN = Outcome(_FAILED, "The result of this task could not be stored; try again later.", "storage")
-RESTARTED = Outcome(_FAILED, "The agent restarted while this task was running; send the message again.", "restart")
-DRAINED = Outcome(_FAILED, "The agent was shut down before this task was done; send the message again.", "shutdown")
-GIVEN_UP = Outcome(
+BROKE = Termination(
+    _FAILED, "The agent could not finish this task because of an internal error; try again.", "internal"
+)
+UNWRITTEN = Termination(_FAILED, "The result of this task could not be stored; try again later.", "storage")
+RESTARTED = Termination(_FAILED, "The agent restarted while this task was running; send the message again.", "restart")
+DRAINED = Termination(_FAILED, "The agent was shut down before this task was done; send the message again.", "shutdown")
+GIVEN_UP = Termination(
     _FAILED, "The agent stopped each time that it worked on this task, so the task is not retried.", "restart"
 )
-UNREADABLE = Outcome(
+UNREADABLE = Termination(
     _FAILED, "The stored data of this task cannot be read any more; send the message again.", "unreadable"
 )
-CANCELED = Outcome(TaskState.TASK_STATE_CANCELED, "The task was cancelled on request.", "canceled")
+CANCELED = Termination(TaskState.TASK_STATE_CANCELED, "The task was cancelled on request.", "canceled")
 
 _LEFT = "The agent is restarting and will resume this task; read the task or subscribe to it again afterwards."
 
 
-def too_long(seconds: float) -> Outcome:
-    return Outcome(_FAILED, f"The turn did not finish within {seconds:g} seconds.", "deadline")
+def too_long(seconds: float) -> Termination:
+    return Termination(_FAILED, f"The turn did not finish within {seconds:g} seconds.", "deadline")
 
 
-def unanswered(tool: str) -> Outcome:
-    return Outcome(_FAILED, f"The call of {tool} was not approved in time; the tool has not run.", "approval_expired")
+def unanswered(tool: str) -> Termination:
+    return Termination(
+        _FAILED, f"The call of {tool} was not approved in time; the tool has not run.", "approval_expired"
+    )
 
 
-def stalled(seconds: float, last: str) -> Outcome:
-    return Outcome(_FAILED, f"Nothing happened for {seconds:g} seconds; the last activity was: {last}.", "stall")
+def stalled(seconds: float, last: str) -> Termination:
+    return Termination(_FAILED, f"Nothing happened for {seconds:g} seconds; the last activity was: {last}.", "stall")
 
 
-def left(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
+def handed_over_status(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
     """Return the status of a task that the process leaves to the next one."""
     message = agent_message(_LEFT, message_id=str(uuid4()))
     message.metadata["reason"] = LEFT
     return status_event(task.id, task.context_id, TaskState.TASK_STATE_WORKING, at_ns=at_ns, message=message)
 
 
-def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent:
+def terminal_status(task: Task, outcome: Termination, *, at_ns: int) -> TaskStatusUpdateEvent:
     """Return the terminal status of a task with this outcome.
 
     For a task that waited, the status message carries the cost, because the task gets no artifact.

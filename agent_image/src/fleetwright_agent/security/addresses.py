@@ -60,7 +60,7 @@ _PRIVATE: Final = _networks(
 
 def local_block(ip: Ip) -> Network | None:
     """Return the narrowest local range with this address; for one that maps to a local IPv4 address, itself."""
-    carried = carried_by(ip)
+    carried = embedded_ipv4(ip)
     if carried is not None:
         return None if local_block(carried) is None else ipaddress.ip_network(ip)
     return max((block for block in LOCAL if ip in block), key=lambda block: block.prefixlen, default=None)
@@ -73,7 +73,7 @@ def is_public(ip: Ip) -> bool:
     return ip.version == 4 or ip in _GLOBAL_UNICAST
 
 
-def carried_by(ip: Ip) -> ipaddress.IPv4Address | None:
+def embedded_ipv4(ip: Ip) -> ipaddress.IPv4Address | None:
     """Return the IPv4 address that an IPv4-mapped or NAT64 address leads to."""
     return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if any(ip in each for each in _CARRIERS) else None
 

@@ -30,7 +30,7 @@ _FORMER: Final = (jsonschema.Draft3Validator, jsonschema.Draft4Validator)
 _Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterable[jsonschema.ValidationError] | None]
 
 
-class Undecided(Exception):  # noqa: N818 - states what became of the question
+class UndecidableSchema(Exception):  # noqa: N818 - states what became of the question
     """The schema is invalid, refers to other documents, or takes too long."""
 
 
@@ -43,14 +43,14 @@ class _Look:
     def left(self) -> float:
         left = self.ends - time.monotonic()
         if left <= 0:
-            raise Undecided("it takes too long")
+            raise UndecidableSchema("it takes too long")
         return left
 
 
 _look: ContextVar[_Look] = ContextVar("look")
 
 
-def misfit(
+def validation_error(
     arguments: Mapping[str, Any], schema: Mapping[str, Any], *, patterns: bool
 ) -> jsonschema.ValidationError | None:
     """Return the best matching validation error, or `None`; without `patterns`, the schema's patterns are ignored.
@@ -63,21 +63,21 @@ def misfit(
         _readable(schema, kind, patterns=patterns)
         errors = _bounded(kind)(schema, registry=_NO_SCHEMAS).iter_errors(dict(arguments))
         found: jsonschema.ValidationError | None = jsonschema.exceptions.best_match(errors)
-    except Undecided:
+    except UndecidableSchema:
         raise
     except Exception as error:
         # An untrusted schema can fail in many ways, such as infinite recursion.
-        raise Undecided("it cannot be read") from error
+        raise UndecidableSchema("it cannot be read") from error
     finally:
         _look.reset(before)
     return found
 
 
-def unusable(schema: Mapping[str, Any]) -> str:
+def schema_problem(schema: Mapping[str, Any]) -> str:
     """Return why the schema can never validate any arguments; an empty text if it can."""
     try:
         _readable(schema, validator_for(schema, default=jsonschema.Draft202012Validator), patterns=True)
-    except Undecided as undecided:
+    except UndecidableSchema as undecided:
         return str(undecided)
     return ""
 
@@ -90,18 +90,18 @@ def _readable(schema: Mapping[str, Any], kind: Any, *, patterns: bool) -> None:
     while rest:
         seen += 1
         if seen > _LARGEST:
-            raise Undecided("it is too large")
+            raise UndecidableSchema("it is too large")
         value = rest.pop()
         if isinstance(value, list | tuple):
             rest.extend(value)
         elif isinstance(value, Mapping):
             if patterns and "patternProperties" in value:
-                raise Undecided("patternProperties is not supported; use propertyNames and properties")
+                raise UndecidableSchema("patternProperties is not supported; use propertyNames and properties")
             for name in names:
                 if isinstance(value.get(name), str):
-                    raise Undecided(f"{name} is not supported below the root of a schema")
+                    raise UndecidableSchema(f"{name} is not supported below the root of a schema")
             if any(isinstance(to := value.get(name), str) and not to.startswith("#") for name in _REFERENCES):
-                raise Undecided("it refers to outside of itself")
+                raise UndecidableSchema("it refers to outside of itself")
             rest.extend(value.values())
 
 
@@ -135,7 +135,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, _: Mapping[str, Any]) 
     try:
         found = regex.search(pattern, instance, timeout=look.left)
     except TimeoutError:
-        raise Undecided("its pattern takes too long") from None
+        raise UndecidableSchema("its pattern takes too long") from None
     if not found:
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
 

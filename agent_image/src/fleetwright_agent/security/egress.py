@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fleetwright_agent.security.addresses import Ip, Network, carried_by, is_public, is_within, local_block
+from fleetwright_agent.security.addresses import Ip, Network, embedded_ipv4, is_public, is_within, local_block
 
 MAX_URL: Final = 2048
 _PORTS: Final = {"http": 80, "https": 443}
@@ -30,7 +30,7 @@ class UnusableUrl(ValueError):  # noqa: N818 - says what the URL is
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class EgressTarget:
     """The host and port of a URL, normalized: lower case, no trailing dot, addresses in canonical form."""
 
     host: str
@@ -41,7 +41,7 @@ class Target:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def target_of(url: str) -> Target:
+def target_of(url: str) -> EgressTarget:
     """Raises: UnusableUrl."""
     if len(url) > MAX_URL:
         raise UnusableUrl(f"it is longer than {MAX_URL} characters")
@@ -56,7 +56,7 @@ def target_of(url: str) -> Target:
         raise UnusableUrl("it must begin with https:// or http://")
     if "@" in parts.netloc:
         raise UnusableUrl("it must not contain a user or password")
-    return Target(canonical_host(parts.hostname or ""), port or _PORTS[parts.scheme])
+    return EgressTarget(canonical_host(parts.hostname or ""), port or _PORTS[parts.scheme])
 
 
 def canonical_host(host: str) -> str:
@@ -85,7 +85,7 @@ class EgressPolicy:
             the cluster have such addresses, and a denied private range is not meant for them.
     """
 
-    hosts: frozenset[Target] = frozenset()
+    hosts: frozenset[EgressTarget] = frozenset()
     ranges: tuple[Network, ...] = ()
     everywhere: bool = False
     denied: tuple[Network, ...] = ()
@@ -99,19 +99,19 @@ class EgressPolicy:
         """
         return cls(hosts=frozenset(target_of(url) for url in urls), denied=denied)
 
-    def wants_resolving(self, target: Target) -> bool:
+    def wants_resolving(self, target: EgressTarget) -> bool:
         """Return whether the target could be allowed, depending on its addresses."""
         return self.everywhere or bool(self.ranges) or target in self.hosts
 
-    def allows(self, target: Target, addresses: Sequence[Ip]) -> bool:
+    def allows(self, target: EgressTarget, addresses: Sequence[Ip]) -> bool:
         """Return whether all addresses of the host are allowed; a single denied address denies the host."""
         return bool(addresses) and all(self._opens(target, ip) for ip in addresses)
 
-    def _opens(self, target: Target, ip: Ip) -> bool:
+    def _opens(self, target: EgressTarget, ip: Ip) -> bool:
         named = target in self.hosts
         block = local_block(ip)
         by_name = named and target.host != str(ip)
-        if any(self._denies(each, by_name=by_name) for each in (ip, carried_by(ip)) if each is not None):
+        if any(self._denies(each, by_name=by_name) for each in (ip, embedded_ipv4(ip)) if each is not None):
             return False
         if any(ip in each and (block is None or is_within(each, block)) for each in self.ranges):
             return True

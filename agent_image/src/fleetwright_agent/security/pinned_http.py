@@ -17,8 +17,8 @@ import httpcore
 import httpx
 
 from fleetwright_agent.security.addresses import Ip
-from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, canonical_host
-from fleetwright_agent.security.trusted_authorities import trusted
+from fleetwright_agent.security.egress import EgressPolicy, EgressTarget, UnusableUrl, canonical_host
+from fleetwright_agent.security.trusted_authorities import default_authorities
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
 """Resolves a name. Raises: OSError: the name is unknown, or the lookup failed."""
@@ -40,7 +40,7 @@ async def resolve(host: str, port: int, *, threads: Executor = _THREADS) -> list
     return [ipaddress.ip_address(str(place[0]).partition("%")[0]) for *_, place in found]
 
 
-async def allowed_addresses(policy: EgressPolicy, target: Target, resolving: Resolve) -> Sequence[Ip]:
+async def allowed_addresses(policy: EgressPolicy, target: EgressTarget, resolving: Resolve) -> Sequence[Ip]:
     """Raises: DeniedAddress, OSError."""
     if not policy.wants_resolving(target):
         raise DeniedAddress(f"{target.text} is not an address that this agent may reach")
@@ -75,7 +75,7 @@ class _PinnedBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
-                target = Target(canonical_host(host), port)
+                target = EgressTarget(canonical_host(host), port)
                 addresses = await allowed_addresses(self._policy, target, self._resolving)
                 return await self._first_that_answers(addresses, port, local_address, socket_options)
         except TimeoutError as error:
@@ -112,7 +112,7 @@ class PinnedTransport(httpx.AsyncHTTPTransport):
     def __init__(
         self, policy: EgressPolicy, *, verify: ssl.SSLContext | None = None, resolving: Resolve = resolve
     ) -> None:
-        context = verify or trusted()
+        context = verify or default_authorities()
         super().__init__(verify=context, trust_env=False)
         # httpx has no parameter for a network backend; only the pool takes one.
         self._pool = httpcore.AsyncConnectionPool(

@@ -10,5 +10,5 @@ import httpx
 
 
 @cache
-def trusted() -> ssl.SSLContext:
+def default_authorities() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.callers import Caller, CallerKind, Callers
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.server.errors import refuse
 from fleetwright_agent.telemetry.metrics import Metrics
 
@@ -67,7 +67,7 @@ def recognise(token: str, callers: Callers) -> Caller | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AuthenticationFailure:
     reason: str
     """The label of the metric."""
     sentence: str
@@ -79,31 +79,31 @@ class Credential:
     is_api_key: bool = False
 
 
-def credential_of(headers: Headers, *, api_keys: bool) -> Credential | Refusal:
+def credential_of(headers: Headers, *, api_keys: bool) -> Credential | AuthenticationFailure:
     """Return the single credential of a request; the API key header is ignored unless API keys are enabled."""
     keys = headers.getlist(_API_KEY) if api_keys else []
     if not keys:
         token = token_of(headers)
-        return token if isinstance(token, Refusal) else Credential(token)
+        return token if isinstance(token, AuthenticationFailure) else Credential(token)
     if len(keys) > 1 or headers.getlist("authorization"):
-        return Refusal("ambiguous", "Exactly one credential is accepted: a bearer token or an API key.")
+        return AuthenticationFailure("ambiguous", "Exactly one credential is accepted: a bearer token or an API key.")
     key = keys[0].strip()
     if not key or len(key) > _MAX_TOKEN:
-        return Refusal("malformed", "The X-API-Key header must hold the key and nothing else.")
+        return AuthenticationFailure("malformed", "The X-API-Key header must hold the key and nothing else.")
     return Credential(key, is_api_key=True)
 
 
-def token_of(headers: Headers) -> str | Refusal:
+def token_of(headers: Headers) -> str | AuthenticationFailure:
     """Return the bearer token of a request."""
     values = headers.getlist("authorization")
     if not values:
-        return Refusal("missing", "A bearer token is required.")
+        return AuthenticationFailure("missing", "A bearer token is required.")
     if len(values) > 1:
-        return Refusal("ambiguous", "Exactly one Authorization header is accepted.")
+        return AuthenticationFailure("ambiguous", "Exactly one Authorization header is accepted.")
     scheme, _, token = values[0].partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token or len(token) > _MAX_TOKEN or "," in token:
-        return Refusal("malformed", "The Authorization header must be: Bearer <token>.")
+        return AuthenticationFailure("malformed", "The Authorization header must be: Bearer <token>.")
     return token
 
 
@@ -114,23 +114,23 @@ class Identity(Protocol):
     def schemes(self) -> Sequence[str]:
         """The accepted schemes with their parameters, as they appear in the `WWW-Authenticate` header."""
 
-    def identify(self, headers: Headers) -> Caller | Refusal:
+    def identify(self, headers: Headers) -> Caller | AuthenticationFailure:
         """Return the authenticated caller, who becomes the owner of everything that the call creates."""
 
 
 class MountedTokens:
     """Authentication by tokens, whose digests the operator mounts; the default."""
 
-    def __init__(self, callers: Watched[Callers], *, realm: str, clock: Clock, api_keys: bool = False) -> None:
+    def __init__(self, callers: FileWatcher[Callers], *, realm: str, clock: Clock, api_keys: bool = False) -> None:
         self._callers = callers
         self._clock = clock
         self._api_keys = api_keys
         keys = [f'ApiKey realm="{realm}", header="X-API-Key"'] if api_keys else []
         self.schemes: Sequence[str] = [f'Bearer realm="{realm}"', *keys]
 
-    def identify(self, headers: Headers) -> Caller | Refusal:
+    def identify(self, headers: Headers) -> Caller | AuthenticationFailure:
         credential = credential_of(headers, api_keys=self._api_keys)
-        if isinstance(credential, Refusal):
+        if isinstance(credential, AuthenticationFailure):
             return credential
         callers, problem = self._callers.recent()
         caller = None if callers is None else recognise(credential.token, callers)
@@ -139,15 +139,15 @@ class MountedTokens:
             callers, problem = self._callers.read()
             caller = None if callers is None else recognise(credential.token, callers)
         if callers is None or problem:
-            return Refusal("no_callers", "The token is not accepted.")
+            return AuthenticationFailure("no_callers", "The token is not accepted.")
         if caller is None or (credential.is_api_key and caller.kind is not CallerKind.CLIENT):
-            return Refusal("unknown", "The token is not accepted.")
+            return AuthenticationFailure("unknown", "The token is not accepted.")
         if caller.expires is not None and caller.expires.timestamp() * 1e9 <= self._clock.now_ns():
-            return Refusal("expired", "The token has expired: read the current one and send it.")
+            return AuthenticationFailure("expired", "The token has expired: read the current one and send it.")
         return caller
 
 
-class Authentication:
+class AuthenticationMiddleware:
     """ASGI middleware that rejects unknown callers and sets the user of the others."""
 
     def __init__(self, app: ASGIApp, *, identity: Identity, metrics: Metrics) -> None:
@@ -160,7 +160,7 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         caller = self._identity.identify(Headers(scope=scope))
-        if isinstance(caller, Refusal):
+        if isinstance(caller, AuthenticationFailure):
             self._metrics.auth_failures.labels(caller.reason).inc()
             first, *others = self._identity.schemes
             # The header must name the schemes. A caller learns only that its token is not accepted, not why.

@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.server.auth import PUBLIC
-from fleetwright_agent.server.errors import Refusal, refuse
+from fleetwright_agent.server.errors import HttpRefusal, refuse
 
 _MAX_AGE = 60
 
@@ -92,8 +92,8 @@ def _output_modes(card: dict[str, Any]) -> dict[str, frozenset[str]]:
     return {skill["id"]: frozenset(map(str.lower, modes)) for skill in skills if (modes := skill.get("outputModes"))}
 
 
-def card_routes(card: Watched[Card]) -> list[Route]:
-    async def serve(request: Request) -> Response | Refusal:
+def card_routes(card: FileWatcher[Card]) -> list[Route]:
+    async def serve(request: Request) -> Response | HttpRefusal:
         current, _ = card.read()
         if current is None:
             return refuse(503, "The agent card is not available right now.")

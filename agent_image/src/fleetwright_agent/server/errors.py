@@ -44,7 +44,7 @@ class NoStreams(UnsupportedOperationError):  # noqa: N818 - a statement about th
     """The card of this agent offers no streams (A2A 1.0 §3.3.4)."""
 
 
-class Unavailable(A2AError):  # noqa: N818 - a temporary state
+class ServiceUnavailable(A2AError):  # noqa: N818 - a temporary state
     """The agent cannot accept messages right now."""
 
     status = 503
@@ -52,26 +52,26 @@ class Unavailable(A2AError):  # noqa: N818 - a temporary state
     """The value of the `Retry-After` header."""
 
 
-class LimitReached(Unavailable):
+class LimitReached(ServiceUnavailable):
     """A caller has reached a concurrency limit."""
 
     status = 429
     retry_seconds = 5
 
 
-class TooMuchWaits(LimitReached):
+class TooManyPending(LimitReached):
     """A caller has too many waiting tasks, which only the caller can end."""
 
     retry_seconds = 60
 
 
-class MemoryFull(Unavailable):
+class MemoryFull(ServiceUnavailable):
     """There is no room for another task."""
 
     retry_seconds = 60
 
 
-class Refusal:
+class HttpRefusal:
     """An error response for a request whose dialect is not known yet, in the format of the binding at its path."""
 
     def __init__(self, status: int, sentence: str, code: int, headers: Mapping[str, str]) -> None:
@@ -92,9 +92,9 @@ class Refusal:
 
 def refuse(
     status: int, sentence: str, *, code: int = INVALID_REQUEST, headers: Mapping[str, str] | None = None
-) -> Refusal:
+) -> HttpRefusal:
     """Return an error response. Args: `code` is used over JSON-RPC."""
-    return Refusal(status, sentence, code, headers or {})
+    return HttpRefusal(status, sentence, code, headers or {})
 
 
 def internal() -> InternalError:

@@ -29,7 +29,15 @@ from fleetwright_agent.protocol.extensions import (
     TOOL_CALL,
     TRUNCATED,
 )
-from fleetwright_agent.protocol.frames import Called, Fallback, Learned, PeerCost, ToolEnd, ToolStart, Usage
+from fleetwright_agent.protocol.frames import (
+    EarlierToolCall,
+    Fallback,
+    PeerCost,
+    SkillLearned,
+    ToolEnd,
+    ToolStart,
+    Usage,
+)
 from fleetwright_agent.turn.approval_policy import may_ask
 
 _MAX_HOP = 127
@@ -38,7 +46,7 @@ OF_CALLERS = frozenset({CALL_PATH, ASK})
 
 
 @dataclass(slots=True)
-class Bill:
+class CostReport:
     """The usage of a turn so far."""
 
     calls: list[Usage] = field(default_factory=list)
@@ -48,10 +56,10 @@ class Bill:
     before: Mapping[str, Any] | None = None
     """The cost payload of the task up to its last pause."""
 
-    def add(self, item: Usage | PeerCost | Called) -> None:
+    def add(self, item: Usage | PeerCost | EarlierToolCall) -> None:
         if isinstance(item, Usage):
             self.calls.append(item)
-        elif isinstance(item, Called):
+        elif isinstance(item, EarlierToolCall):
             self.tools.add(item.call_id)
         else:
             self.peers[item.peer] = self.peers.get(item.peer, Decimal(0)) + item.cost_usd
@@ -60,7 +68,7 @@ class Bill:
         return bool(self.calls or self.peers or self.before)
 
 
-def cost(bill: Bill, *, duration_ms: int, success: bool) -> dict[str, Any]:
+def cost(bill: CostReport, *, duration_ms: int, success: bool) -> dict[str, Any]:
     """Return the payload of cost-v1. `costUsd` is left out if any call has no price: the sum would be too low."""
     before = bill.before or {}
     used = before.get("usage", {})
@@ -138,7 +146,7 @@ def model_fallback(frame: Fallback) -> dict[str, str]:
     return {"from": frame.failed, "to": frame.following, "reason": frame.reason}
 
 
-def skill_artifact(task_id: str, context_id: str, learned: Learned) -> TaskArtifactUpdateEvent:
+def skill_artifact(task_id: str, context_id: str, learned: SkillLearned) -> TaskArtifactUpdateEvent:
     """Return a learned skill as a separate artifact, so that the answer's artifact contains only the answer."""
     name = str(learned.skill["name"])
     artifact = Artifact(artifact_id=f"{task_id}-skill-{name}", name=name, description=str(learned.skill["description"]))

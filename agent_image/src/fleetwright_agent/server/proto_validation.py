@@ -21,7 +21,7 @@ _REQUIRED: Final[int] = _BEHAVIOUR.enum_type.values_by_name["REQUIRED"].number
 _EMPTY: Final = "Field must contain at least one element."
 
 
-class Missing(TypedDict):
+class MissingField(TypedDict):
     """A missing field, in the format of A2A errors."""
 
     field: str
@@ -82,7 +82,7 @@ def _field(field: FieldDescriptor) -> _Field:
     )
 
 
-def _missing(message: Proto, prefix: str) -> Iterator[Missing]:
+def _missing(message: Proto, prefix: str) -> Iterator[MissingField]:
     for field in _fields(message.DESCRIPTOR):
         value = getattr(message, field.name)
         if field.required and not (message.HasField(field.name) if field.present else value):

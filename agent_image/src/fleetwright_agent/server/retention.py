@@ -11,12 +11,12 @@ from typing import Final
 
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.memory import Memory
-from fleetwright_agent.server.tasks.admission import Gate
+from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.storage.sqlite.conversations.last_use import Place, beyond, conversations, forget, idle
 from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.task_log import TaskLog
-from fleetwright_agent.storage.volume import Sizes, Volume
+from fleetwright_agent.storage.volume import MemoryVolume, VolumeUsage
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
@@ -34,8 +34,8 @@ class Retention:
         self,
         policy: Memory,
         *,
-        volume: Volume,
-        gate: Gate,
+        volume: MemoryVolume,
+        gate: Admission,
         log: TaskLog,
         database: Database,
         sessions: Sessions,
@@ -81,7 +81,7 @@ class Retention:
         left = [each for each in found if each.place not in set(old)]
         await self._forget(beyond(left, most=self._policy.max_conversations_per_caller, busy=busy), "count")
 
-    def _tell(self, sizes: Sizes) -> None:
+    def _tell(self, sizes: VolumeUsage) -> None:
         seen = {"bytes": sizes.used, "free": sizes.free}
         part = self._volume.overgrown(sizes)
         if part is None:
@@ -94,14 +94,14 @@ class Retention:
             extra=seen,
         )
 
-    async def _measured(self) -> Sizes:
+    async def _measured(self) -> VolumeUsage:
         sizes = await asyncio.to_thread(self._volume.sizes)
         for part, size in sizes.parts.items():
             self._metrics.memory_bytes.labels(part).set(size)
         self._metrics.memory_free_bytes.set(sizes.free)
         return sizes
 
-    async def _make_room(self, sizes: Sizes) -> Sizes:
+    async def _make_room(self, sizes: VolumeUsage) -> VolumeUsage:
         now = self._clock.monotonic()
         if self._scrubbed is None or now - self._scrubbed >= _SCRUB_SECONDS:
             # Deleted tasks leave free pages in the SQLite file until it is vacuumed.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CallRecord:
     name: str
     args: str
     """The arguments as JSON."""

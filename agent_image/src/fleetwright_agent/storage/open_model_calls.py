@@ -19,7 +19,7 @@ _MOST_BYTES: Final = 64 * 1024
 """The size from which the lines of finished calls are removed, once they are at least half of the file."""
 
 
-class OpenCalls:
+class OpenModelCalls:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None

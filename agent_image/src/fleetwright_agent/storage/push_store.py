@@ -34,7 +34,7 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredRegistration:
     """A stored registration with its task and owner."""
 
     n: int
@@ -44,7 +44,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Notification:
     """A notification in the outbox: the task as it was when it came to rest, for one registration."""
 
     id: int
@@ -56,7 +56,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class UndeliveredNotification:
     """A notification that could not be delivered and is not retried."""
 
     task_id: str
@@ -65,7 +65,7 @@ class Dead:
     at_ns: int
 
 
-class NoTask(Exception):  # noqa: N818 - states a fact
+class UnknownTask(Exception):  # noqa: N818 - states a fact
     """The task was deleted in the meantime."""
 
 
@@ -82,13 +82,15 @@ class PushStore(Protocol):
     async def registrations(self, n: int) -> tuple[Registration, ...]:
         """Return the registrations of a task, ordered by id."""
 
-    async def sealed_otherwise(self, mark: bytes, *, after: tuple[int, str], most: int) -> tuple[Held, ...]:
+    async def sealed_otherwise(
+        self, mark: bytes, *, after: tuple[int, str], most: int
+    ) -> tuple[StoredRegistration, ...]:
         """Return registrations whose credentials were encrypted with another key than the one of this mark.
 
         They are ordered by task number and id, and start behind the key `after`.
         """
 
-    async def reseal(self, held: Held, sealed: bytes) -> None:
+    async def reseal(self, held: StoredRegistration, sealed: bytes) -> None:
         """Replace the encrypted credentials, unless the registration was replaced in the meantime."""
 
     async def remove(self, n: int, registration_id: str) -> bool:
@@ -105,7 +107,7 @@ class PushStore(Protocol):
         hosts_but: Collection[str],
         owners_but: Collection[str],
         most: int,
-    ) -> tuple[Letter, ...]:
+    ) -> tuple[Notification, ...]:
         """Return the first due notification of each registration.
 
         Args:
@@ -125,5 +127,5 @@ class PushStore(Protocol):
     async def give_up(self, letter: int, *, reason: str, at_ns: int) -> None:
         """Mark a notification as undeliverable, and delete its content."""
 
-    async def dead(self, *, most: int) -> tuple[int, tuple[Dead, ...]]:
+    async def dead(self, *, most: int) -> tuple[int, tuple[UndeliveredNotification, ...]]:
         """Return the number of undeliverable notifications and the newest `most` of them."""

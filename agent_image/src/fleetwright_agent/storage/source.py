@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Provenance:
     said_by: str
     """The owner in whose task it was stored."""
     context_id: str

@@ -23,11 +23,11 @@ MOST_OF_PAGE: Final = 4 * 1024 * 1024
 """The size in bytes from which on a page of a list takes no further task."""
 
 
-class LogUnusable(Exception):  # noqa: N818 - states a fact about the log, and reads so where it is raised
+class TaskLogUnavailable(Exception):  # noqa: N818 - states a fact about the log, and reads so where it is raised
     """The log cannot be opened or written. The text is for operators, and must not be shown to callers."""
 
 
-class AtRest(LogUnusable):
+class TaskNotRunning(TaskLogUnavailable):
     """The task already rests in the log, because another end was written first."""
 
 
@@ -41,37 +41,37 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedClaim:
     n: int
     """The task's number in the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DuplicateClaim:
     """The claim was made before, for this task."""
 
     task_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class TooManyWait:
+class TooManyWaitingTasks:
     """The owner has the maximum number of tasks that wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class NotResting:
+class MessageNotAccepted:
     """The task is running or has ended, so it takes no further message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class EventRecord:
     seq: int
     at_ns: int
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTask:
     """A task as stored in the log, with the events after its snapshot applied."""
 
     n: int
@@ -90,7 +90,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class PagePosition:
     """A position in an owner's task list, which is ordered newest first."""
 
     updated_ns: int
@@ -98,26 +98,26 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class TaskQuery:
     owner: str
     size: int
     context_id: str = ""
     state: TaskState = TaskState.TASK_STATE_UNSPECIFIED
     since_ns: int = 0
-    after: Position | None = None
+    after: PagePosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    tasks: tuple[Stored, ...]
-    following: Position | None
+class TaskPage:
+    tasks: tuple[StoredTask, ...]
+    following: PagePosition | None
     """The position where the next page starts; None on the last page."""
     total: int
 
     @classmethod
-    def of(cls, found: Iterable[tuple[Position, Stored]], *, size: int, total: int) -> Self:
+    def of(cls, found: Iterable[tuple[PagePosition, StoredTask]], *, size: int, total: int) -> Self:
         """Return a page of at most `size` tasks; fewer if they are large, but at least one if any was found."""
-        tasks: list[Stored] = []
+        tasks: list[StoredTask] = []
         last, room = None, MOST_OF_PAGE
         for position, stored in found:
             if len(tasks) == size or room <= 0:
@@ -136,7 +136,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class DeletedTasks:
     """The number of tasks that were or would be deleted, and of their registrations."""
 
     tasks: int = 0
@@ -160,7 +160,7 @@ class TaskLog(Protocol):
     async def open(self) -> None:
         """Raises: LogUnusable."""
 
-    async def known(self, claim: Claim) -> Known | None:
+    async def known(self, claim: Claim) -> DuplicateClaim | None:
         """Return the task for which the same message was accepted before."""
 
     async def is_reused(self, claim: Claim) -> bool:
@@ -168,7 +168,7 @@ class TaskLog(Protocol):
 
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
-    ) -> Accepted | Known | TooManyWait:
+    ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
         """Create a busy task with `task` as its record 1, once per claim. Returns after the commit.
 
         Args:
@@ -176,7 +176,9 @@ class TaskLog(Protocol):
             most_waiting: The number of waiting tasks from which on the owner may not start another.
         """
 
-    async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
+    async def resume(
+        self, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
+    ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
         """Make an interrupted task busy again, and append the records that continue it. Returns after the commit."""
 
     def began(self, n: int, at_ns: int, *, again: bool) -> None:
@@ -193,13 +195,15 @@ class TaskLog(Protocol):
         Written soon; never raises.
         """
 
-    def append(self, n: int, record: Record) -> None:
+    def append(self, n: int, record: EventRecord) -> None:
         """Append a record soon, in order; it is lost if the process dies first. Never raises: see `problem`."""
 
     def leave(self, n: int) -> None:
         """Leave the task to the next process in good order, and reset its count of processes. Never raises."""
 
-    async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
+    async def rest(
+        self, n: int, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
+    ) -> None:
         """Write the last records and the whole task, which is then no longer busy. Returns after the commit.
 
         Args:
@@ -210,12 +214,12 @@ class TaskLog(Protocol):
             LogUnusable: Nothing was written, as far as the log knows.
         """
 
-    async def end(self, stored: Stored, record: Record, task: Task) -> bool:
+    async def end(self, stored: StoredTask, record: EventRecord, task: Task) -> bool:
         """End an interrupted task, and return after the commit; return false if it has changed since it was read."""
 
-    async def find(self, owner: str, task_id: str) -> Stored | None: ...
+    async def find(self, owner: str, task_id: str) -> StoredTask | None: ...
 
-    async def page(self, query: Query) -> Page: ...
+    async def page(self, query: TaskQuery) -> TaskPage: ...
 
     async def busy(self) -> tuple[Key, ...]:
         """Return the busy tasks, in the order of acceptance: at the start, those that the previous process left."""
@@ -235,7 +239,7 @@ class TaskLog(Protocol):
     async def held(self) -> frozenset[tuple[str, str]]:
         """Return owner and context of every task that runs or waits."""
 
-    async def counted(self, owner: str, context_id: str = "") -> Forgotten:
+    async def counted(self, owner: str, context_id: str = "") -> DeletedTasks:
         """Return what `forget` would delete."""
 
     async def forget(self, owner: str, context_id: str = "") -> None:

@@ -15,7 +15,7 @@ _RESERVED_PART: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class VolumeUsage:
     """The sizes in bytes."""
 
     parts: Mapping[str, int]
@@ -28,27 +28,27 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class DiskSpace:
     """The space of a file system in bytes: free for this process, and in total."""
 
     free: int
     capacity: int
 
 
-def space_of(folder: Path) -> Space:
+def space_of(folder: Path) -> DiskSpace:
     found = os.statvfs(folder)
-    return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+    return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
 
-class Volume:
+class MemoryVolume:
     """Measures files. Its methods block; call them off the event loop."""
 
-    def __init__(self, folder: Path, *, most_bytes: int, space: Callable[[Path], Space] = space_of) -> None:
+    def __init__(self, folder: Path, *, most_bytes: int, space: Callable[[Path], DiskSpace] = space_of) -> None:
         self._folder = folder
         self._space = space
         self.most_bytes = most_bytes
 
-    def sizes(self) -> Sizes:
+    def sizes(self) -> VolumeUsage:
         """Raises: OSError."""
         parts = dict.fromkeys(PARTS, 0)
         for folder, _, names in os.walk(self._folder):
@@ -60,13 +60,13 @@ class Volume:
                     continue  # The file was deleted meanwhile.
                 parts[_part(path.relative_to(self._folder))] += size
         space = self._space(self._folder)
-        return Sizes(parts, space.free, space.capacity)
+        return VolumeUsage(parts, space.free, space.capacity)
 
-    def over(self, sizes: Sizes) -> int:
+    def over(self, sizes: VolumeUsage) -> int:
         """Return the number of bytes above the limit."""
         return max(0, sizes.used - self.most_bytes)
 
-    def overgrown(self, sizes: Sizes) -> str | None:
+    def overgrown(self, sizes: VolumeUsage) -> str | None:
         """Return the largest part apart from conversations if those parts alone exceed the limit.
 
         Deleting conversations cannot free enough space then.
@@ -74,7 +74,7 @@ class Volume:
         others = {part: size for part, size in sizes.parts.items() if part != "conversations"}
         return max(others, key=lambda part: others[part]) if sum(others.values()) > self.most_bytes else None
 
-    def is_full(self, sizes: Sizes) -> bool:
+    def is_full(self, sizes: VolumeUsage) -> bool:
         """Return whether new work must be rejected, also if data of other programs fills the file system."""
         return self.over(sizes) > 0 or sizes.free < min(_RESERVE, sizes.capacity // _RESERVED_PART)
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.security.redaction import Redactor
 
 _OURS: Final = logging.getLogger("fleetwright_agent")
@@ -44,7 +44,7 @@ class LogLevel:
     """The level of the agent's loggers from a mounted file; without the file, the level at the start."""
 
     def __init__(self, path: Path, *, logger: logging.Logger = _OURS) -> None:
-        self._file = Watched(path, _level)
+        self._file = FileWatcher(path, _level)
         self._logger = logger
         self._usual = logger.level
         self._wanted: int | None = None

@@ -46,7 +46,7 @@ _NOT_SHORTENED: Final = (
 """Reasons for which a compaction changes nothing."""
 
 
-class _Made:
+class _Series:
     """Creates the metrics of one registry, with the project's prefix."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -67,14 +67,14 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
-        make = _Made(registry)
+        make = _Series(registry)
         self._serving(make)
         self._model(make)
         self._memory(make)
         self._tools(make)
         self._compaction(make)
 
-    def _serving(self, make: _Made) -> None:
+    def _serving(self, make: _Series) -> None:
         self.agent_info = make.gauge("agent_info", "The running revision; always 1.", "agent", "namespace", "revision")
         self.tasks = make.gauge("tasks", "Running and waiting tasks, by state.", "state")
         self.tasks_lost = make.counter("tasks_lost_total", "Tasks in the log that could not be read.")
@@ -95,7 +95,7 @@ class Metrics:
             "audit_failures_total", "Lines of the audit trail that could not be written."
         )
 
-    def _model(self, make: _Made) -> None:
+    def _model(self, make: _Series) -> None:
         self.llm_calls = make.counter("llm_calls_total", "Model calls.", "model", "outcome")
         self.llm_tokens = make.counter("llm_tokens_total", "Tokens as counted by the provider.", "model", "direction")
         self.llm_cache_tokens = make.counter(
@@ -134,7 +134,7 @@ class Metrics:
             "llm_first_token_seconds", "Time to the first token of a model call.", "model"
         )
 
-    def _memory(self, make: _Made) -> None:
+    def _memory(self, make: _Series) -> None:
         self.memory_bytes = make.gauge("memory_bytes", "Bytes in the memory volume, by purpose.", "part")
         self.memory_limit_bytes = make.gauge("memory_limit_bytes", "The size limit of the memory in bytes.")
         self.memory_free_bytes = make.gauge("memory_free_bytes", "Free bytes on the memory volume.")
@@ -156,7 +156,7 @@ class Metrics:
             "skills_curated_total", "Learned skills that were removed, by outcome.", "outcome"
         )
 
-    def _tools(self, make: _Made) -> None:
+    def _tools(self, make: _Series) -> None:
         self.tool_calls = make.counter("tool_calls_total", "Tool calls.", "tool", "outcome")
         self.tool_latency = make.histogram("tool_latency_seconds", "Duration of a tool call.", "tool")
         self.plugin_loaded = make.gauge("plugin_loaded", "1 if the plugin is loaded, 0 if it failed to load.", "plugin")
@@ -170,7 +170,7 @@ class Metrics:
             "mcp_breaker_open", "1 while calls of an unresponsive server are rejected.", "server"
         )
 
-    def _compaction(self, make: _Made) -> None:
+    def _compaction(self, make: _Series) -> None:
         self.compactions = make.counter(
             "compactions_total", "Attempted context compactions.", "trigger", "method", "outcome"
         )

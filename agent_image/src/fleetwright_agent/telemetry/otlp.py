@@ -29,7 +29,7 @@ from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned_http import PinnedTransport
-from fleetwright_agent.telemetry.tracing import Span, Value, being
+from fleetwright_agent.telemetry.tracing import Span, Value, use_span
 
 _log = logging.getLogger(__name__)
 _SEND_SECONDS: Final = 5.0
@@ -38,7 +38,7 @@ _MOST_WAITING: Final = 4096
 _MOST_AT_ONCE: Final = 512
 
 
-class Collector:
+class SpanCollector:
     """Sends batches of spans to the collector; its HTTP client runs on the agent's event loop."""
 
     def __init__(self, telemetry: Telemetry, layout: Layout, *, denied: tuple[Network, ...] = ()) -> None:
@@ -87,7 +87,7 @@ class Collector:
 class _Exporter(SpanExporter):
     """Runs on the SDK's thread; the request runs on the event loop."""
 
-    def __init__(self, collector: Collector, loop: asyncio.AbstractEventLoop, failures: Counter) -> None:
+    def __init__(self, collector: SpanCollector, loop: asyncio.AbstractEventLoop, failures: Counter) -> None:
         self._collector = collector
         self._loop = loop
         self._failures = failures
@@ -114,7 +114,7 @@ class OtlpTracing:
         denied: tuple[Network, ...] = (),
     ) -> None:
         """Args: `resource` identifies the agent in each span; `failures` counts batches that could not be sent."""
-        self._collector = Collector(telemetry, layout, denied=denied)
+        self._collector = SpanCollector(telemetry, layout, denied=denied)
         self._failures = failures
         self._provider = TracerProvider(
             resource=Resource(dict(resource)),
@@ -140,7 +140,7 @@ class OtlpTracing:
                 record_exception=False,
                 set_status_on_exception=False,
             ) as started,
-            being(_named(started.get_span_context())),
+            use_span(_named(started.get_span_context())),
         ):
             yield _Told(started)
 

@@ -12,13 +12,13 @@ Value = str | int | float | bool
 _OPEN: ContextVar[Mapping[str, str] | None] = ContextVar("the span that is open", default=None)
 
 
-def here() -> Mapping[str, str]:
+def current_trace() -> Mapping[str, str]:
     """Return the current span as `traceId` and `spanId`, for outgoing requests; empty if no span is recorded."""
     return _OPEN.get() or {}
 
 
 @contextmanager
-def being(span: Mapping[str, str] | None) -> Iterator[None]:
+def use_span(span: Mapping[str, str] | None) -> Iterator[None]:
     """Make that span the current one within the block."""
     before = _OPEN.set(span)
     try:
@@ -29,7 +29,7 @@ def being(span: Mapping[str, str] | None) -> Iterator[None]:
 
 def traceparent() -> str:
     """Return the current span as a W3C `traceparent` header; an empty text if no span is open."""
-    span = here()
+    span = current_trace()
     return f"00-{span['traceId']}-{span['spanId']}-01" if span else ""
 
 
@@ -63,7 +63,7 @@ class _Nobody:
         pass
 
 
-class Untold:
+class NoTracing:
     """The no-op implementation, used without a collector."""
 
     @contextmanager
@@ -75,4 +75,4 @@ class Untold:
 
 
 _NOBODY = _Nobody()
-UNTOLD = Untold()
+UNTOLD = NoTracing()

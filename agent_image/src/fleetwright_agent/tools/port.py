@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_agent.protocol.frames import Ask, Frame, TurnRequest
+from fleetwright_agent.protocol.frames import Frame, InterruptRequest, TurnRequest
 
 
 class ToolError(Exception):
@@ -50,7 +50,7 @@ class Tool:
     parameters: Mapping[str, Any]
     """JSON Schema of an object."""
     run: Callable[[ToolCall], Awaitable[str]]
-    asks: Callable[[Mapping[str, Any]], Ask] | None = None
+    asks: Callable[[Mapping[str, Any]], InterruptRequest] | None = None
     """Builds the question for a person from the arguments; `None` if the tool needs no reply."""
     repeatable: bool = False
     """The call has no side effects: after a restart it may be repeated."""

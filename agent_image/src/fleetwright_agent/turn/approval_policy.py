@@ -13,12 +13,12 @@ from fleetwright_agent.config.callers import CallerKind
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.protocol.extensions import leaves_no_memory
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.tools.human.approval import gated, human_tools, shut
+from fleetwright_agent.tools.human.approval import always_declined, human_tools, with_approval
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import Tool
 
 
-def with_people(
+def with_human_tools(
     tools: Mapping[str, Tool], config: AgentConfig, owner: str, *, uncertain: Collection[str] = ()
 ) -> dict[str, Tool]:
     """The tools for this caller; `uncertain` names tools that need approval because a rule names an unknown tool."""
@@ -26,7 +26,7 @@ def with_people(
     me = f"{config.namespace}/{config.name}"
     may = may_approve(config, owner)
     guarded = {
-        name: tool if name not in wanted else gated(tool, agent=me) if may else shut(tool)
+        name: tool if name not in wanted else with_approval(tool, agent=me) if may else always_declined(tool)
         for name, tool in tools.items()
     }
     asking = human_tools() if config.ask_human and is_client(owner) else ()

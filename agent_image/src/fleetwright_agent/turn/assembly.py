@@ -14,7 +14,7 @@ from fleetwright_agent.protocol.frames import Turn
 from fleetwright_agent.storage.sqlite.call_windows import CallWindows
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.tools.mcp.circuit_breaker import Breaker
+from fleetwright_agent.tools.mcp.circuit_breaker import CircuitBreaker
 from fleetwright_agent.tools.mcp.server import McpConnection
 from fleetwright_agent.tools.memory.fact_tools import knowledge_tools
 from fleetwright_agent.tools.peers.tool import PeerCalls, peer_client
@@ -23,36 +23,36 @@ from fleetwright_agent.tools.search.tool import search_tool
 from fleetwright_agent.tools.skills.loading import skill_reader, skill_tools
 from fleetwright_agent.turn.approval_policy import guarded_by_policy, servers_of
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.delegation.learning import Learning
-from fleetwright_agent.turn.delegation.listener import Listener
-from fleetwright_agent.turn.delegation.tools import Delegation
-from fleetwright_agent.turn.delegation.work import Work, Worker
-from fleetwright_agent.turn.dependencies import Supplies
+from fleetwright_agent.turn.delegation.learning import SkillLearner
+from fleetwright_agent.turn.delegation.listener import TaskListener
+from fleetwright_agent.turn.delegation.tools import DelegationTools
+from fleetwright_agent.turn.delegation.work import SubAgentLoop, SubAgentRun
+from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.loop import build_loop
-from fleetwright_agent.turn.memories import Memories, memories
+from fleetwright_agent.turn.memories import TurnStorage, turn_storage
 from fleetwright_agent.turn.pipeline.composite import ToolRunner
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links, model_of, sub_agent_links
-from fleetwright_agent.turn.pipeline.tool.auditing import Auditor
-from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
-from fleetwright_agent.turn.pipeline.tool.ingest import IngestingTools
+from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
+from fleetwright_agent.turn.pipeline.tool.ingest import FactIngest
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
-from fleetwright_agent.turn.pipeline.tracing import TracedTools
+from fleetwright_agent.turn.pipeline.tracing import ToolTracing
 from fleetwright_agent.turn.providers.model_transport import ModelTransport
 from fleetwright_agent.turn.providers.models import Chat, build_chat
 from fleetwright_agent.turn.toolbox import Toolbox
 
 
-def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Turn:
+def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Turn:
     """Open the HTTP clients, without sending anything. The caller closes the conversations and the audit trail.
 
     Args: `sleep` waits before a model call is retried.
     """
     config, layout, metrics = supplies.config, supplies.layout, supplies.metrics
     redact = redactor(layout).text
-    remembered = memories(supplies.conversations, redact=redact, session_lost=metrics.sessions_lost.inc)
+    remembered = turn_storage(supplies.conversations, redact=redact, session_lost=metrics.sessions_lost.inc)
     clients = [
         httpx2.AsyncClient(transport=ModelTransport(endpoint, layout))
         for endpoint in (config.model, *config.model.fallbacks)
@@ -63,13 +63,13 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
     ]
     peers_client = peer_client(config.peers, denied=config.denied_ranges)
     peers = _peers(supplies, peers_client)
-    enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
-    auditor = Auditor(supplies.trail, config.audit.mode)
+    enforcement = EnforcementPolicy(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
+    auditor = ToolAudit(supplies.trail, config.audit.mode)
     fence = SkillFence(skill_reader(config.skills, layout), mounted=[skill.name for skill in config.skills])
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep, tracing=supplies.tracing)
     tools = ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, fence=fence, auditor=auditor)
-    runner = TracedTools(_ingesting(tools, supplies, redact), supplies.tracing)
-    learning = Learning(supplies.skills, config.memory.skills, redact=redact, metrics=metrics)
+    runner = ToolTracing(_ingesting(tools, supplies, redact), supplies.tracing)
+    learning = SkillLearner(supplies.skills, config.memory.skills, redact=redact, metrics=metrics)
     listeners = [learning] if config.learns else []
     work = _work(supplies, remembered, clients[0], runner=runner, calls=calls, chats=chats, listeners=listeners)
     return GraphTurn(
@@ -88,27 +88,27 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
             offers=supplies.offers,
         ),
         unknown=auditor.unknown,
-        own_tools=_own_tools(config, Delegation(work) if config.sub_agents else None),
+        own_tools=_own_tools(config, DelegationTools(work) if config.sub_agents else None),
         closing=(peers, *clients, peers_client),
         over=peers.over,
         learned=learning.learned if config.learns else None,
     )
 
 
-def _ingesting(tools: ToolRunner, supplies: Supplies, redact: Callable[[str], str]) -> ToolRunner:
+def _ingesting(tools: ToolRunner, supplies: TurnDependencies, redact: Callable[[str], str]) -> ToolRunner:
     policy = supplies.config.memory.knowledge
     if not (policy.enabled and policy.ingest):
         return tools
-    return IngestingTools(tools, supplies.knowledge, policy, redact=redact, metrics=supplies.metrics)
+    return FactIngest(tools, supplies.knowledge, policy, redact=redact, metrics=supplies.metrics)
 
 
-def _peers(supplies: Supplies, client: httpx.AsyncClient) -> PeerCalls:
+def _peers(supplies: TurnDependencies, client: httpx.AsyncClient) -> PeerCalls:
     config = supplies.config
     me, kept = f"{config.namespace}/{config.name}", OpenQuestions(supplies.conversations)
     return PeerCalls(me, config.peers, supplies.layout, client, kept, outlived=not config.ephemeral_memory)
 
 
-def _own_tools(config: AgentConfig, delegation: Delegation | None) -> Callable[[TurnContext], Sequence[Tool]]:
+def _own_tools(config: AgentConfig, delegation: DelegationTools | None) -> Callable[[TurnContext], Sequence[Tool]]:
     """The tools that need the context of the current turn."""
 
     def made(context: TurnContext) -> list[Tool]:
@@ -119,28 +119,28 @@ def _own_tools(config: AgentConfig, delegation: Delegation | None) -> Callable[[
 
 
 def _work(
-    supplies: Supplies,
-    remembered: Memories,
+    supplies: TurnDependencies,
+    remembered: TurnStorage,
     client: httpx2.AsyncClient,
     *,
-    runner: TracedTools,
+    runner: ToolTracing,
     calls: ModelCalls,
     chats: Sequence[Chat],
-    listeners: Sequence[Listener],
-) -> Work:
+    listeners: Sequence[TaskListener],
+) -> SubAgentRun:
     """Create a loop for each sub-agent from the agent's dependencies; `client` connects to the agent's own model."""
 
-    def worker(sub_agent: SubAgent) -> Worker:
+    def worker(sub_agent: SubAgent) -> SubAgentLoop:
         model = model_of(sub_agent, supplies.config.model)
         theirs = [build_chat(model, supplies.layout, client), *chats[1:]]
         links = sub_agent_links(supplies, sub_agent, views=remembered.views, calls=calls, chats=theirs)
-        return Worker(sub_agent, build_loop(theirs[0], links=links, runner=runner, saver=remembered.saver))
+        return SubAgentLoop(sub_agent, build_loop(theirs[0], links=links, runner=runner, saver=remembered.saver))
 
     workers = [worker(sub_agent) for sub_agent in supplies.config.sub_agents]
-    return Work(workers, journal=remembered.journal, metrics=supplies.metrics, listeners=listeners)
+    return SubAgentRun(workers, journal=remembered.journal, metrics=supplies.metrics, listeners=listeners)
 
 
-def _servers(supplies: Supplies) -> list[McpConnection]:
+def _servers(supplies: TurnDependencies) -> list[McpConnection]:
     config = supplies.config
     return [
         McpConnection(
@@ -155,6 +155,6 @@ def _servers(supplies: Supplies) -> list[McpConnection]:
     ]
 
 
-def _breaker(server: str, metrics: Metrics) -> Breaker:
+def _breaker(server: str, metrics: Metrics) -> CircuitBreaker:
     is_open = metrics.mcp_breaker_open.labels(server)
-    return Breaker(on_change=lambda opened: is_open.set(int(opened)))
+    return CircuitBreaker(on_change=lambda opened: is_open.set(int(opened)))

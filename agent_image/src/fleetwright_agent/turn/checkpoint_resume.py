@@ -1,6 +1,6 @@
 """Decides how a turn starts: with a new message, with a reply to an ask, or from the state of a dead process.
 
-`start` is pure and reads one stored state. `Threads` finds that state, and copies it to a separate thread if a
+`start` is pure and reads one stored state. `TaskThreads` finds that state, and copies it to a separate thread if a
 different task continues the conversation. A turn never resumes if a tool call may or may not have taken effect.
 """
 
@@ -13,17 +13,17 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command, Interrupt, StateSnapshot
 
-from fleetwright_agent.protocol.frames import Ask, AskKind, TurnFailed, TurnRequest
+from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnFailed, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
-from fleetwright_agent.storage.sqlite.conversations.threads import Aside, conversation
-from fleetwright_agent.storage.sqlite.tool_journal import Begun, Journal
-from fleetwright_agent.turn.images import said
+from fleetwright_agent.storage.sqlite.conversations.threads import SideThread, conversation
+from fleetwright_agent.storage.sqlite.tool_journal import StartedCall, ToolJournal
+from fleetwright_agent.turn.images import user_message
 
 _LOST: Final = TurnFailed("pause_lost", "The question of this task is no longer stored; send a new message.")
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class TurnStart:
     """The input of the graph; `ended` is True if the stored run is complete and the graph must not be entered."""
 
     entry: dict[str, Any] | Command[Any] | None
@@ -31,19 +31,19 @@ class Start:
     ended: bool = False
 
 
-def start(request: TurnRequest, stored: StateSnapshot) -> Start:
+def start(request: TurnRequest, stored: StateSnapshot) -> TurnStart:
     """Raises: TurnFailed."""
     ours = stored.values.get("task") == request.task_id
     if request.reply is not None:
-        known = ours and any(ask.identity == request.reply.ask for ask in asked(stored))
+        known = ours and any(ask.identity == request.reply.ask for ask in pending_requests(stored))
         if known:
-            return Start(Command(resume={request.reply.ask: request.reply.value}))
+            return TurnStart(Command(resume={request.reply.ask: request.reply.value}))
         if not (ours and request.restarted):
             raise _LOST
     if ours and request.restarted:
         # Do not test `next`: a step that has finished but is not yet committed has no next node.
-        return Start(None, ended=not stored.tasks)
-    return Start({"messages": [said(request)], "task": request.task_id}, fresh=True)
+        return TurnStart(None, ended=not stored.tasks)
+    return TurnStart({"messages": [user_message(request)], "task": request.task_id}, fresh=True)
 
 
 def is_answered(values: Mapping[str, Any]) -> bool:
@@ -52,26 +52,26 @@ def is_answered(values: Mapping[str, Any]) -> bool:
     return "__interrupt__" not in values and bool(messages) and _spoken(messages or ())
 
 
-def asked(stored: StateSnapshot) -> list[Ask]:
+def pending_requests(stored: StateSnapshot) -> list[InterruptRequest]:
     """The unanswered asks of a stored state, in the order in which the model made them."""
     return [_ask(found) for task in stored.tasks if task.result is None for found in task.interrupts]
 
 
-def _ask(found: Interrupt) -> Ask:
+def _ask(found: Interrupt) -> InterruptRequest:
     value = found.value
-    return Ask(AskKind(value["kind"]), value["prompt"], value["payload"], found.id, value["tool"])
+    return InterruptRequest(InterruptKind(value["kind"]), value["prompt"], value["payload"], found.id, value["tool"])
 
 
-class Threads:
+class TaskThreads:
     """Chooses the thread of a task: the thread of its conversation, or one of its own."""
 
     def __init__(
         self,
         graph: Any,
         saver: ConversationSaver,
-        journal: Journal,
+        journal: ToolJournal,
         *,
-        unknown: Callable[[TurnRequest, Sequence[Begun]], Awaitable[None]],
+        unknown: Callable[[TurnRequest, Sequence[StartedCall]], Awaitable[None]],
         delegates: bool = False,
     ) -> None:
         """Args:
@@ -84,7 +84,7 @@ class Threads:
         self._unknown = unknown
         self._delegates = delegates
 
-    async def open(self, request: TurnRequest) -> tuple[str, Start, StateSnapshot]:
+    async def open(self, request: TurnRequest) -> tuple[str, TurnStart, StateSnapshot]:
         """Raises: TurnFailed, if the turn must not continue."""
         aside, thread = _aside(request).thread, conversation(request.owner, request.context_id)
         is_aside, stored = await asyncio.gather(self._saver.holds(aside), self._state(thread))
@@ -92,7 +92,7 @@ class Threads:
             thread, stored = aside, await self._state(aside)
         begin = start(request, stored)
         if begin.fresh:
-            await self._set_aside(request, stored, thread, unfinished=bool(asked(stored)))
+            await self._set_aside(request, stored, thread, unfinished=bool(pending_requests(stored)))
             await self._keep_finished(stored, thread)
             self._journal.forget(thread)
         elif request.restarted and (calls := await self._journal.begun(thread, below=aside)):
@@ -146,7 +146,7 @@ class Threads:
         """Copy the state of another, unfinished task to a thread of its own, so that the task can resume there."""
         other = stored.values.get("task")
         if unfinished and other and other != request.task_id:
-            target = Aside(request.owner, request.context_id, other).thread
+            target = SideThread(request.owner, request.context_id, other).thread
             await self._saver.acopy_thread(thread, target)
 
     async def _keep_finished(self, stored: StateSnapshot, thread: str) -> None:
@@ -160,8 +160,8 @@ class Threads:
         return found
 
 
-def _aside(request: TurnRequest) -> Aside:
-    return Aside(request.owner, request.context_id, request.task_id)
+def _aside(request: TurnRequest) -> SideThread:
+    return SideThread(request.owner, request.context_id, request.task_id)
 
 
 def _place(thread: str) -> RunnableConfig:

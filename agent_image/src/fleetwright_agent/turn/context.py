@@ -12,21 +12,21 @@ from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.protocol.frames import Frame, TurnFailed, TurnRequest
 from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.turn.compaction.view import Standing
-from fleetwright_agent.turn.history_update import grown
+from fleetwright_agent.turn.compaction.view import CompactionState
+from fleetwright_agent.turn.history_update import merge_messages
 
 
 class TurnState(AgentState):
     """The stored state of a conversation."""
 
-    messages: Required[Annotated[list[AnyMessage], grown]]
+    messages: Required[Annotated[list[AnyMessage], merge_messages]]
     prior_sessions: NotRequired[str]
     task: NotRequired[str]
     """The id of the task that the newest messages belong to."""
 
 
 @dataclass(slots=True)
-class Tally:
+class ToolCallCount:
     """The number of tool calls that one message of the caller has caused, including those of sub-agents."""
 
     tool_calls: int = 0
@@ -49,7 +49,7 @@ class TurnContext:
     """Offered to the model after the first compaction, when there is something to recall."""
     remembered: str | None = None
     """Remembered facts for this turn, as the model reads them; None before the first lookup."""
-    tally: Tally = field(default_factory=Tally)
+    tally: ToolCallCount = field(default_factory=ToolCallCount)
     attended: bool = True
     """True if a person may be asked; False for a sub-agent."""
     spoken: bool = False
@@ -65,7 +65,7 @@ class TurnContext:
     """Seconds before this turn in which no request of this conversation went to the provider."""
     called: float | None = None
     """The time of the last model answer in this turn, by the monotonic clock."""
-    standing: Standing | None = None
+    standing: CompactionState | None = None
     """The state of this conversation's compaction, read at the first model call of the turn."""
     patience: float | None = None
     """The longest retry delay of a failed model call, in seconds; None for no limit."""

@@ -7,24 +7,24 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import Knowledge
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.sqlite.facts import FactStore
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import Tracing
-from fleetwright_agent.tools.mcp.tool_cache import Offers
-from fleetwright_agent.turn.cost.accounting import Books
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
+from fleetwright_agent.turn.cost.accounting import CostAccounting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Supplies:
+class TurnDependencies:
     config: AgentConfig
     layout: Layout
     metrics: Metrics
     conversations: Database
-    knowledge: Knowledge
-    skills: LearnedSkills
-    offers: Offers
+    knowledge: FactStore
+    skills: LearnedSkillStore
+    offers: ToolCache
     plugins: Plugins
     trail: AuditTrail
-    books: Books
+    books: CostAccounting
     tracing: Tracing

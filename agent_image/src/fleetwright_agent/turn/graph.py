@@ -18,20 +18,29 @@ from langgraph.types import StateSnapshot
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.protocol.extensions import trace_of
-from fleetwright_agent.protocol.frames import Ask, Done, Frame, PeerCost, ToolEnd, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.protocol.frames import (
+    Frame,
+    InterruptRequest,
+    PeerCost,
+    ToolEnd,
+    TurnDone,
+    TurnFailed,
+    TurnRequest,
+    Usage,
+)
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.tool_journal import Begun
-from fleetwright_agent.telemetry.tracing import here
+from fleetwright_agent.storage.sqlite.tool_journal import StartedCall
+from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.approval_policy import is_remembered
-from fleetwright_agent.turn.calls_made import made
-from fleetwright_agent.turn.checkpoint_resume import Start, Threads, asked, is_answered
+from fleetwright_agent.turn.calls_made import calls_made
+from fleetwright_agent.turn.checkpoint_resume import TaskThreads, TurnStart, is_answered, pending_requests
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.cost.task_usage import Bills
+from fleetwright_agent.turn.cost.task_usage import TaskUsage
 from fleetwright_agent.turn.loop import build_loop
-from fleetwright_agent.turn.memories import Memories
+from fleetwright_agent.turn.memories import TurnStorage
 from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner
-from fleetwright_agent.turn.providers.finish_reason import End, end_of
+from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL, tool_calls
 from fleetwright_agent.turn.toolbox import Toolbox
@@ -40,7 +49,7 @@ _log = logging.getLogger(__name__)
 _END = object()
 
 
-class Closing(Protocol):
+class AsyncCloseable(Protocol):
     async def aclose(self) -> None: ...
 
 
@@ -54,11 +63,11 @@ class GraphTurn:
         chat: Chat,
         links: Sequence[ModelLink],
         runner: ToolRunner,
-        memories: Memories,
+        memories: TurnStorage,
         toolbox: Toolbox,
-        unknown: Callable[[TurnRequest, Sequence[Begun]], Awaitable[None]],
+        unknown: Callable[[TurnRequest, Sequence[StartedCall]], Awaitable[None]],
         own_tools: Callable[[TurnContext], Sequence[Tool]] = lambda _: (),
-        closing: Sequence[Closing] = (),
+        closing: Sequence[AsyncCloseable] = (),
         over: Callable[[str, str], None] = lambda *_: None,
         learned: Callable[[TurnRequest], Awaitable[Sequence[Frame]]] | None = None,
         clock: Callable[[], float] = time.time,
@@ -74,7 +83,7 @@ class GraphTurn:
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
         self._sessions = memories.sessions
-        self._bills = Bills(memories.spending)
+        self._bills = TaskUsage(memories.spending)
         self._toolbox = toolbox
         self._own_tools = own_tools
         self._closing = tuple(closing)
@@ -82,7 +91,7 @@ class GraphTurn:
         self._learned = learned
         self._clock = clock
         self._graph = build_loop(chat, links=links, runner=runner, saver=memories.saver)
-        self._threads = Threads(
+        self._threads = TaskThreads(
             self._graph, memories.saver, memories.journal, unknown=unknown, delegates=bool(config.sub_agents)
         )
 
@@ -99,7 +108,7 @@ class GraphTurn:
                     await asyncio.wait([frame.kept])  # Later frames wait too, which keeps the order.
                 yield frame
             last = await work
-            if self._learned and isinstance(last, Done):
+            if self._learned and isinstance(last, TurnDone):
                 for frame in await self._learned(request):
                     yield frame
             self._bills.close(request)
@@ -113,7 +122,7 @@ class GraphTurn:
                 await asyncio.gather(work, return_exceptions=True)
                 await self._tell_late(request, frames)
             left = work.cancelled() and request.left()
-            if not left and (work.cancelled() or work.exception() or isinstance(work.result(), Done)):
+            if not left and (work.cancelled() or work.exception() or isinstance(work.result(), TurnDone)):
                 self.over(request.owner, request.task_id)
 
     def over(self, owner: str, task_id: str) -> None:
@@ -128,7 +137,7 @@ class GraphTurn:
                 with suppress(MemoryUnusable):
                     await self._bills.note(request, frame)
 
-    async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> Ask | Done:
+    async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> InterruptRequest | TurnDone:
         """Run the turn until it is answered or needs a person."""
         thread, begin, stored = await self._threads.open(request)
         request.opened()
@@ -136,7 +145,7 @@ class GraphTurn:
             values = stored.values if begin.ended else await self._invoke(request, frames, thread, begin, stored)
             if not is_answered(values):
                 now = await self._threads.now(thread)
-                if asks := asked(now):
+                if asks := pending_requests(now):
                     return asks[0]
                 values = now.values
             return await self._finish(request, thread, values["messages"])
@@ -146,7 +155,7 @@ class GraphTurn:
             raise
 
     async def _invoke(
-        self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: Start, stored: StateSnapshot
+        self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: TurnStart, stored: StateSnapshot
     ) -> dict[str, Any]:
         """Return the state of the conversation after the run."""
         context = TurnContext(request, frames.put_nowait, {}, thread)
@@ -171,7 +180,7 @@ class GraphTurn:
         """Seconds since the conversation was last stored, which is also when the model was last called."""
         return self._clock() - datetime.fromisoformat(stored.created_at).timestamp() if stored.created_at else 0.0
 
-    async def _finish(self, request: TurnRequest, thread: str, messages: Sequence[AnyMessage]) -> Done:
+    async def _finish(self, request: TurnRequest, thread: str, messages: Sequence[AnyMessage]) -> TurnDone:
         answer = messages[-1].text
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
@@ -180,7 +189,7 @@ class GraphTurn:
         if remembering is not None:
             # The answer is final after this row is committed. The row shares the commit of the thread's last step.
             await self._sessions.written(remembering)
-        return Done(answer, cut=end_of(messages[-1].response_metadata) is End.LIMIT)
+        return TurnDone(answer, cut=end_of(messages[-1].response_metadata) is FinishReason.LIMIT)
 
     def _knows_sessions(self, request: TurnRequest) -> bool:
         return self._tells_sessions and is_remembered(request)
@@ -191,8 +200,8 @@ class GraphTurn:
             request.context_id,
             asked=request.text,
             answered=messages[-1].text,
-            calls=made(messages),
-            trace_id={**trace_of(request.metadata), **here()}.get("traceId", ""),
+            calls=calls_made(messages),
+            trace_id={**trace_of(request.metadata), **current_trace()}.get("traceId", ""),
         )
 
     async def aclose(self) -> None:

@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
 from langgraph.graph.message import add_messages
 
 
-def grown(before: Sequence[AnyMessage], news: Any) -> list[AnyMessage]:
+def merge_messages(before: Sequence[AnyMessage], news: Any) -> list[AnyMessage]:
     """Return the same result as LangGraph's `add_messages`."""
     said = news if isinstance(news, list) else [news]
     if any(not isinstance(message, BaseMessage) or isinstance(message, RemoveMessage) for message in said):

@@ -15,7 +15,7 @@ from fleetwright_agent.protocol.frames import TurnRequest
 _UNSEEN: Final = "[A picture was here, which this model cannot see.]"
 
 
-def said(request: TurnRequest) -> HumanMessage:
+def user_message(request: TurnRequest) -> HumanMessage:
     """The caller's message in the form in which the conversation stores it."""
     if not request.pictures:
         return HumanMessage(request.text)
@@ -31,7 +31,7 @@ def count(message: AnyMessage) -> int:
     return sum(map(_is_picture, message.content)) if isinstance(message.content, list) else 0
 
 
-def unseen(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def describe_images(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the same messages, with text in place of each picture."""
     if not any(isinstance(message.content, list) for message in messages):
         return list(messages)

@@ -7,31 +7,31 @@ from fleetwright_agent.storage.sqlite.conversations.checkpoints import Conversat
 from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
 from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.inflight_usage import Spending
-from fleetwright_agent.storage.sqlite.tool_journal import Journal
+from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
+from fleetwright_agent.storage.sqlite.tool_journal import ToolJournal
 from fleetwright_agent.turn.views import Views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memories:
+class TurnStorage:
     saver: ConversationSaver
-    journal: Journal
-    spending: Spending
+    journal: ToolJournal
+    spending: InflightUsage
     sessions: Sessions
     views: Views
 
 
-def memories(
+def turn_storage(
     conversations: Database, *, redact: Callable[[str], str], session_lost: Callable[[], None] = lambda: None
-) -> Memories:
+) -> TurnStorage:
     """Args:
     redact: Removes secrets from text that later prompts include.
     session_lost: Counts a session row that could not be written.
     """
-    return Memories(
+    return TurnStorage(
         saver=ConversationSaver(conversations),
-        journal=Journal(conversations),
-        spending=Spending(conversations),
+        journal=ToolJournal(conversations),
+        spending=InflightUsage(conversations),
         sessions=Sessions(conversations, redact=redact, lost=session_lost),
         views=Views(ViewStore(conversations)),
     )

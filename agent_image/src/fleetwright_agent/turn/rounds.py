@@ -44,7 +44,7 @@ def answers_tools(messages: Sequence[AnyMessage]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RepeatedCall:
     """A tool call that returned the same result `times` times in this turn, `before` times before the newest round."""
 
     tool: str
@@ -52,14 +52,14 @@ class Repeat:
     before: int
 
 
-def most_repeated(messages: Sequence[AnyMessage]) -> Repeat | None:
+def most_repeated(messages: Sequence[AnyMessage]) -> RepeatedCall | None:
     """The call of the newest round that was made most often in this turn with the same result."""
     turn = this_turn(messages)
     newest = next((index for index in reversed(range(len(turn))) if isinstance(turn[index], AIMessage)), 0)
     before, after = _made(turn[:newest]), _made(turn)
     grown = [(after[made], before[made], made[0]) for made in after if after[made] > before[made]]
     times, earlier, tool = max(grown, default=(0, 0, ""))
-    return Repeat(tool, times, earlier) if times else None
+    return RepeatedCall(tool, times, earlier) if times else None
 
 
 def _made(messages: Sequence[AnyMessage]) -> Counter[tuple[str, str, str]]:

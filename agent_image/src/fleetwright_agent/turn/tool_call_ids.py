@@ -10,10 +10,10 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from fleetwright_agent.turn.providers.tool_call_deltas import renamed
+from fleetwright_agent.turn.providers.tool_call_deltas import move_extras
 
 
-def told_apart(message: AIMessage, before: Sequence[AnyMessage]) -> None:
+def assign_unique_ids(message: AIMessage, before: Sequence[AnyMessage]) -> None:
     """Replace missing and repeated ids in the tool calls of a new message.
 
     Args:
@@ -27,5 +27,5 @@ def told_apart(message: AIMessage, before: Sequence[AnyMessage]) -> None:
         former = call["id"]
         if not former or former in taken:
             call["id"] = identity = f"call_{uuid4().hex[:24]}"
-            renamed(message, former or "", identity)
+            move_extras(message, former or "", identity)
         taken.add(call["id"])

@@ -12,12 +12,12 @@ from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.tools.mcp.prompt_share import left_out
+from fleetwright_agent.tools.mcp.prompt_share import tools_over_share
 from fleetwright_agent.tools.mcp.server import McpConnection
-from fleetwright_agent.tools.mcp.tool_cache import Offers
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.port import Tool, ToolError
-from fleetwright_agent.turn.approval_policy import is_remembered, of_uncertain_plugins, with_people
+from fleetwright_agent.turn.approval_policy import is_remembered, of_uncertain_plugins, with_human_tools
 from fleetwright_agent.turn.compaction.policy import room
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.compaction.recall import recall_tool
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Equipment:
+class TurnTools:
     tools: dict[str, Tool]
     unreachable: dict[str, str]
     """MCP servers whose tools could not be listed, each with the reason."""
@@ -43,7 +43,7 @@ class Toolbox:
         servers: Sequence[McpConnection],
         views: Views,
         denies: Callable[[str], bool],
-        offers: Offers,
+        offers: ToolCache,
     ) -> None:
         """Args:
         personal: Tools that only remembered callers get.
@@ -59,7 +59,7 @@ class Toolbox:
         self._measured: tuple[int, tuple[tuple[Tool, ...], ...]] = (0, ())
         self._oversized: frozenset[str] = frozenset()
 
-    async def equipment(self, request: TurnRequest, *, beside: Sequence[Tool] = ()) -> Equipment:
+    async def equipment(self, request: TurnRequest, *, beside: Sequence[Tool] = ()) -> TurnTools:
         """Return all tools of this turn; an unreachable server removes only its own tools.
 
         Args: `beside` are tools that exist for this turn only.
@@ -83,8 +83,8 @@ class Toolbox:
                 uncertain |= {tool.name for tool in listed if server.is_uncertain}
         self._measure([listed for listed in found if isinstance(listed, tuple)])
         tools = {name: tool for name, tool in tools.items() if name not in self._oversized}
-        offered = with_people(tools, self._config, request.owner, uncertain=uncertain)
-        return Equipment({name: tool for name, tool in offered.items() if not self._denies(name)}, unreachable)
+        offered = with_human_tools(tools, self._config, request.owner, uncertain=uncertain)
+        return TurnTools({name: tool for name, tool in offered.items() if not self._denies(name)}, unreachable)
 
     def _measure(self, lists: Sequence[tuple[Tool, ...]]) -> None:
         """Decide which tools are too large, once for each change of a server's list or of the model's known window."""
@@ -93,7 +93,7 @@ class Toolbox:
             return
         self._measured = measured
         tools = [tool for listed in lists for tool in listed]
-        dropped = left_out(tools, room=measured[0], shares_prompt=self._config.tool_search is None)
+        dropped = tools_over_share(tools, room=measured[0], shares_prompt=self._config.tool_search is None)
         self._oversized = frozenset(dropped)
         for server in self._servers:
             prefix = f"{server.name}__"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
-from fleetwright_agent.turn.compaction.view import Standing, dumped, loaded
+from fleetwright_agent.turn.compaction.view import CompactionState, dump_view, load_view
 
 
 class Views:
@@ -16,16 +16,16 @@ class Views:
         """Args: `forget` is called when rows were deleted or changed that a cache may hold."""
         self._store.watch(forget)
 
-    async def get(self, thread: str) -> Standing:
+    async def get(self, thread: str) -> CompactionState:
         body = await self._store.get(thread)
         if body is None:
-            return Standing()
-        view = loaded(body["view"]) if body["view"] else None
-        return Standing(view, body["failures"], body.get("retryAt", 0))
+            return CompactionState()
+        view = load_view(body["view"]) if body["view"] else None
+        return CompactionState(view, body["failures"], body.get("retryAt", 0))
 
-    async def put(self, thread: str, standing: Standing, *, at: float, archives: bool = False) -> None:
+    async def put(self, thread: str, standing: CompactionState, *, at: float, archives: bool = False) -> None:
         """Store a view. `archives` marks a new cut, which starts the retention time of the messages before it."""
-        view = dumped(standing.view) if standing.view else None
+        view = dump_view(standing.view) if standing.view else None
         body = {"view": view, "failures": standing.failures, "retryAt": standing.retry_at}
         cut = standing.view.cut if standing.view and archives else None
         await self._store.put(thread, body, at=at, cut=cut)

@@ -22,8 +22,8 @@ from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.protocol.task_events import Event, agent_message, status_event
-from fleetwright_agent.protocol.termination_reasons import Outcome
-from fleetwright_agent.server.executors.port import Emit, Job
+from fleetwright_agent.protocol.termination_reasons import Termination
+from fleetwright_agent.server.executors.port import Emit, TaskJob
 
 PROGRAM = Path(__file__).parents[1] / "agent_process.py"
 AT_NS = 1_743_612_809_301_828_000
@@ -33,7 +33,7 @@ AT_NS = 1_743_612_809_301_828_000
 class WrittenWork:
     """What one message leads to: events that are shown at once, and those it ends with."""
 
-    job: Job
+    job: TaskJob
     emit: Emit
     shown: Sequence[Event]
     last: Sequence[Event]
@@ -45,16 +45,16 @@ class WrittenWork:
             await asyncio.Event().wait()
         return self.last
 
-    def cut(self, outcome: Outcome) -> Sequence[Event]:
+    def cut(self, outcome: Termination) -> Sequence[Event]:
         return [_status(self.job, outcome.state, outcome.sentence)]
 
 
-def _status(job: Job, state: TaskState, text: str = "") -> Event:
+def _status(job: TaskJob, state: TaskState, text: str = "") -> Event:
     message = agent_message(text, message_id="said") if text else None
     return status_event(job.task_id, job.context_id, state, at_ns=AT_NS, message=message)
 
 
-def _answer(job: Job, text: str) -> Event:
+def _answer(job: TaskJob, text: str) -> Event:
     made = Artifact(artifact_id=f"{job.task_id}-answer", parts=[Part(text=text)])
     return TaskArtifactUpdateEvent(task_id=job.task_id, context_id=job.context_id, artifact=made)
 
@@ -65,9 +65,9 @@ class WrittenExecutor:
 
     lines: dict[str, Sequence[str]]
     """By what the caller says."""
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[TaskJob] = field(default_factory=list)
 
-    def begin(self, job: Job, emit: Emit) -> WrittenWork:
+    def begin(self, job: TaskJob, emit: Emit) -> WrittenWork:
         self.jobs.append(job)
         shown: list[Event] = []
         for line in self.lines[job.message.parts[0].text]:

@@ -12,10 +12,10 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.server.auth import CallerUser
 from fleetwright_agent.server.card import parse_card
-from fleetwright_agent.server.dialects.calls import Calls
+from fleetwright_agent.server.dialects.calls import RpcDispatcher
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation
 from fleetwright_agent.server.dialects.jsonrpc import JsonRpc
 from fleetwright_agent.server.dialects.rest import rest_routes
@@ -46,11 +46,11 @@ def door(dialect: Dialect) -> ASGIApp:
         return False
 
     handler = Handler()
-    calls = Calls(
+    calls = RpcDispatcher(
         handler,  # type: ignore[arg-type] # it has two operations
         admission=lambda _: None,
         spoken=frozenset(),
-        card=Watched(Path("no-card"), parse_card),
+        card=FileWatcher(Path("no-card"), parse_card),
         keepalive=15.0,
     )
     rpc = JsonRpc(calls, [dialect], has_chosen_id=is_chosen)

@@ -18,13 +18,13 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils import errors
 from google.protobuf.json_format import ParseDict
 
-from fleetwright_agent.protocol.task_events import going_on
+from fleetwright_agent.protocol.task_events import mark_going_on
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, read
 from fleetwright_agent.server.dialects.jsonrpc import fault
 from fleetwright_agent.server.dialects.v01 import V01
 from fleetwright_agent.server.dialects.v03 import V03
 from fleetwright_agent.server.dialects.v10 import V10
-from fleetwright_agent.server.errors import LimitReached, Unavailable
+from fleetwright_agent.server.errors import LimitReached, ServiceUnavailable
 
 METHODS = [
     pytest.param(Operation.SEND, "SendMessage", "message/send", "tasks/send", id="sending"),
@@ -104,11 +104,11 @@ def test_states_and_which_of_them_end_a_stream(state: TaskState, v03: str, v01: 
 
 def test_a_task_that_waits_for_a_credential_while_it_works_has_not_ended() -> None:
     status = TaskStatus(state=TaskState.TASK_STATE_AUTH_REQUIRED)
-    event = going_on(TaskStatusUpdateEvent(task_id="t", context_id="c", status=status))
+    event = mark_going_on(TaskStatusUpdateEvent(task_id="t", context_id="c", status=status))
     for dialect in (V03, V01):
         (told,) = dialect.teller()(event)
         assert told["final"] is False
-    assert list(V01.teller()(going_on(Task(id="t", context_id="c", status=status)))) == []
+    assert list(V01.teller()(mark_going_on(Task(id="t", context_id="c", status=status)))) == []
 
 
 ERRORS = [
@@ -122,7 +122,7 @@ ERRORS = [
     pytest.param(errors.ExtensionSupportRequiredError, -32008, -32004, -32004, id="an extension is needed"),
     pytest.param(errors.InvalidParamsError, -32602, -32602, -32602, id="wrong params"),
     pytest.param(errors.InternalError, -32603, -32603, -32603, id="something inside"),
-    pytest.param(Unavailable, -32603, -32603, -32011, id="not right now"),
+    pytest.param(ServiceUnavailable, -32603, -32603, -32011, id="not right now"),
     pytest.param(LimitReached, -32603, -32603, -32010, id="too much at once"),
 ]
 

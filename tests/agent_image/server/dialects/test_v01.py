@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.clock import Clock
-from fleetwright_agent.protocol.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
+from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
 
 Open = Callable[..., Any]
 
@@ -133,7 +133,9 @@ async def test_no_word_that_may_have_been_sent_again_approves_anything(open_door
     async def approving(request: TurnRequest) -> AsyncIterator[Frame]:
         approved.append(request.reply)
         payload = {"kind": "approval", "title": "t", "detail": "{}", "project": "p"}
-        yield Ask(AskKind.APPROVAL, f"Pay {10 ** len(approved)}?", payload, identity=f"{len(approved)}", tool="pay")
+        yield InterruptRequest(
+            InterruptKind.APPROVAL, f"Pay {10 ** len(approved)}?", payload, identity=f"{len(approved)}", tool="pay"
+        )
 
     approved: list[Any] = []
     door = await open_door(approving)
@@ -285,7 +287,7 @@ async def test_a_reader_that_comes_back_gets_later_events_and_one_end(open_door:
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("first ")
         await more.wait()
-        yield Done("first second")
+        yield TurnDone("first second")
 
     door = await open_door(script)
     async with raw(door) as caller:

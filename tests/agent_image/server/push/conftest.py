@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.server.push.service import Times
+from fleetwright_agent.server.push.service import DeliveryTimes
 
 KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
 HANG = 0
@@ -106,13 +106,13 @@ def open_push(mounted: Any, open_door: Any, documents: Any) -> OpenPush:
         *receivers: Receiver,
         script: Any = None,
         cidrs: Sequence[str] = (),
-        times: Times | None = None,
+        times: DeliveryTimes | None = None,
         config: dict[str, Any] | None = None,
         **seams: Any,
     ) -> Any:
         mount_push(mounted, documents, receivers, cidrs=cidrs, **(config or {}))
         turn = {"script": script} if script else {}
-        short = Times(debounce=0.1, attempt=2.0, pauses=(0.05, 0.1))
+        short = DeliveryTimes(debounce=0.1, attempt=2.0, pauses=(0.05, 0.1))
         return await open_door(**turn, push_times=times or short, **seams)
 
     return start

@@ -10,18 +10,18 @@ from a2a.types.a2a_pb2 import Task
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.clock import Clock
-from fleetwright_agent.security.egress import EgressPolicy, Target
-from fleetwright_agent.server.push.delivery_worker import Courier
+from fleetwright_agent.security.egress import EgressPolicy, EgressTarget
+from fleetwright_agent.server.push.delivery_worker import DeliveryWorker
 from fleetwright_agent.server.push.receivers import Receivers
-from fleetwright_agent.server.push.service import Times
+from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.memory.push_store import MemoryPushStore
 from fleetwright_agent.storage.push_store import Registration
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 from fleetwright_agent.telemetry.metrics import Metrics
 
 
 def test_a_receiver_has_ten_seconds_and_three_attempts_and_hears_of_what_is_under_way_each_second_and_a_half() -> None:
-    times = Times()
+    times = DeliveryTimes()
     assert (times.debounce, times.attempt, tuple(times.pauses)) == (1.5, 10, (1, 3))
 
 
@@ -29,14 +29,14 @@ class Unsealed:
     """Registrations of these tests have no credentials."""
 
     def open(self, sealed: bytes, *, place: str) -> Any:
-        from fleetwright_agent.server.push.encryption import Credentials
+        from fleetwright_agent.server.push.encryption import PushCredentials
 
-        return Credentials()
+        return PushCredentials()
 
 
 class ReadOnly(MemoryPushStore):
     async def delivered(self, letter: int) -> None:
-        raise LogUnusable("the disk is full")
+        raise TaskLogUnavailable("the disk is full")
 
 
 class Unreadable(MemoryPushStore):
@@ -44,7 +44,7 @@ class Unreadable(MemoryPushStore):
 
     async def dead(self, *, most: int) -> Any:
         self.asked += 1
-        raise LogUnusable("the disk is gone")
+        raise TaskLogUnavailable("the disk is gone")
 
 
 Deliver = Callable[..., Any]
@@ -63,9 +63,9 @@ def delivering(metrics: Metrics) -> Deliver:
             host = f"{hook.host}:{hook.port}"
             await store.register(1, Registration(str(number), hook.url, host, dialect, b""), at_ns=0, most=10)
         store.post_rest(1, owner="me", at_ns=0, task=Task(id="t"))
-        policy = EgressPolicy(hosts=frozenset(Target(hook.host, hook.port) for hook in hooks))
+        policy = EgressPolicy(hosts=frozenset(EgressTarget(hook.host, hook.port) for hook in hooks))
         receivers = Receivers(policy, seconds=2)
-        courier = Courier(store, receivers=receivers, seals=Unsealed(), metrics=metrics, clock=Clock())  # type: ignore[arg-type] - opens what nobody sealed
+        courier = DeliveryWorker(store, receivers=receivers, seals=Unsealed(), metrics=metrics, clock=Clock())  # type: ignore[arg-type] - opens what nobody sealed
         running = asyncio.create_task(courier.run())
         yield
         running.cancel()
@@ -98,9 +98,9 @@ async def test_names_that_hang_keep_no_other_callers_letters_waiting_and_waiting
         store.post_rest(n, owner="one", at_ns=0, task=Task(id="slow"))
     await store.register(9, Registration("a", hook.url, f"{hook.host}:{hook.port}", "1.0", b""), at_ns=0, most=10)
     store.post_rest(9, owner="other", at_ns=1, task=Task(id="quick"))
-    policy = EgressPolicy(hosts=frozenset({Target(hook.host, hook.port)}), everywhere=True)
+    policy = EgressPolicy(hosts=frozenset({EgressTarget(hook.host, hook.port)}), everywhere=True)
     receivers = Receivers(policy, seconds=0.1, resolving=hangs)
-    courier = Courier(store, receivers=receivers, seals=Unsealed(), metrics=metrics, clock=Clock())  # type: ignore[arg-type] - opens what nobody sealed
+    courier = DeliveryWorker(store, receivers=receivers, seals=Unsealed(), metrics=metrics, clock=Clock())  # type: ignore[arg-type] - opens what nobody sealed
     running = asyncio.create_task(courier.run())
     async with asyncio.timeout(10):
         await hook.until(1)

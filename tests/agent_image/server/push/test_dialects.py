@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.protocol.frames import Done, Frame, TurnRequest
+from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
 
 
 async def at_once(request: TurnRequest) -> AsyncIterator[Frame]:
-    yield Done(f"You said: {request.text}")
+    yield TurnDone(f"You said: {request.text}")
 
 
 async def posted(door: Any, body: dict[str, Any], version: str | None = None) -> dict[str, Any]:

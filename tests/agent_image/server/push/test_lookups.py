@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from fleetwright_agent.security.addresses import Ip
-from fleetwright_agent.server.push.name_lookups import LOOKUPS, Crowded, Lookups
+from fleetwright_agent.server.push.name_lookups import LOOKUPS, NameLookups, TooManyLookups
 
 ANSWER = [ipaddress.ip_address("192.0.2.1")]
 
@@ -33,29 +33,31 @@ def names() -> Names:
 
 
 @pytest.fixture
-async def lookups(names: Names) -> AsyncIterator[Lookups]:
-    made = Lookups(names, seconds=0.05)
+async def lookups(names: Names) -> AsyncIterator[NameLookups]:
+    made = NameLookups(names, seconds=0.05)
     yield made
     names.gate.set()
     made.close()
 
 
-async def hang(lookups: Lookups, owner: str, number: int = 2) -> None:
+async def hang(lookups: NameLookups, owner: str, number: int = 2) -> None:
     for name in range(number):
         with pytest.raises(TimeoutError):
             await lookups.addresses(owner, f"slow-{name}", 80)
 
 
-async def test_a_caller_whose_names_hang_waits_for_them_and_nobody_else_does(lookups: Lookups, names: Names) -> None:
+async def test_a_caller_whose_names_hang_waits_for_them_and_nobody_else_does(
+    lookups: NameLookups, names: Names
+) -> None:
     await hang(lookups, "one")
-    with pytest.raises(Crowded):
+    with pytest.raises(TooManyLookups):
         await lookups.addresses("one", "quick", 80, patience=0.05)
     assert names.asked == ["slow-0", "slow-1"]
     async with asyncio.timeout(1):
         assert await lookups.addresses("other", "quick", 80) == ANSWER
 
 
-async def test_a_lookup_that_nobody_waits_for_keeps_its_place_until_it_ends(lookups: Lookups, names: Names) -> None:
+async def test_a_lookup_that_nobody_waits_for_keeps_its_place_until_it_ends(lookups: NameLookups, names: Names) -> None:
     await hang(lookups, "one")
     waiting = asyncio.ensure_future(lookups.addresses("one", "quick", 80))
     await asyncio.sleep(0.2)  # Longer than a lookup may take: waiting is none.
@@ -65,11 +67,11 @@ async def test_a_lookup_that_nobody_waits_for_keeps_its_place_until_it_ends(look
         assert await waiting == ANSWER
 
 
-async def test_who_stops_waiting_leaves_its_place_to_the_next(lookups: Lookups, names: Names) -> None:
+async def test_who_stops_waiting_leaves_its_place_to_the_next(lookups: NameLookups, names: Names) -> None:
     for owner in range(LOOKUPS // 2):
         await hang(lookups, str(owner))
     for _ in range(5):
-        with pytest.raises(Crowded):
+        with pytest.raises(TooManyLookups):
             await lookups.addresses("late", "quick", 80, patience=0.02)
     names.gate.set()
     async with asyncio.timeout(1):

@@ -10,8 +10,8 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskPushNotificationConfig, TaskState
 
-from fleetwright_agent.protocol.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
-from fleetwright_agent.server.push.service import Times
+from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
+from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.memory.push_store import MemoryPushStore
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 
@@ -23,7 +23,7 @@ async def gated(request: TurnRequest) -> AsyncIterator[Frame]:
     for number in range(20):
         yield Text(f"word {number} ")
         await asyncio.sleep(0.05)
-    yield Done("The whole answer.")
+    yield TurnDone("The whole answer.")
 
 
 def held_back(gate: asyncio.Event) -> Any:
@@ -31,13 +31,13 @@ def held_back(gate: asyncio.Event) -> Any:
 
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         await gate.wait()
-        yield Done("The whole answer.")
+        yield TurnDone("The whole answer.")
 
     return script
 
 
 async def at_once(request: TurnRequest) -> AsyncIterator[Frame]:
-    yield Done(f"You said: {request.text}")
+    yield TurnDone(f"You said: {request.text}")
 
 
 def said(text: str, config: dict[str, Any] | None = None, *, now: bool = True) -> dict[str, Any]:
@@ -117,7 +117,7 @@ async def test_credentials_are_sent(
 
 async def test_a_receiver_that_fails_twice_is_asked_a_third_time(open_push: Any, receive: Any) -> None:
     hook = await receive(500, 503, 200)
-    door = await open_push(hook, script=at_once, times=Times(pauses=(0.3, 0.6)))
+    door = await open_push(hook, script=at_once, times=DeliveryTimes(pauses=(0.3, 0.6)))
     await sent(door, "hello", {"url": hook.url})
     await hook.until(3)
     first, second, third = hook.at
@@ -152,7 +152,7 @@ async def test_a_letter_is_given_up_and_people_are_told(
 ) -> None:
     trap, hook = await receive(), await receive(*script)
     hook.location = trap.url
-    door = await open_push(hook, script=at_once, times=Times(attempt=0.2, pauses=(0.05, 0.05)))
+    door = await open_push(hook, script=at_once, times=DeliveryTimes(attempt=0.2, pauses=(0.05, 0.05)))
     task = await sent(door, "hello", {"url": hook.url})
     await hook.until(attempts)
     await eventually(lambda: _is(door, "dead" if reason else "delivered", 1))
@@ -171,7 +171,7 @@ async def test_a_letter_is_given_up_and_people_are_told(
 
 async def test_a_slow_receiver_has_a_few_places_and_keeps_nobody_waiting(open_push: Any, receive: Any) -> None:
     slow, quick = await receive(HANG), await receive()
-    door = await open_push(slow, quick, script=at_once, times=Times(attempt=30.0))
+    door = await open_push(slow, quick, script=at_once, times=DeliveryTimes(attempt=30.0))
     for number in range(12):
         await sent(door, f"slow {number}", {"url": slow.url}, now=False)
     await slow.until(4)
@@ -185,7 +185,7 @@ async def test_a_slow_receiver_has_a_few_places_and_keeps_nobody_waiting(open_pu
 
 async def test_what_happens_in_between_is_told_now_and_then_and_the_end_at_once(open_push: Any, receive: Any) -> None:
     hook = await receive()
-    door = await open_push(hook, script=gated, times=Times(debounce=0.3))
+    door = await open_push(hook, script=gated, times=DeliveryTimes(debounce=0.3))
     started = asyncio.get_running_loop().time()
     await sent(door, "hello", {"url": hook.url})
     await hook.until_state("COMPLETED")
@@ -201,7 +201,7 @@ async def test_what_happens_in_between_is_told_now_and_then_and_the_end_at_once(
 
 async def test_a_task_that_ends_soon_is_told_of_once(open_push: Any, receive: Any) -> None:
     hook = await receive()
-    door = await open_push(hook, script=at_once, times=Times())
+    door = await open_push(hook, script=at_once, times=DeliveryTimes())
     await sent(door, "hello", {"url": hook.url}, now=False)
     await hook.until(1)
     await asyncio.sleep(1.7)
@@ -267,7 +267,7 @@ async def test_whoever_no_longer_listens_takes_the_next_update_from_nobody_else(
         await asyncio.sleep(60)
 
     leaves, stays = await receive(), await receive()
-    door = await open_push(leaves, stays, script=speaks, times=Times(debounce=1.0))
+    door = await open_push(leaves, stays, script=speaks, times=DeliveryTimes(debounce=1.0))
     task = await sent(door, "hello", {"id": "stays", "url": stays.url})
     await door.call("CreateTaskPushNotificationConfig", {"taskId": task["id"], "id": "leaves", "url": leaves.url})
     await door.until(task["id"], "TASK_STATE_WORKING")
@@ -292,9 +292,9 @@ async def test_a_task_has_ten_at_most_and_one_of_them_may_be_replaced(open_push:
 async def test_an_answer_with_an_eleventh_receiver_is_refused_before_it_is_taken(open_push: Any, receive: Any) -> None:
     async def asks(request: TurnRequest) -> AsyncIterator[Frame]:
         if request.reply is None:
-            yield Ask(AskKind.QUESTION, "For when?", {}, identity="1")
+            yield InterruptRequest(InterruptKind.QUESTION, "For when?", {}, identity="1")
         else:
-            yield Done("Booked.")
+            yield TurnDone("Booked.")
 
     hook = await receive()
     door = await open_push(hook, script=asks)
@@ -417,7 +417,7 @@ async def test_with_a_lost_key_the_letter_is_dead_and_nothing_is_sent_without_cr
     open_push: Any, receive: Any, mounted: Any
 ) -> None:
     hook, gate = await receive(), asyncio.Event()
-    door = await open_push(hook, script=held_back(gate), times=Times(debounce=30))
+    door = await open_push(hook, script=held_back(gate), times=DeliveryTimes(debounce=30))
     await sent(door, "hello", {"url": hook.url, "token": "t"})
     (mounted.layout.configuration / "push/keys").write_text("B" * 42 + "A=\n")
     gate.set()
@@ -520,7 +520,7 @@ async def test_a_question_is_told_at_once_in_place_of_what_was_about_to_be_told_
     open_push: Any, receive: Any
 ) -> None:
     hook = await receive()
-    door = await open_push(hook, executor=Asks(), times=Times(debounce=0.3))
+    door = await open_push(hook, executor=Asks(), times=DeliveryTimes(debounce=0.3))
     task = await sent(door, "hello", {"url": hook.url})
     await hook.until(1)
     assert hook.heard[0][1]["task"]["status"]["message"]["parts"] == [{"text": "Which one?"}]

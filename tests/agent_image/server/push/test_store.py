@@ -9,11 +9,11 @@ from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
 
 from fleetwright_agent.protocol.task_events import status_event
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.push_store import Dead, Letter, NoTask, Registration
+from fleetwright_agent.storage.push_store import Notification, Registration, UndeliveredNotification, UnknownTask
 from fleetwright_agent.storage.sqlite.tasks import file
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_agent.storage.task_log import Accepted, Claim, Record, Stored, TaskLog
+from fleetwright_agent.storage.task_log import AcceptedClaim, Claim, EventRecord, StoredTask, TaskLog
 
 COMPLETED, WAITING = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_INPUT_REQUIRED
 SECOND = 1_000_000_000
@@ -34,16 +34,16 @@ def hook(name: str = "a", host: str = "h:443") -> Registration:
 async def begun(log: TaskLog, name: str) -> int:
     task = Task(id=name, context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED))
     answer = await log.accept(Claim("me", f"m-{name}", b"1"), task, at_ns=1)
-    assert isinstance(answer, Accepted)
+    assert isinstance(answer, AcceptedClaim)
     return answer.n
 
 
 async def rest(log: TaskLog, n: int, name: str, state: TaskState = COMPLETED, *, seq: int = 2, at_ns: int = 9) -> None:
     final = Task(id=name, context_id="c", status=TaskStatus(state=state))
-    await log.rest(n, (Record(seq, at_ns, status_event(name, "c", state, at_ns=at_ns)),), final)
+    await log.rest(n, (EventRecord(seq, at_ns, status_event(name, "c", state, at_ns=at_ns)),), final)
 
 
-async def due(log: TaskLog, now_ns: int = 100, **limits: object) -> list[Letter]:
+async def due(log: TaskLog, now_ns: int = 100, **limits: object) -> list[Notification]:
     wanted = {"but": (), "hosts_but": (), "owners_but": (), "most": 10, **limits}
     return list(await log.pushes.due(now_ns, **wanted))  # type: ignore[arg-type] - the test's own
 
@@ -73,7 +73,7 @@ async def test_a_letter_that_was_put_off_comes_back_and_one_given_up_does_not(lo
     assert again.attempts == 1
     await log.pushes.give_up(letter.id, reason="why", at_ns=300)
     assert await due(log, 10_000) == []
-    assert await log.pushes.dead(most=5) == (1, (Dead("t", "h:443", "why", 300),))
+    assert await log.pushes.dead(most=5) == (1, (UndeliveredNotification("t", "h:443", "why", 300),))
     await log.sweep(300)
     assert (await log.pushes.dead(most=5))[0] == 0
 
@@ -91,9 +91,9 @@ async def test_the_letters_of_one_registration_go_in_their_order_and_others_do_n
     await log.pushes.register(n, hook("b", "other:443"), at_ns=2, most=10)
     await rest(log, n, "t", WAITING)
     stored = await log.find("me", "t")
-    assert isinstance(stored, Stored)
+    assert isinstance(stored, StoredTask)
     ending = Task(id="t", context_id="c", status=TaskStatus(state=COMPLETED))
-    assert await log.end(stored, Record(3, 10, status_event("t", "c", COMPLETED, at_ns=10)), ending)
+    assert await log.end(stored, EventRecord(3, 10, status_event("t", "c", COMPLETED, at_ns=10)), ending)
     letters = await due(log)
     assert [(each.registration.id, each.task.status.state) for each in letters] == [("a", WAITING), ("b", WAITING)]
     await log.pushes.delivered(letters[0].id)
@@ -145,7 +145,7 @@ async def test_a_task_that_was_forgotten_meanwhile_is_not_registered_and_its_num
     n = await begun(log, "mine")
     await rest(log, n, "mine")
     await log.sweep(1000)
-    with pytest.raises(NoTask):
+    with pytest.raises(UnknownTask):
         await log.pushes.register(n, hook(), at_ns=2, most=10)
     other = await begun(log, "another's")
     assert other != n

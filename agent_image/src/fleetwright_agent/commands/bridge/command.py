@@ -51,7 +51,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
     from starlette.routing import Route
 
     from fleetwright_agent.commands.bridge.relay import Relay
-    from fleetwright_agent.server.http.timeouts import ReceiptProtocol
+    from fleetwright_agent.server.http.timeouts import TimeoutProtocol
 
     manager = StreamableHTTPSessionManager(
         Relay(options.program, os.environ), max_sessions=options.sessions, session_idle_timeout=_IDLE_SECONDS
@@ -62,14 +62,14 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
         async with manager.run():
             yield
 
-    class Endpoint:
+    class McpEndpoint:
         async def __call__(self, scope: object, receive: object, send: object) -> None:
             await manager.handle_request(scope, receive, send)  # type: ignore[arg-type]
 
-    app = Starlette(routes=[Route(options.path, Endpoint())], lifespan=life)
+    app = Starlette(routes=[Route(options.path, McpEndpoint())], lifespan=life)
     settings = uvicorn.Config(
         app,
-        http=ReceiptProtocol,
+        http=TimeoutProtocol,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -16,7 +16,7 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.mounted_files import ConfigurationError, load
 
 if TYPE_CHECKING:
-    from fleetwright_agent.storage.sqlite.learned_skills import Curated
+    from fleetwright_agent.storage.sqlite.learned_skills import CurationResult
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -33,18 +33,18 @@ def run(options: argparse.Namespace) -> None:
     if not config.memory.skills.enabled:
         raise ConfigurationError("this agent does not learn skills; set memory.skills.enabled to true")
     # Imported late, so that other commands do not import them.
-    from fleetwright_agent.commands.curate.once import curated
+    from fleetwright_agent.commands.curate.once import curate_once
     from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 
     try:
-        found = asyncio.run(curated(config, layout, dry_run=options.dry_run))
+        found = asyncio.run(curate_once(config, layout, dry_run=options.dry_run))
     except (MemoryUnusable, OSError) as error:
         raise ConfigurationError(f"not all learned skills could be curated: {error}") from error
     for line in _lines(found, dry_run=options.dry_run):
         sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def _lines(found: "Sequence[Curated]", *, dry_run: bool) -> Iterator[dict[str, Any]]:
+def _lines(found: "Sequence[CurationResult]", *, dry_run: bool) -> Iterator[dict[str, Any]]:
     for each in found:
         yield {
             "owner": each.owner,

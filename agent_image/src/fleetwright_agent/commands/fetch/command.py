@@ -28,9 +28,9 @@ def add_source(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 def fetch_into(options: argparse.Namespace, folder: Path) -> None:
     """Raises: ConfigurationError, Unavailable."""
-    from fleetwright_agent.commands.fetch.git import Source, fetch
+    from fleetwright_agent.commands.fetch.git import GitSource, fetch
 
-    source = Source(url=options.url, commit=options.commit, path=options.path, credentials=options.credentials)
+    source = GitSource(url=options.url, commit=options.commit, path=options.path, credentials=options.credentials)
     fetch(source, folder, patience=options.patience)
 
 

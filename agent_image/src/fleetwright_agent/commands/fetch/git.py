@@ -21,7 +21,7 @@ from dulwich.repo import Repo
 from urllib3.exceptions import HTTPError
 
 from fleetwright_agent.commands.fetch.folder import MOST_BYTES, MOST_FILES
-from fleetwright_agent.config.mounted_files import ConfigurationError, Unavailable
+from fleetwright_agent.config.mounted_files import ConfigurationError, SourceUnavailable
 
 _TIMEOUT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
@@ -33,7 +33,7 @@ class _Unreachable(Exception):  # noqa: N818 - what the network is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class GitSource:
     url: str
     commit: str
     path: str
@@ -41,7 +41,7 @@ class Source:
     """A folder with the files token, or username and password."""
 
 
-def fetch(source: Source, into: Path, *, patience: float) -> None:
+def fetch(source: GitSource, into: Path, *, patience: float) -> None:
     """Download a commit's files; `patience` is how many seconds an unreachable server is retried.
 
     The network of a new pod may need some seconds.
@@ -59,11 +59,11 @@ def fetch(source: Source, into: Path, *, patience: float) -> None:
             return
         except _Unreachable as error:
             if time.monotonic() - started >= patience:
-                raise Unavailable(f"{source.url} cannot be reached") from error
+                raise SourceUnavailable(f"{source.url} cannot be reached") from error
         time.sleep(_PAUSE_SECONDS)
 
 
-def _download(source: Source, repo: Repo) -> None:
+def _download(source: GitSource, repo: Repo) -> None:
     try:
         try:
             _fetch(source, repo, lambda _refs, **_: [source.commit.encode()], depth=1)
@@ -80,7 +80,7 @@ def _download(source: Source, repo: Repo) -> None:
         raise ConfigurationError(f"{source.url} is not a readable git repository") from None
     except (GitProtocolError, HangupException) as error:
         _raise_unreachable(error)
-        raise Unavailable(f"{source.url} does not answer as a git server: {type(error).__name__}") from error
+        raise SourceUnavailable(f"{source.url} does not answer as a git server: {type(error).__name__}") from error
 
 
 def _raise_unreachable(error: Exception) -> None:
@@ -89,7 +89,7 @@ def _raise_unreachable(error: Exception) -> None:
         raise _Unreachable from error
 
 
-def _fetch(source: Source, repo: Repo, wants: Callable[..., Any] | None, *, depth: int | None) -> None:
+def _fetch(source: GitSource, repo: Repo, wants: Callable[..., Any] | None, *, depth: int | None) -> None:
     parts = urlsplit(source.url)
     name, password = _credentials(source.credentials)
     base = f"{parts.scheme}://{parts.netloc}"
@@ -142,7 +142,7 @@ def _credentials(folder: Path | None) -> tuple[str | None, str | None]:
 _KEYS: Final = ("username", "password", "token")
 
 
-def _tree(source: Source, repo: Repo) -> Tree:
+def _tree(source: GitSource, repo: Repo) -> Tree:
     try:
         commit = repo.object_store[ObjectID(source.commit.encode())]
     except KeyError:

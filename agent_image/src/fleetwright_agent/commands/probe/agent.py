@@ -23,10 +23,10 @@ from fleetwright_agent.process import executors
 def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     look = looks.add_parser("agent", help="check that the mounted agent can start")
     look.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
-    look.set_defaults(look_at=look_at)
+    look.set_defaults(look_at=probe_agent)
 
 
-async def look_at(options: argparse.Namespace) -> dict[str, Any]:
+async def probe_agent(options: argparse.Namespace) -> dict[str, Any]:
     """Raises: ConfigurationError."""
     layout = Layout(root=options.root)
     config = load(layout)
@@ -52,17 +52,17 @@ def _check_skills(config: AgentConfig, layout: Layout) -> None:
 async def _build(config: AgentConfig, layout: Layout) -> None:
     """Build both ASGI apps and all parts that the first task imports, without opening any store."""
     from fleetwright_agent.app import create_app
-    from fleetwright_agent.config.file_watcher import Watched
+    from fleetwright_agent.config.file_watcher import FileWatcher
     from fleetwright_agent.server.auth import parse_callers
     from fleetwright_agent.server.card import parse_card
 
     for problem in (
-        Watched(layout.callers_file, parse_callers).read()[1],
-        Watched(layout.card_file, parse_card).read()[1],
+        FileWatcher(layout.callers_file, parse_callers).read()[1],
+        FileWatcher(layout.card_file, parse_card).read()[1],
     ):
         if problem:
             raise ConfigurationError(problem)
-    executor = executors.made(config.executor) if config.executor else None
+    executor = executors.load_executor(config.executor) if config.executor else None
     app = create_app(config, layout=layout, executor=executor)
     try:
         if executor is None:

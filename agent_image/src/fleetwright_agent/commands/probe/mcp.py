@@ -38,10 +38,10 @@ def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
         metavar="RANGE",
         help="one of deniedRanges of agent.json; may be given several times",
     )
-    look.set_defaults(look_at=look_at)
+    look.set_defaults(look_at=probe_mcp)
 
 
-async def look_at(options: argparse.Namespace) -> dict[str, Any]:
+async def probe_mcp(options: argparse.Namespace) -> dict[str, Any]:
     """Raises: ConfigurationError: the server cannot be used."""
     try:
         server = McpServer.model_validate_json(options.server)
@@ -70,10 +70,10 @@ async def _patiently(look: Callable[[], Awaitable[dict[str, Any]]], *, seconds: 
 
 
 async def _look(server: McpServer, layout: Layout, denied: tuple[Network, ...]) -> dict[str, Any]:
-    from fleetwright_agent.tools.mcp.session import opened
+    from fleetwright_agent.tools.mcp.session import open_session
     from fleetwright_agent.tools.mcp.tool_listing import MOST_TOOLS, every_page, tool_digest, tools_digest
 
-    async with opened(server, layout, seconds=_SECONDS, denied=denied) as (session, hello):
+    async with open_session(server, layout, seconds=_SECONDS, denied=denied) as (session, hello):
         listed = await every_page(session, most=_COUNTED) if hello.capabilities.tools else []
     digests = sorted((tool.name, tool_digest(tool)) for tool in listed)
     return {

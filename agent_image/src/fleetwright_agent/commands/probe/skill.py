@@ -14,10 +14,10 @@ def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
     look = looks.add_parser("skill", help="report the content of a skill in git or in a folder")
     look.add_argument("--folder", type=Path, help="the folder with its files")
     add_source(look, required=False)
-    look.set_defaults(look_at=look_at)
+    look.set_defaults(look_at=probe_skill)
 
 
-async def look_at(options: argparse.Namespace) -> dict[str, Any]:
+async def probe_skill(options: argparse.Namespace) -> dict[str, Any]:
     """Raises: ConfigurationError, Unavailable."""
     if options.folder:
         return _report(options.folder)

@@ -18,16 +18,16 @@ from typing import Any
 from fleetwright_agent.audit.files import ERASED
 from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
 from fleetwright_agent.clock import Clock
-from fleetwright_agent.server.tasks.active_tasks import LiveTasks
-from fleetwright_agent.server.tasks.admission import Gate
-from fleetwright_agent.server.tasks.task_runner import Runs
-from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
+from fleetwright_agent.server.tasks.admission import Admission
+from fleetwright_agent.server.tasks.task_runner import TaskRunner
+from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.sqlite import owner_data
 from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.erasures import Begun, Erasures, Target
-from fleetwright_agent.storage.sqlite.facts import Knowledge
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.sqlite.erasures import Erasures, ErasureTarget, PendingErasure
+from fleetwright_agent.storage.sqlite.facts import FactStore
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
 from fleetwright_agent.storage.sqlite.usage_store import NOBODY
 from fleetwright_agent.storage.task_log import Key, TaskLog
 
@@ -35,16 +35,16 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
+class ErasableStores:
     """All stores with data about owners."""
 
     log: TaskLog
     conversations: Database
     sessions: Sessions
-    knowledge: Knowledge
-    skills: LearnedSkills
+    knowledge: FactStore
+    skills: LearnedSkillStore
     trail: AuditTrail
-    open_calls: OpenCalls
+    open_calls: OpenModelCalls
     audited: bool = True
     """True if lines are added to the audit trail; existing lines are read and erased in any case."""
 
@@ -60,7 +60,9 @@ class Stores:
 
 
 class Erasure:
-    def __init__(self, stores: Stores, *, tasks: LiveTasks, runs: Runs, gate: Gate, clock: Clock) -> None:
+    def __init__(
+        self, stores: ErasableStores, *, tasks: ActiveTasks, runs: TaskRunner, gate: Admission, clock: Clock
+    ) -> None:
         self._stores = stores
         self._tasks = tasks
         self._runs = runs
@@ -71,7 +73,7 @@ class Erasure:
         self._left_over = True
         """True if there may be an unfinished erasure; at the start, one of the previous process."""
 
-    async def erase(self, target: Target, *, asked_by: str) -> Mapping[str, Any]:
+    async def erase(self, target: ErasureTarget, *, asked_by: str) -> Mapping[str, Any]:
         """Erase the target's data and return the receipt; if there is no data, return the previous receipt.
 
         Raises:
@@ -98,14 +100,14 @@ class Erasure:
                     await self._carry_out(begun, await self._found(begun.target), keys)
             self._left_over = False
 
-    async def _begun(self, target: Target, asked_by: str) -> Begun:
+    async def _begun(self, target: ErasureTarget, asked_by: str) -> PendingErasure:
         """Return the unfinished erasure of this target, or begin a new one."""
         for begun in await self._records.unfinished():
             if begun.target == target:
                 return begun
         return await self._records.begin(target, asked_by=asked_by, at=self._clock.now())
 
-    async def _stopped(self, target: Target) -> tuple[Key, ...]:
+    async def _stopped(self, target: ErasureTarget) -> tuple[Key, ...]:
         """Stop all runs of the owner, and return the keys of the target's tasks."""
         keys = await self._stores.log.of(target.owner, target.context_id)
         for key in await self._stores.log.busy():
@@ -115,7 +117,7 @@ class Erasure:
                 await self._runs.over(live)
         return keys
 
-    async def _found(self, target: Target) -> dict[str, int]:
+    async def _found(self, target: ErasureTarget) -> dict[str, int]:
         owner, context_id = target.owner, target.context_id
         forgotten = await self._stores.log.counted(owner, context_id)
         return {
@@ -127,7 +129,9 @@ class Erasure:
             "auditLines": len(await self._stores.trail.of(owner, context_id)),
         }
 
-    async def _carry_out(self, begun: Begun, found: Mapping[str, int], keys: tuple[Key, ...]) -> Mapping[str, Any]:
+    async def _carry_out(
+        self, begun: PendingErasure, found: Mapping[str, int], keys: tuple[Key, ...]
+    ) -> Mapping[str, Any]:
         # The receipt includes what an earlier process has already erased.
         found = {store: max(count, begun.found.get(store, 0)) for store, count in found.items()}
         await self._records.counted(begun, found)
@@ -157,7 +161,7 @@ class Erasure:
         _logger.info("memory erased", extra={"receipt": receipt["digest"], "erased": receipt["erased"]})
 
 
-def _receipt(begun: Begun, found: Mapping[str, int], at: float) -> dict[str, Any]:
+def _receipt(begun: PendingErasure, found: Mapping[str, int], at: float) -> dict[str, Any]:
     receipt = {
         "number": begun.number,
         "owner": begun.target.owner,

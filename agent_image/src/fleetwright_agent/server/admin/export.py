@@ -13,17 +13,17 @@ from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.server.admin.erasure import Stores
+from fleetwright_agent.server.admin.erasure import ErasableStores
 from fleetwright_agent.storage.learned_skill import skill_v1
 from fleetwright_agent.storage.sqlite.conversations.last_use import conversations
-from fleetwright_agent.storage.sqlite.erasures import Target
+from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
 from fleetwright_agent.storage.sqlite.usage_store import costs_of
 
 Line = dict[str, Any]
 _TRANSCRIPTS: Final = "fleetwright_agent.storage.sqlite.conversations.transcripts"
 
 
-async def exported(stores: Stores, target: Target) -> AsyncIterator[Line]:
+async def export_lines(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     """Yield the lines of the export. Raises: LogUnusable, MemoryUnusable, OSError."""
     number = 0
     for store in (_tasks, _conversations, _sessions, _facts, _skills, _costs, _audit_lines):
@@ -33,7 +33,7 @@ async def exported(stores: Stores, target: Target) -> AsyncIterator[Line]:
     yield {"kind": "end", "lines": number}
 
 
-async def _tasks(stores: Stores, target: Target) -> AsyncIterator[Line]:
+async def _tasks(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     for key in await stores.log.of(target.owner, target.context_id):
         stored = await stores.log.find(key.owner, key.task_id)
         if stored is None:
@@ -43,7 +43,7 @@ async def _tasks(stores: Stores, target: Target) -> AsyncIterator[Line]:
         yield {"kind": "task", "task": MessageToDict(stored.task), "pushConfigs": receivers}
 
 
-async def _conversations(stores: Stores, target: Target) -> AsyncIterator[Line]:
+async def _conversations(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     found = await conversations(stores.conversations, target.owner)
     # Imported lazily, because reading messages needs the heavy libraries of the agent loop.
     transcripts = await asyncio.to_thread(importlib.import_module, _TRANSCRIPTS)
@@ -53,22 +53,22 @@ async def _conversations(stores: Stores, target: Target) -> AsyncIterator[Line]:
                 yield {"kind": "conversation", "usedAt": each.used, **part}
 
 
-async def _sessions(stores: Stores, target: Target) -> AsyncIterator[Line]:
+async def _sessions(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     for session in await stores.sessions.of(target.owner, target.context_id):
         yield {"kind": "session", **asdict(session)}
 
 
-async def _facts(stores: Stores, target: Target) -> AsyncIterator[Line]:
+async def _facts(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     for fact in await stores.knowledge.facts(target.owner, target.context_id):
         yield {"kind": "fact", **asdict(fact)}
 
 
-async def _skills(stores: Stores, target: Target) -> AsyncIterator[Line]:
+async def _skills(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     for skill in await stores.skills.skills(target.owner, context_id=target.context_id):
         yield {"kind": "skill", "usedAt": skill.used, "uses": skill.uses, **skill_v1(skill)}
 
 
-async def _costs(stores: Stores, target: Target) -> AsyncIterator[Line]:
+async def _costs(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     """Yield the costs; only for a whole owner, because costs are not stored per conversation."""
     for costs in [] if target.context_id else await costs_of(stores.conversations, target.owner):
         amounts = costs.sum
@@ -87,6 +87,6 @@ async def _costs(stores: Stores, target: Target) -> AsyncIterator[Line]:
         }
 
 
-async def _audit_lines(stores: Stores, target: Target) -> AsyncIterator[Line]:
+async def _audit_lines(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     for line in await stores.trail.of(target.owner, target.context_id):
         yield {"kind": "auditLine", "line": line}

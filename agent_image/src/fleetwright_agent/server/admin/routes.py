@@ -14,12 +14,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fleetwright_agent.config.callers import CallerKind
-from fleetwright_agent.server.admin.erasure import Erasure, Stores
-from fleetwright_agent.server.admin.export import Line, exported
-from fleetwright_agent.server.errors import Refusal, refuse
+from fleetwright_agent.server.admin.erasure import ErasableStores, Erasure
+from fleetwright_agent.server.admin.export import Line, export_lines
+from fleetwright_agent.server.errors import HttpRefusal, refuse
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.erasures import Target
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 PATH: Final = "/admin/memory"
@@ -30,34 +30,34 @@ _KINDS: Final = tuple(f"{kind}:" for kind in CallerKind)
 
 
 class Admin:
-    def __init__(self, names: Collection[str], *, erasure: Erasure, stores: Stores) -> None:
+    def __init__(self, names: Collection[str], *, erasure: Erasure, stores: ErasableStores) -> None:
         """Args: `names` are the names of clients that are administrators."""
         self._administrators = frozenset(f"{CallerKind.CLIENT}:{name}" for name in names)
         self._erasure = erasure
         self._stores = stores
-        self._working: set[asyncio.Task[Response | Refusal]] = set()
+        self._working: set[asyncio.Task[Response | HttpRefusal]] = set()
 
     @property
     def routes(self) -> list[Route]:
         return [Route(PATH, self._export, methods=["GET"]), Route(PATH, self._erase, methods=["DELETE"])]
 
-    async def _export(self, request: Request) -> Response | Refusal:
+    async def _export(self, request: Request) -> Response | HttpRefusal:
         target = self._target(request)
-        if not isinstance(target, Target):
+        if not isinstance(target, ErasureTarget):
             return target
-        lines = exported(self._stores, target)
+        lines = export_lines(self._stores, target)
         try:
             # The first line is read here, so that an unreadable memory gives an error, and not a truncated response.
             first = await anext(lines)
             await self._stores.tell("memory_exported", {"exported_owner": target.owner, "by": _who(request)})
-        except (LogUnusable, MemoryUnusable, OSError):
+        except (TaskLogUnavailable, MemoryUnusable, OSError):
             _logger.exception("an export could not start")
             return refuse(503, _LATER, headers={"Retry-After": "10"})
         return StreamingResponse(_encoded(first, lines), media_type="application/x-ndjson")
 
-    async def _erase(self, request: Request) -> Response | Refusal:
+    async def _erase(self, request: Request) -> Response | HttpRefusal:
         target = self._target(request)
-        if not isinstance(target, Target):
+        if not isinstance(target, ErasureTarget):
             return target
         # The erasure continues if the caller disconnects.
         working = asyncio.create_task(self._erased(target, _who(request)))
@@ -65,14 +65,14 @@ class Admin:
         working.add_done_callback(self._working.discard)
         return await asyncio.shield(working)
 
-    async def _erased(self, target: Target, asked_by: str) -> Response | Refusal:
+    async def _erased(self, target: ErasureTarget, asked_by: str) -> Response | HttpRefusal:
         try:
             return JSONResponse(dict(await self._erasure.erase(target, asked_by=asked_by)))
-        except (LogUnusable, MemoryUnusable, OSError):
+        except (TaskLogUnavailable, MemoryUnusable, OSError):
             _logger.exception("an erasure is not complete")
             return refuse(503, _LATER, headers={"Retry-After": "10"})
 
-    def _target(self, request: Request) -> Target | Refusal:
+    def _target(self, request: Request) -> ErasureTarget | HttpRefusal:
         if _who(request) not in self._administrators:
             return refuse(403, _FORBIDDEN)
         owner, context_id = request.query_params.get("owner", ""), request.query_params.get("contextId", "")
@@ -88,7 +88,7 @@ class Admin:
             return refuse(400, "contextId is empty; leave it out to address everything of the owner.")
         if not owner.startswith(_KINDS) or not all(map(_is_plain, (owner, context_id))):
             return refuse(400, "owner must be client:<name> or agent:<namespace>/<name>; contextId is optional.")
-        return Target(owner, context_id)
+        return ErasureTarget(owner, context_id)
 
 
 def _who(request: Request) -> str:

@@ -18,10 +18,10 @@ from a2a.server.routes.common import StarletteUser
 from a2a.utils.errors import A2AError, ExtensionSupportRequiredError, UnsupportedOperationError
 from starlette.requests import Request
 
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params
-from fleetwright_agent.server.errors import NoStreams, Unavailable, internal
+from fleetwright_agent.server.errors import NoStreams, ServiceUnavailable, internal
 from fleetwright_agent.server.extensions import activated
 from fleetwright_agent.server.http.envelope import RequestId
 from fleetwright_agent.server.push.payload import DIALECT
@@ -35,21 +35,21 @@ _EXTENSION_HEADERS: Final = (HTTP_EXTENSION_HEADER, LEGACY_HTTP_EXTENSION_HEADER
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RpcCall:
     dialect: Dialect
     operation: Operation
     request: Any
     context: ServerCallContext
 
 
-class Calls:
+class RpcDispatcher:
     def __init__(
         self,
         handler: RequestHandler,
         *,
         admission: Admission,
         spoken: frozenset[str],
-        card: Watched[Card],
+        card: FileWatcher[Card],
         keepalive: float,
     ) -> None:
         """
@@ -66,7 +66,7 @@ class Calls:
         self._card = card
         self.keepalive = keepalive
 
-    def admit(self, call: Call) -> None:
+    def admit(self, call: RpcCall) -> None:
         """Check whether the call may be executed.
 
         Raises:
@@ -75,7 +75,7 @@ class Calls:
             UnsupportedOperationError: The card does not declare streaming.
         """
         if busy := self._admission(call.operation):
-            raise Unavailable(busy)
+            raise ServiceUnavailable(busy)
         card, _ = self._card.recent()
         # A caller may need the extended card to learn which extensions are required.
         if card is None or call.operation is Operation.EXTENDED_CARD:
@@ -102,15 +102,15 @@ class Calls:
         told = {name: ", ".join(activated(uris, spoken)) for name, uris in asked.items()}
         return {name: uris for name, uris in told.items() if uris}
 
-    async def answer(self, call: Call) -> Any:
+    async def answer(self, call: RpcCall) -> Any:
         """Execute the call and return its result. Raises: A2AError."""
         try:
             answer = await getattr(self._handler, call.operation.value)(call.request, call.context)
             return call.dialect.writes[call.operation](answer, call.request)
         except Exception as error:
-            raise safe(error) from None
+            raise public_error(error) from None
 
-    async def stream(self, call: Call) -> AsyncGenerator[Params, None]:
+    async def stream(self, call: RpcCall) -> AsyncGenerator[Params, None]:
         """Start a stream and return it after its first event.
 
         Raises:
@@ -120,11 +120,11 @@ class Calls:
         try:
             first = await anext(events)
         except Exception as error:
-            raise safe(error) from None
+            raise public_error(error) from None
         return _told(call, first, events)
 
 
-async def _told(call: Call, first: Any, events: AsyncGenerator[Any, None]) -> AsyncGenerator[Params, None]:
+async def _told(call: RpcCall, first: Any, events: AsyncGenerator[Any, None]) -> AsyncGenerator[Params, None]:
     tell = call.dialect.teller()
     async with aclosing(events):
         try:
@@ -139,10 +139,10 @@ async def _told(call: Call, first: Any, events: AsyncGenerator[Any, None]) -> As
                     del params
                 del event
         except Exception as error:
-            raise safe(error) from None
+            raise public_error(error) from None
 
 
-def safe(error: Exception) -> A2AError:
+def public_error(error: Exception) -> A2AError:
     """Return the error that may be sent to a caller."""
     if isinstance(error, A2AError):
         return error

@@ -12,11 +12,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from fleetwright_agent.server.dialects import versions
-from fleetwright_agent.server.dialects.calls import Call, Calls, context_of, safe
+from fleetwright_agent.server.dialects.calls import RpcCall, RpcDispatcher, context_of, public_error
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Params, read
 from fleetwright_agent.server.dialects.streams import nothing, streamed
 from fleetwright_agent.server.dialects.v10 import V10
-from fleetwright_agent.server.errors import INTERNAL_ERROR, LimitReached, Unavailable
+from fleetwright_agent.server.errors import INTERNAL_ERROR, LimitReached, ServiceUnavailable
 from fleetwright_agent.server.http.envelope import Envelope, RequestId, id_of, opened, parse
 
 HasChosenId = Callable[[str, str], Awaitable[bool]]
@@ -25,7 +25,7 @@ HasChosenId = Callable[[str, str], Awaitable[bool]]
 
 def fault(dialect: Dialect, error: A2AError) -> Params:
     """Return the error object of a JSON-RPC response."""
-    if isinstance(error, Unavailable):
+    if isinstance(error, ServiceUnavailable):
         code = dialect.limited if isinstance(error, LimitReached) else dialect.unavailable
         return {"code": code, "message": dialect.sentence(error)}
     code = dialect.codes.get(type(error), INTERNAL_ERROR)
@@ -38,7 +38,7 @@ def fault(dialect: Dialect, error: A2AError) -> Params:
 class JsonRpc:
     """The JSON-RPC endpoint, as an ASGI application."""
 
-    def __init__(self, calls: Calls, dialects: Sequence[Dialect], *, has_chosen_id: HasChosenId) -> None:
+    def __init__(self, calls: RpcDispatcher, dialects: Sequence[Dialect], *, has_chosen_id: HasChosenId) -> None:
         self._calls = calls
         self._dialects = dialects
         self._has_chosen_id = has_chosen_id
@@ -56,7 +56,7 @@ class JsonRpc:
                 raise MethodNotFoundError
             dialect = await self._dialect(request, envelope, candidates)
         except Exception as error:
-            return _refused(V10, id_of(call), safe(error))
+            return _refused(V10, id_of(call), public_error(error))
         return await self._perform(request, envelope, dialect)
 
     async def _dialect(self, request: Request, envelope: Envelope, candidates: Sequence[Dialect]) -> Dialect:
@@ -71,7 +71,7 @@ class JsonRpc:
         operation = dialect.methods[envelope.method]
         try:
             context = context_of(request, dialect, called=envelope.id)
-            call = Call(dialect, operation, read(dialect, operation, envelope.params), context)
+            call = RpcCall(dialect, operation, read(dialect, operation, envelope.params), context)
             header = request.headers.get(VERSION_HEADER)
             if not versions.accepts(dialect, header):
                 return _refused(V10, envelope.id, versions.not_spoken(header))
@@ -80,13 +80,13 @@ class JsonRpc:
                 return self._stream(request, envelope.id, dialect, await self._calls.stream(call))
             result = {"jsonrpc": "2.0", "id": envelope.id, "result": await self._calls.answer(call)}
             return JSONResponse(result, headers=self._calls.extension_headers(request))
-        except Unavailable as error:
+        except ServiceUnavailable as error:
             later = {"Retry-After": str(error.retry_seconds)}
             return _refused(dialect, envelope.id, error, status=error.status, headers=later)
         except Exception as error:
             if operation in STREAMS and dialect.faults_in_streams:
-                return self._stream(request, envelope.id, dialect, nothing(), broken=safe(error))
-            return _refused(dialect, envelope.id, safe(error), headers=self._calls.extension_headers(request))
+                return self._stream(request, envelope.id, dialect, nothing(), broken=public_error(error))
+            return _refused(dialect, envelope.id, public_error(error), headers=self._calls.extension_headers(request))
 
     def _stream(
         self,

@@ -15,10 +15,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fleetwright_agent.server.dialects import versions
-from fleetwright_agent.server.dialects.calls import Call, Calls, context_of, safe
+from fleetwright_agent.server.dialects.calls import RpcCall, RpcDispatcher, context_of, public_error
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params, read
 from fleetwright_agent.server.dialects.streams import streamed
-from fleetwright_agent.server.errors import INTERNAL_ERROR, RPC_PATH, Unavailable, refuse
+from fleetwright_agent.server.errors import INTERNAL_ERROR, RPC_PATH, ServiceUnavailable, refuse
 from fleetwright_agent.server.http.envelope import parse
 
 _TASK: Final = {"task": "id"}
@@ -45,10 +45,10 @@ _PREFIXES: Final = (RPC_PATH, f"{RPC_PATH}/v1", "", "/v1")
 _TRUTHS: Final = {"true": True, "false": False}
 
 
-class Endpoint:
+class RestEndpoint:
     """The handler of one path and verb."""
 
-    def __init__(self, calls: Calls, dialects: Sequence[Dialect], operation: Operation, names: _Names) -> None:
+    def __init__(self, calls: RpcDispatcher, dialects: Sequence[Dialect], operation: Operation, names: _Names) -> None:
         self._calls = calls
         self._dialects = [dialect for dialect in dialects if operation in dialect.reads]
         self._operation = operation
@@ -59,15 +59,15 @@ class Endpoint:
         try:
             dialect = self._dialect(request)
             return await self._perform(request, dialect)
-        except Unavailable as error:
+        except ServiceUnavailable as error:
             return refuse(error.status, error.message, headers={"Retry-After": str(error.retry_seconds)})
         except Exception as error:
-            payload = fault(dialect, safe(error))
+            payload = fault(dialect, public_error(error))
             return JSONResponse(payload, payload["error"]["code"], headers=self._calls.extension_headers(request))
 
     async def _perform(self, request: Request, dialect: Dialect) -> Response:
         asked = read(dialect, self._operation, await self._params(request))
-        call = Call(dialect, self._operation, asked, context_of(request, dialect))
+        call = RpcCall(dialect, self._operation, asked, context_of(request, dialect))
         self._calls.admit(call)
         headers = self._calls.extension_headers(request)
         if self._operation in STREAMS:
@@ -115,14 +115,14 @@ def fault(dialect: Dialect | None, error: A2AError) -> Params:
     return {"code": code, "message": message, **payload}
 
 
-def rest_routes(calls: Calls, dialects: Sequence[Dialect]) -> list[Route]:
+def rest_routes(calls: RpcDispatcher, dialects: Sequence[Dialect]) -> list[Route]:
     """Return the routes for all paths; those below `/v1` exist in 0.3 only."""
     routes = []
     for prefix in _PREFIXES:
         spoken = [dialect for dialect in dialects if dialect.version == "0.3" or not prefix.endswith("/v1")]
         for path in dict.fromkeys(path for _, path, _, _ in _PATHS):
             verbs = {
-                verb: Endpoint(calls, spoken, operation, names)
+                verb: RestEndpoint(calls, spoken, operation, names)
                 for verb, place, operation, names in _PATHS
                 if place == path
             }
@@ -130,7 +130,7 @@ def rest_routes(calls: Calls, dialects: Sequence[Dialect]) -> list[Route]:
     return routes
 
 
-def _by_verb(endpoints: Mapping[str, Endpoint]) -> Callable[[Request], Awaitable[Any]]:
+def _by_verb(endpoints: Mapping[str, RestEndpoint]) -> Callable[[Request], Awaitable[Any]]:
     """Return one handler for all verbs of a path, so that a 405 response lists all allowed verbs."""
 
     async def answer(request: Request) -> Any:

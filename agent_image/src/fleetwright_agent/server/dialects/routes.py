@@ -6,11 +6,11 @@ from typing import Final
 from a2a.server.request_handlers.request_handler import RequestHandler
 from starlette.routing import Route
 
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.server import DialectName
 from fleetwright_agent.protocol.extensions import CHOSEN_ID
 from fleetwright_agent.server.card import Card
-from fleetwright_agent.server.dialects.calls import Admission, Calls
+from fleetwright_agent.server.dialects.calls import Admission, RpcDispatcher
 from fleetwright_agent.server.dialects.dialect import Dialect
 from fleetwright_agent.server.dialects.jsonrpc import JsonRpc
 from fleetwright_agent.server.dialects.rest import rest_routes
@@ -19,7 +19,7 @@ from fleetwright_agent.server.dialects.v03 import V03
 from fleetwright_agent.server.dialects.v03_rest import V03_REST
 from fleetwright_agent.server.dialects.v10 import V10
 from fleetwright_agent.server.errors import RPC_PATH
-from fleetwright_agent.server.tasks.active_tasks import LiveTasks
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 
 _JSON_RPC: Final[dict[DialectName, Dialect]] = {DialectName.V1_0: V10, DialectName.V0_3: V03, DialectName.V0_1: V01}
 _REST: Final[dict[DialectName, Dialect]] = {DialectName.V1_0: V10, DialectName.V0_3: V03_REST}
@@ -29,17 +29,17 @@ def routes(
     handler: RequestHandler,
     dialects: Collection[DialectName],
     *,
-    tasks: LiveTasks,
+    tasks: ActiveTasks,
     admission: Admission,
     spoken: frozenset[str],
-    card: Watched[Card],
+    card: FileWatcher[Card],
     keepalive: float,
 ) -> list[Route]:
     async def has_chosen_id(owner: str, task_id: str) -> bool:
         live = await tasks.find(owner, task_id)
         return live is not None and CHOSEN_ID in live.stored().task.metadata
 
-    calls = Calls(handler, admission=admission, spoken=spoken, card=card, keepalive=keepalive)
+    calls = RpcDispatcher(handler, admission=admission, spoken=spoken, card=card, keepalive=keepalive)
     rpc = JsonRpc(calls, [d for name, d in _JSON_RPC.items() if name in dialects], has_chosen_id=has_chosen_id)
     rest = [dialect for name, dialect in _REST.items() if name in dialects]
     return [

@@ -112,7 +112,7 @@ def _with_metadata(shown: Params, holder: Any) -> Params:
     return {**shown, "metadata": metadata} if metadata else shown
 
 
-class Teller:
+class StreamSerializer:
     """The converter of one stream; artifacts are numbered in the order of their first event."""
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ V01: Final = Dialect(
         Operation.SET_PUSH: push,
         Operation.GET_PUSH: push,
     },
-    teller=Teller,
+    teller=StreamSerializer,
     codes=CODES,
     unavailable=RESOURCE_UNAVAILABLE,
     limited=RATE_LIMIT_EXCEEDED,

@@ -61,13 +61,13 @@ class DataPart(_Shape):
 AnyPart = Annotated[TextPart | FilePart | DataPart, Field(discriminator="type")]
 
 
-class Said(_Shape):
+class MessageModel(_Shape):
     role: Literal["user", "agent"]
     parts: list[AnyPart] = Field(min_length=1)
     metadata: Metadata = None
 
 
-class Authentication(_Shape):
+class PushAuthentication(_Shape):
     schemes: list[str] = []
     credentials: str | None = None
 
@@ -75,13 +75,13 @@ class Authentication(_Shape):
 class PushConfig(_Shape):
     url: str = Field(min_length=1)
     token: str | None = None
-    authentication: Authentication | None = None
+    authentication: PushAuthentication | None = None
 
 
 class SendParams(_Shape):
     id: TaskId
     session_id: str | None = None
-    message: Said
+    message: MessageModel
     accepted_output_modes: list[str] | None = None
     push_notification: PushConfig | None = None
     history_length: int | None = Field(default=None, ge=0, lt=2**31)

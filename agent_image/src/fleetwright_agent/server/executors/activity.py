@@ -1,17 +1,17 @@
 """The activity that a frame stands for, as text for the error message of a stalled task."""
 
 from fleetwright_agent.protocol.frames import (
-    Called,
     CompactionEnd,
     CompactionStart,
+    EarlierToolCall,
     Fallback,
     Frame,
     Reasoning,
+    RetryWait,
     Text,
     ToolEnd,
     ToolStart,
     Usage,
-    Waiting,
 )
 
 
@@ -27,11 +27,11 @@ def activity(frame: Frame) -> str:
             return f"{name} {'answered' if frame.ok else 'failed'}"
         case Usage():
             return "a model call ended"
-        case Called():
+        case EarlierToolCall():
             return "the turn was resumed"
         case Fallback():
             return "another model took over"
-        case Waiting():
+        case RetryWait():
             return "a model call was waiting for its retry"
         case CompactionStart():
             return "the conversation was being compacted"

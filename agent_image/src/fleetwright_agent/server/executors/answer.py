@@ -12,7 +12,7 @@ from a2a.types.a2a_pb2 import Artifact, Part, Task, TaskArtifactUpdateEvent
 FLUSH_SECONDS: Final = 0.1
 
 
-class GrowingAnswer:
+class AnswerStream:
     def __init__(self, task_id: str, context_id: str, emit: Callable[[TaskArtifactUpdateEvent], None]) -> None:
         self._task_id = task_id
         self._artifact_id = f"{task_id}-answer"

@@ -15,42 +15,42 @@ from fleetwright_agent.config.server import Extensions
 from fleetwright_agent.protocol.extension_codec import attach, data_part, typed_part
 from fleetwright_agent.protocol.extensions import COST, MODEL_FALLBACK, REASONING, TOOL_CALL
 from fleetwright_agent.protocol.frames import (
-    Ask,
-    AskKind,
-    Called,
     CompactionEnd,
     CompactionStart,
-    Done,
+    EarlierToolCall,
     Fallback,
     Frame,
-    Learned,
+    InterruptKind,
+    InterruptRequest,
     PeerCost,
     Reasoning,
-    Reset,
     Result,
+    RetryWait,
+    SkillLearned,
+    StreamReset,
     Text,
     ToolEnd,
     ToolStart,
+    TurnDone,
     Usage,
-    Waiting,
 )
 from fleetwright_agent.protocol.interrupts import ask_message
 from fleetwright_agent.protocol.task_events import Event, agent_message, status_event
-from fleetwright_agent.server.executors.answer import GrowingAnswer
-from fleetwright_agent.server.executors.port import Emit, Job
-from fleetwright_agent.server.extensions import Bill, cost, model_fallback, skill_artifact, tool_call
+from fleetwright_agent.server.executors.answer import AnswerStream
+from fleetwright_agent.server.executors.port import Emit, TaskJob
+from fleetwright_agent.server.extensions import CostReport, cost, model_fallback, skill_artifact, tool_call
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.tasks.size_limits import mark_cut
 
 _LONGEST_THOUGHT: Final = 16_000
 
 
-class Telling:
+class EventMapper:
     """The A2A events of one turn: progress while it runs, and its last events."""
 
     def __init__(
         self,
-        job: Job,
+        job: TaskJob,
         emit: Emit,
         *,
         clock: Clock,
@@ -65,17 +65,17 @@ class Telling:
         self._job = job
         self._emit = emit
         self._started = clock.monotonic()
-        self._bill = Bill(before=job.pause.cost if job.pause else None)
+        self._bill = CostReport(before=job.pause.cost if job.pause else None)
         self.owe = self._bill.add
         """Adds to the cost of the turn. It is a method of the bill, so that a stored reference to it does not keep this
         object and its task in memory."""
-        self._spoken = GrowingAnswer(job.task_id, job.context_id, emit)
+        self._spoken = AnswerStream(job.task_id, job.context_id, emit)
         self._thought = ""
         self._whole: str | None = None
         self._cut = False
-        self._ask: Ask | None = None
+        self._ask: InterruptRequest | None = None
         self._result: Result | None = None
-        self._learned: list[Learned] = []
+        self._learned: list[SkillLearned] = []
 
     def begin(self) -> None:
         """Start measuring the duration of the turn."""
@@ -84,7 +84,7 @@ class Telling:
     def works(self) -> None:
         self._emit(self._event(TaskState.TASK_STATE_WORKING))
 
-    def resume(self, task: Task, used: Sequence[Usage | PeerCost | Called], *, seconds: float) -> None:
+    def resume(self, task: Task, used: Sequence[Usage | PeerCost | EarlierToolCall], *, seconds: float) -> None:
         """Continue from what an earlier process has published, used and taken in time."""
         self._started = self._clock.monotonic() - seconds
         self._spoken.resume(task)
@@ -138,26 +138,26 @@ class Telling:
                 self._thought += text
             case Text(text):
                 self._spoken.speak(text)
-            case Reset():
+            case StreamReset():
                 self._spoken.take_back()
-            case Usage() | PeerCost() | Called():
+            case Usage() | PeerCost() | EarlierToolCall():
                 self.owe(frame)
-            case Done(text, cut):
+            case TurnDone(text, cut):
                 self._whole, self._cut = text, cut
-            case Ask():
+            case InterruptRequest():
                 self._ask = frame
             case Result():
                 self._result = frame
-            case Learned():
+            case SkillLearned():
                 self._learned.append(frame)
             case ToolStart(name=name, call_id=call_id):
-                self.owe(Called(call_id))
+                self.owe(EarlierToolCall(call_id))
                 self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
             case Fallback():
                 self._progress("The model did not answer; another model continues.", frame)
-            case Waiting(sentence, seconds):
+            case RetryWait(sentence, seconds):
                 self._progress(f"{sentence} It is called again in {seconds:.0f} s.")
             case CompactionStart(tokens_before=tokens):
                 self._progress(f"Compacting the conversation of {tokens} tokens.")
@@ -188,10 +188,10 @@ class Telling:
         change = f"{end.tokens_before} tokens before, {end.tokens_after} after"
         self._progress(f"Compaction {end.outcome}: {change}.")
 
-    def _pause(self, ask: Ask) -> Event:
+    def _pause(self, ask: InterruptRequest) -> Event:
         """Return the event that asks the caller. An approval expires; a question waits without a limit."""
         now = self._clock.now_ns()
-        expires = now + self._approval_seconds * 1_000_000_000 if ask.kind is AskKind.APPROVAL else None
+        expires = now + self._approval_seconds * 1_000_000_000 if ask.kind is InterruptKind.APPROVAL else None
         message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires)
         if self._bill:
             attach(message, COST, self.cost(success=True), as_part=self._told.data_parts)

@@ -11,14 +11,14 @@ from typing import Any, Protocol, runtime_checkable
 
 from a2a.types.a2a_pb2 import Message, Task
 
-from fleetwright_agent.protocol.interrupts import Pause
+from fleetwright_agent.protocol.interrupts import TaskInterrupt
 from fleetwright_agent.protocol.task_events import Event
-from fleetwright_agent.protocol.termination_reasons import Outcome
+from fleetwright_agent.protocol.termination_reasons import Termination
 
 Emit = Callable[[Event], None]
 
 
-class Pulse:
+class Heartbeat:
     """The last sign of life of a run and its activity, for stall detection."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +40,7 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TaskJob:
     """One accepted message with its task, context and owner."""
 
     owner: str
@@ -51,17 +51,17 @@ class Job:
     """The metadata of the message, overridden by the metadata of the request."""
     former: Task | None = None
     """The task before this message; None if the message began the task."""
-    pause: Pause | None = None
+    pause: TaskInterrupt | None = None
     """The pause that the message answers, if any."""
     requested: frozenset[str] = frozenset()
     """The extensions that the caller requested."""
     accepted: tuple[str, ...] = ()
     """The output media types that the caller accepts; empty means all."""
-    pulse: Pulse = field(default_factory=Pulse)
+    pulse: Heartbeat = field(default_factory=Heartbeat)
     """An emitted event counts as a sign of life; work that emits none must call `beat` itself."""
 
 
-class Work(Protocol):
+class TaskWork(Protocol):
     async def run(self) -> Sequence[Event]:
         """Do the work, and return its last events; the last one is a status in which the task rests.
 
@@ -69,12 +69,12 @@ class Work(Protocol):
             TurnFailed: The work failed; the exception has a text for the caller.
         """
 
-    def cut(self, outcome: Outcome) -> Sequence[Event]:
+    def cut(self, outcome: Termination) -> Sequence[Event]:
         """Return the last events of work that was cancelled or has failed, with its partial result."""
 
 
 @runtime_checkable
-class Measured(Protocol):
+class ReportsUsage(Protocol):
     """Work that measures its usage."""
 
     def used(self) -> Mapping[str, Any]:
@@ -83,27 +83,27 @@ class Measured(Protocol):
 
 @runtime_checkable
 class Executor(Protocol):
-    def begin(self, job: Job, emit: Emit) -> Work:
+    def begin(self, job: TaskJob, emit: Emit) -> TaskWork:
         """Create the work without starting it. `emit` publishes an event at once."""
 
 
 @runtime_checkable
-class Recovering(Protocol):
+class RecoverableExecutor(Protocol):
     """An executor that may resume work that was interrupted by the end of the process."""
 
     @property
     def recovers(self) -> bool:
         """True if this executor resumes work."""
 
-    def recover(self, job: Job, emit: Emit) -> Work | None:
+    def recover(self, job: TaskJob, emit: Emit) -> TaskWork | None:
         """Create the work for a message whose work may be partly done; return None if it cannot be resumed."""
 
 
 @runtime_checkable
-class Accountable(Protocol):
+class ReportsLostWork(Protocol):
     """An executor that can report the output and the usage of work that has no run in this process."""
 
-    async def lost(self, job: Job, task: Task, outcome: Outcome, *, seconds: float) -> Sequence[Event]:
+    async def lost(self, job: TaskJob, task: Task, outcome: Termination, *, seconds: float) -> Sequence[Event]:
         """Return the last events of such a task.
 
         Args:

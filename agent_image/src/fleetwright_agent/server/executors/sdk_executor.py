@@ -29,8 +29,8 @@ from google.protobuf.message import DecodeError
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.protocol.extensions import DIRECT_REPLY
 from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, Event, status_event
-from fleetwright_agent.protocol.termination_reasons import Outcome, ending
-from fleetwright_agent.server.executors.port import Emit, Job
+from fleetwright_agent.protocol.termination_reasons import Termination, terminal_status
+from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.server.proto_validation import holds_json
 
 _SUBMITTED = TaskState.TASK_STATE_SUBMITTED
@@ -49,21 +49,21 @@ class _Caller(User):
         return self.owner
 
 
-class ForeignExecutor:
+class SdkExecutor:
     """An `AgentExecutor` behind the runtime's executor port."""
 
     def __init__(self, executor: AgentExecutor, *, clock: Clock) -> None:
         self.executor = executor
         self.clock = clock
 
-    def begin(self, job: Job, emit: Emit) -> "ForeignWork":
-        return ForeignWork(self, job, emit)
+    def begin(self, job: TaskJob, emit: Emit) -> "SdkWork":
+        return SdkWork(self, job, emit)
 
 
-class ForeignWork:
+class SdkWork:
     """The work on one message, done by an `AgentExecutor`."""
 
-    def __init__(self, foreign: ForeignExecutor, job: Job, emit: Emit) -> None:
+    def __init__(self, foreign: SdkExecutor, job: TaskJob, emit: Emit) -> None:
         self._executor = foreign.executor
         self._clock = foreign.clock
         self._job = job
@@ -91,12 +91,12 @@ class ForeignWork:
             return [self._replied(reply)]
         return [self._events.last] if self._events.last else []
 
-    def cut(self, outcome: Outcome) -> Sequence[Event]:
+    def cut(self, outcome: Termination) -> Sequence[Event]:
         last = self._events.last
         if last is not None and last.status.state in (outcome.state, TaskState.TASK_STATE_COMPLETED):
             return [last]
         task = Task(id=self._job.task_id, context_id=self._job.context_id)
-        return [ending(task, outcome, at_ns=self._clock.now_ns())]
+        return [terminal_status(task, outcome, at_ns=self._clock.now_ns())]
 
     def _replied(self, reply: Message) -> Event:
         said = Message()
@@ -128,7 +128,7 @@ def _check_tellable(event: Event | Task) -> None:
 class _Events(EventQueue):
     """The executor's event queue. Events are published at once, except a resting status, which waits for the return."""
 
-    def __init__(self, job: Job, emit: Emit) -> None:
+    def __init__(self, job: TaskJob, emit: Emit) -> None:
         self._job = job
         self._emit = emit
         self._shown = False

@@ -14,26 +14,26 @@ from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
 from fleetwright_agent.protocol.extensions import INCOGNITO, LABELS, MODEL, REASONING_EFFORT, SKILL_HINT, trace_of
-from fleetwright_agent.protocol.frames import Called, PeerCost, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.protocol.frames import EarlierToolCall, PeerCost, TurnFailed, TurnRequest, Usage
 from fleetwright_agent.protocol.task_events import Event
-from fleetwright_agent.protocol.termination_reasons import Outcome
+from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.server.executors.activity import activity
-from fleetwright_agent.server.executors.event_mapper import Telling
-from fleetwright_agent.server.executors.port import Emit, Job
-from fleetwright_agent.server.executors.turn_loader import Turns
+from fleetwright_agent.server.executors.event_mapper import EventMapper
+from fleetwright_agent.server.executors.port import Emit, TaskJob
+from fleetwright_agent.server.executors.turn_loader import TurnLoader
 from fleetwright_agent.server.extensions import call_path, loop_refusal
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.tasks.interrupt_replies import reply_to
 from fleetwright_agent.server.tasks.messages import pictures_of, text_of
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.telemetry.tracing import UNTOLD, Span, Tracing
-from fleetwright_agent.turn.cost.task_usage import Bills
+from fleetwright_agent.turn.cost.task_usage import TaskUsage
 
 
-class FrameExecutor:
+class TurnExecutor:
     def __init__(
         self,
-        turns: Turns,
+        turns: TurnLoader,
         *,
         myself: str,
         clock: Clock,
@@ -41,7 +41,7 @@ class FrameExecutor:
         approval_seconds: int = Approvals().expiry_seconds,
         extensions: Extensions = Extensions(),  # noqa: B008 - frozen
         tracing: Tracing = UNTOLD,
-        bills: Bills | None = None,
+        bills: TaskUsage | None = None,
     ) -> None:
         """Args: `bills` stores the usage of tasks whose process ended; without it, their usage is unknown."""
         self._bills = bills
@@ -53,30 +53,30 @@ class FrameExecutor:
         self._approval_seconds = approval_seconds
         self._extensions = extensions
 
-    def begin(self, job: Job, emit: Emit) -> "FrameWork":
+    def begin(self, job: TaskJob, emit: Emit) -> "TurnWork":
         if job.pause and self._bills:
             # At once, and not when the work starts, because the process may end before. Errors show in the turn itself.
             with suppress(MemoryUnusable):
                 self._bills.open(job.owner, job.task_id)
-        return FrameWork(self, job, emit)
+        return TurnWork(self, job, emit)
 
     @property
     def recovers(self) -> bool:
         return self.turns.recovers
 
-    def recover(self, job: Job, emit: Emit) -> "FrameWork | None":
+    def recover(self, job: TaskJob, emit: Emit) -> "TurnWork | None":
         if not self.recovers:
             return None
         job.pulse.decided.clear()
-        return FrameWork(self, job, emit, restarted=True)
+        return TurnWork(self, job, emit, restarted=True)
 
-    async def lost(self, job: Job, task: Task, outcome: Outcome, *, seconds: float) -> Sequence[Event]:
+    async def lost(self, job: TaskJob, task: Task, outcome: Termination, *, seconds: float) -> Sequence[Event]:
         """Raises: MemoryUnusable."""
         used = await self._bills.of(job.owner, job.task_id) if self._bills else []
-        return FrameWork(self, job, lambda _: None).cut_after(task, used, outcome, seconds=seconds)
+        return TurnWork(self, job, lambda _: None).cut_after(task, used, outcome, seconds=seconds)
 
-    def telling(self, job: Job, emit: Emit) -> Telling:
-        return Telling(
+    def telling(self, job: TaskJob, emit: Emit) -> EventMapper:
+        return EventMapper(
             job,
             emit,
             clock=self._clock,
@@ -86,10 +86,10 @@ class FrameExecutor:
         )
 
 
-class FrameWork:
+class TurnWork:
     """One turn for one message of a task."""
 
-    def __init__(self, executor: FrameExecutor, job: Job, emit: Emit, *, restarted: bool = False) -> None:
+    def __init__(self, executor: TurnExecutor, job: TaskJob, emit: Emit, *, restarted: bool = False) -> None:
         self._executor = executor
         self._restarted = restarted
         self._job = job
@@ -136,13 +136,13 @@ class FrameWork:
     def used(self) -> Mapping[str, Any]:
         return self._telling.used()
 
-    def cut(self, outcome: Outcome) -> Sequence[Event]:
+    def cut(self, outcome: Termination) -> Sequence[Event]:
         self._telling.stop()
         about = {**outcome.details, "reason": outcome.reason}
         return self._telling.without_success(outcome.state, outcome.sentence, about)
 
     def cut_after(
-        self, task: Task, used: Sequence[Usage | PeerCost | Called], outcome: Outcome, *, seconds: float
+        self, task: Task, used: Sequence[Usage | PeerCost | EarlierToolCall], outcome: Termination, *, seconds: float
     ) -> Sequence[Event]:
         """Return the last events of a turn that another process ran, based on its stored task and usage."""
         self._telling.resume(task, used, seconds=seconds)

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
 
-from fleetwright_agent.protocol.frames import Leaving, Turn
+from fleetwright_agent.protocol.frames import TaskCleanup, Turn
 from fleetwright_agent.server import gc_tuning
-from fleetwright_agent.turn.dependencies import Supplies
+from fleetwright_agent.turn.dependencies import TurnDependencies
 
 _ASSEMBLY: Final = "fleetwright_agent.turn.assembly"
 
 
-class Turns:
+class TurnLoader:
     def __init__(self, build: Callable[[], Turn], *, recovers: bool = False) -> None:
         self._build = build
         self.recovers = recovers
@@ -43,7 +43,7 @@ class Turns:
     async def over(self, owner: str, task_id: str) -> None:
         """Tell the turn that a task will not continue, for a task that ended outside of a turn."""
         turn = await self.get()
-        if isinstance(turn, Leaving):
+        if isinstance(turn, TaskCleanup):
             turn.over(owner, task_id)
 
     async def aclose(self) -> None:
@@ -53,7 +53,7 @@ class Turns:
                 await (await building).aclose()
 
 
-def assembled(supplies: Supplies) -> Callable[[], Turn]:
+def load_turn(supplies: TurnDependencies) -> Callable[[], Turn]:
     """Return a function that builds the real turn."""
 
     def build() -> Turn:

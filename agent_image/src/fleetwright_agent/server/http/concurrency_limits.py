@@ -9,7 +9,7 @@ from fleetwright_agent.server.errors import LimitReached
 Release = Callable[[], None]
 
 
-class Shares:
+class ConcurrencyLimit:
     """A concurrency limit.
 
     Args:

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fleetwright_agent.server.errors import Refusal, refuse
+from fleetwright_agent.server.errors import HttpRefusal, refuse
 
 _logger = logging.getLogger(__name__)
 _JSON: Final = frozenset({"application/json", "application/a2a+json"})
@@ -25,7 +25,7 @@ BODY_SECONDS: Final = 9.0
 """A connection may be held for ten seconds, which includes sending the error response."""
 
 
-class Origins:
+class OriginCheck:
     """ASGI middleware that checks the Origin header of browsers; requests without the header pass.
 
     Pages of allowed origins may read the responses (CORS). Without a configured list, every origin is allowed, because
@@ -66,7 +66,7 @@ _SHARED: Final[dict[str, Any]] = {
 """The CORS settings: what a page of an allowed origin may send and read."""
 
 
-class Bodies:
+class BodyLimit:
     """ASGI middleware that reads the whole body, within a size and a time limit, before the application sees it."""
 
     def __init__(self, app: ASGIApp, *, limit: int = MAX_BODY, seconds: float = BODY_SECONDS) -> None:
@@ -95,7 +95,7 @@ class Bodies:
             return
         await self._app(scope, _replay(body or b"", receive), send)
 
-    def _refusal(self, headers: Headers) -> Refusal | None:
+    def _refusal(self, headers: Headers) -> HttpRefusal | None:
         length = headers.get("content-length", "0")
         if length.isascii() and length.isdigit() and int(length[:19]) > self._limit:
             return self._too_large()
@@ -122,7 +122,7 @@ class Bodies:
             if message["type"] == "http.disconnect" or not message.get("more_body", False):
                 return bytes(body) if size <= self._limit else None
 
-    def _too_large(self) -> Refusal:
+    def _too_large(self) -> HttpRefusal:
         return refuse(413, f"The body is larger than {self._limit} bytes.", headers=_CLOSE)
 
 

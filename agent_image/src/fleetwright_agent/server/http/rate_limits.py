@@ -14,7 +14,7 @@ from fleetwright_agent.server.errors import refuse
 
 
 @dataclass(slots=True)
-class Bucket:
+class TokenBucket:
     """A token bucket that holds the requests of one minute and is refilled continuously."""
 
     per_minute: int
@@ -31,14 +31,14 @@ class Bucket:
         return (1 - self.left) * 60 / self.per_minute
 
 
-class Rates:
+class RateLimit:
     """ASGI middleware that limits the rate of each authenticated caller."""
 
     def __init__(self, app: ASGIApp, *, per_minute: int, clock: Clock) -> None:
         self._app = app
         self._per_minute = per_minute
         self._clock = clock
-        self._buckets: dict[str, Bucket] = {}
+        self._buckets: dict[str, TokenBucket] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Only requests for the public cards have no user.
@@ -49,6 +49,6 @@ class Rates:
             return
         await self._app(scope, receive, send)
 
-    def _bucket(self, owner: str) -> Bucket:
-        fresh = Bucket(self._per_minute, float(self._per_minute), self._clock.monotonic())
+    def _bucket(self, owner: str) -> TokenBucket:
+        fresh = TokenBucket(self._per_minute, float(self._per_minute), self._clock.monotonic())
         return self._buckets.setdefault(owner, fresh)

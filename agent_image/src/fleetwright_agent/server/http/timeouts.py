@@ -16,7 +16,7 @@ MAX_HEADER: Final = 64 * 1024
 """In bytes. The same number bounds trailers and the framing between two pieces of a body."""
 
 
-class ReceiptProtocol(HttpToolsProtocol):
+class TimeoutProtocol(HttpToolsProtocol):
     """HTTP/1.1 with a deadline and a size for headers, a size for trailers, and a deadline for whole requests."""
 
     header_seconds = HEADER_SECONDS

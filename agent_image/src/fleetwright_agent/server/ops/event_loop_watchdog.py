@@ -22,7 +22,7 @@ DEAD_SECONDS: Final = 60.0
 _FRAMES: Final = 12
 
 
-class Heartbeat:
+class EventLoopWatchdog:
     """A heartbeat of the loop in which `begin` is called; any thread may read it."""
 
     def __init__(

@@ -13,7 +13,7 @@ from typing import Final
 
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.security.addresses import Network
-from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, target_of
+from fleetwright_agent.security.egress import EgressPolicy, EgressTarget, UnusableUrl, target_of
 
 _CONNECT_SECONDS: Final = 5.0
 _WHILE_WELL_SECONDS: Final = 60.0
@@ -23,7 +23,7 @@ Connect = Callable[[str, int], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ServerReachability:
     """The result of the last attempt for one server; `message` explains why it is not reachable."""
 
     name: str
@@ -41,7 +41,7 @@ async def _connect(host: str, port: int, denied: tuple[Network, ...] = ()) -> No
     # Imported lazily: the libraries are heavy, and the start of the server must not wait for them.
     from fleetwright_agent.security.pinned_http import DeniedAddress, allowed_addresses, resolve
 
-    target = Target(host, port)
+    target = EgressTarget(host, port)
     try:
         addresses = await allowed_addresses(EgressPolicy(hosts=frozenset({target}), denied=denied), target, resolve)
     except DeniedAddress as error:
@@ -64,10 +64,10 @@ class Reachability:
         self._servers = tuple(servers)
         self._connect = connect or partial(_connect, denied=denied)
         self._sleep = sleep
-        self._report: tuple[Look, ...] = ()
+        self._report: tuple[ServerReachability, ...] = ()
 
     @property
-    def report(self) -> tuple[Look, ...]:
+    def report(self) -> tuple[ServerReachability, ...]:
         return self._report
 
     async def watch(self) -> None:
@@ -75,7 +75,9 @@ class Reachability:
         while self._servers:
             reasons = await asyncio.gather(*(self._reason(server) for server in self._servers))
             looked = zip(self._servers, reasons, strict=True)
-            self._report = tuple(Look(server.name, reason is None, reason or "") for server, reason in looked)
+            self._report = tuple(
+                ServerReachability(server.name, reason is None, reason or "") for server, reason in looked
+            )
             well = all(look.reachable for look in self._report)
             await self._sleep(_WHILE_WELL_SECONDS if well else _WHILE_ILL_SECONDS)
 

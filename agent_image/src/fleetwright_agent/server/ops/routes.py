@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from fleetwright_agent.server.ops.event_loop_watchdog import Heartbeat
+from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _START_PAUSE_SECONDS: Final = 0.02
@@ -28,7 +28,7 @@ def ops_app(
     metrics: Metrics,
     not_ready: Callable[[], str | None],
     status: Callable[[], Mapping[str, Any]],
-    heartbeat: Heartbeat,
+    heartbeat: EventLoopWatchdog,
     is_starting: Callable[[], bool] = lambda: False,
 ) -> Starlette:
     """Return the application of the operations port.

@@ -18,11 +18,11 @@ from typing import Any, Final
 from a2a.types.a2a_pb2 import Task
 
 from fleetwright_agent.clock import Clock
-from fleetwright_agent.server.push.encryption import Seals, Unopenable
+from fleetwright_agent.server.push.encryption import CredentialCipher, DecryptionFailed
 from fleetwright_agent.server.push.payload import payload
-from fleetwright_agent.server.push.receivers import Answer, Receivers, Verdict
-from fleetwright_agent.storage.push_store import Dead, Letter, PushStore, Registration
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.server.push.receivers import DeliveryResult, DeliveryVerdict, Receivers
+from fleetwright_agent.storage.push_store import Notification, PushStore, Registration, UndeliveredNotification
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
@@ -52,13 +52,13 @@ class _Flight:
     letter: int | None = None
 
 
-class Courier:
+class DeliveryWorker:
     def __init__(
         self,
         store: PushStore,
         *,
         receivers: Receivers,
-        seals: Seals,
+        seals: CredentialCipher,
         metrics: Metrics,
         clock: Clock,
         pauses: Sequence[float] = PAUSES,
@@ -71,7 +71,7 @@ class Courier:
         self._pauses = tuple(pauses)
         self._woken = asyncio.Event()
         self._flights: dict[asyncio.Task[None], _Flight] = {}
-        self._dead: tuple[int, tuple[Dead, ...]] = (0, ())
+        self._dead: tuple[int, tuple[UndeliveredNotification, ...]] = (0, ())
 
     def wake(self) -> None:
         """Make the worker look at the outbox again, because a notification may be due."""
@@ -85,7 +85,7 @@ class Courier:
                 while await self._depart():
                     pass
                 pause = await self._pause()
-            except LogUnusable:
+            except TaskLogUnavailable:
                 pause = _UNUSABLE_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -105,7 +105,7 @@ class Courier:
     async def flush(self, seconds: float) -> None:
         """Wait up to `seconds` for due notifications to be delivered; the rest is delivered after the restart."""
         self.wake()
-        with suppress(TimeoutError, LogUnusable):
+        with suppress(TimeoutError, TaskLogUnavailable):
             async with asyncio.timeout(seconds):
                 while self._flights or await self._is_due():  # noqa: ASYNC110 - the outbox has no event for "empty"
                     await asyncio.sleep(_FLUSH_LOOK_SECONDS)
@@ -157,30 +157,32 @@ class Courier:
         del self._flights[flight]
         self.wake()
 
-    async def _deliver(self, letter: Letter) -> None:
+    async def _deliver(self, letter: Notification) -> None:
         answer = await self._attempt(letter.owner, letter.registration, letter.task)
         try:
             await self._record(letter, answer)
-        except LogUnusable:
+        except TaskLogUnavailable:
             # The notification is still due. Without a pause the worker would send it in a tight loop.
             await asyncio.sleep(_UNUSABLE_SECONDS)
 
     async def _deliver_update(self, owner: str, registration: Registration, task: Task) -> None:
         answer = await self._attempt(owner, registration, task)
-        arrived = answer.verdict is Verdict.DELIVERED
+        arrived = answer.verdict is DeliveryVerdict.DELIVERED
         self._metrics.push_deliveries.labels("delivered" if arrived else "dropped").inc()
 
-    async def _attempt(self, owner: str, registration: Registration, task: Task) -> Answer:
+    async def _attempt(self, owner: str, registration: Registration, task: Task) -> DeliveryResult:
         try:
             return await self._send(owner, registration, task)
-        except Unopenable:
-            return Answer(Verdict.NEVER, "no mounted key decrypts its credentials; register the receiver again")
+        except DecryptionFailed:
+            return DeliveryResult(
+                DeliveryVerdict.NEVER, "no mounted key decrypts its credentials; register the receiver again"
+            )
         except Exception:
             # A notification that cannot be built or sent must not be retried without end.
             _logger.exception("a push notification could not be sent", extra={"task": task.id})
-            return Answer(Verdict.NEVER, "the agent could not send it because of an internal error")
+            return DeliveryResult(DeliveryVerdict.NEVER, "the agent could not send it because of an internal error")
 
-    async def _send(self, owner: str, registration: Registration, task: Task) -> Answer:
+    async def _send(self, owner: str, registration: Registration, task: Task) -> DeliveryResult:
         """Raises: Unopenable."""
         bound = place(owner, task.id, registration.id, registration.url)
         credentials = self._seals.open(registration.sealed, place=bound)
@@ -188,17 +190,17 @@ class Courier:
         body = json.dumps(payload(registration.dialect, task), ensure_ascii=False, separators=(",", ":"))
         return await self._receivers.post(owner, registration.url, headers, body.encode())
 
-    async def _record(self, letter: Letter, answer: Answer) -> None:
+    async def _record(self, letter: Notification, answer: DeliveryResult) -> None:
         """Write the result of an attempt and count it. If the log is unusable, the notification is sent again.
 
         Raises:
             LogUnusable: The result was not written.
         """
         now = self._clock.now_ns()
-        if answer.verdict is Verdict.DELIVERED:
+        if answer.verdict is DeliveryVerdict.DELIVERED:
             await self._store.delivered(letter.id)
             outcome = "delivered"
-        elif answer.verdict is Verdict.AGAIN and letter.attempts < len(self._pauses):
+        elif answer.verdict is DeliveryVerdict.AGAIN and letter.attempts < len(self._pauses):
             await self._store.put_off(letter.id, until_ns=now + round(self._pauses[letter.attempts] * 1e9))
             outcome = "retried"
         else:

@@ -11,7 +11,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
@@ -20,7 +20,7 @@ BEARER: Final = "Bearer"
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class PushCredentials:
     """The credentials that the agent sends to a receiver."""
 
     token: str = field(default="", repr=False)
@@ -38,7 +38,7 @@ class Credentials:
         }
 
 
-class Unopenable(Exception):  # noqa: N818 - says what the sealed text is
+class DecryptionFailed(Exception):  # noqa: N818 - says what the sealed text is
     """No mounted key decrypts the credentials, or they belong to another registration."""
 
 
@@ -58,8 +58,8 @@ def parse_keys(raw: bytes) -> tuple[bytes, ...]:
     return keys
 
 
-class Seals:
-    def __init__(self, keys: Watched[tuple[bytes, ...]]) -> None:
+class CredentialCipher:
+    def __init__(self, keys: FileWatcher[tuple[bytes, ...]]) -> None:
         self._keys = keys
 
     @property
@@ -72,34 +72,34 @@ class Seals:
         keys = self._keys.read()[0]
         return _mark(keys[0]) if keys else b""
 
-    def seal(self, credentials: Credentials, *, place: str) -> bytes:
+    def seal(self, credentials: PushCredentials, *, place: str) -> bytes:
         """Encrypt credentials. Raises: Unopenable: there is no key."""
-        if credentials == Credentials():
+        if credentials == PushCredentials():
             return b""
         keys = self._keys.read()[0]
         if not keys:
-            raise Unopenable
+            raise DecryptionFailed
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = os.urandom(_NONCE_BYTES)
         text = json.dumps(asdict(credentials)).encode()
         return _mark(keys[0]) + nonce + AESGCM(keys[0]).encrypt(nonce, text, place.encode())
 
-    def open(self, sealed: bytes, *, place: str) -> Credentials:
+    def open(self, sealed: bytes, *, place: str) -> PushCredentials:
         """Decrypt credentials. Raises: Unopenable."""
         if not sealed:
-            return Credentials()
+            return PushCredentials()
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         mark, nonce, text = sealed[:_MARK_BYTES], sealed[_MARK_BYTES:_TEXT], sealed[_TEXT:]
         key = next((key for key in self._keys.read()[0] or () if _mark(key) == mark), None)
         if key is None:
-            raise Unopenable
+            raise DecryptionFailed
         try:
-            return Credentials(**json.loads(AESGCM(key).decrypt(nonce, text, place.encode())))
+            return PushCredentials(**json.loads(AESGCM(key).decrypt(nonce, text, place.encode())))
         except InvalidTag:
-            raise Unopenable from None
+            raise DecryptionFailed from None
 
 
 _TEXT: Final = _MARK_BYTES + _NONCE_BYTES

@@ -21,11 +21,11 @@ Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
 """Raises: OSError."""
 
 
-class Crowded(Exception):  # noqa: N818 - says how it is
+class TooManyLookups(Exception):  # noqa: N818 - says how it is
     """No lookup slot became free in time, so nothing was looked up."""
 
 
-class Lookups:
+class NameLookups:
     def __init__(self, resolving: Resolve | None = None, *, seconds: float = _SECONDS) -> None:
         """Args: `seconds` is the time limit of one lookup."""
         # The system's resolver blocks a thread per name. A pool of its own keeps the default executor free.
@@ -49,7 +49,7 @@ class Lookups:
             async with asyncio.timeout(patience):
                 free = await self._placed(owner)
         except TimeoutError:
-            raise Crowded from None
+            raise TooManyLookups from None
         lookup = asyncio.ensure_future(self._resolving()(host, port))
         lookup.add_done_callback(free)
         async with asyncio.timeout(self._seconds):

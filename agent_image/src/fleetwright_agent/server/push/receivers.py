@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from fleetwright_agent.security.addresses import Ip
-from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, target_of
-from fleetwright_agent.server.push.name_lookups import Lookups, Resolve
+from fleetwright_agent.security.egress import EgressPolicy, EgressTarget, UnusableUrl, target_of
+from fleetwright_agent.server.push.name_lookups import NameLookups, Resolve
 
 if TYPE_CHECKING:
     import httpx
@@ -24,31 +24,31 @@ _PATIENCE_SECONDS: Final = 5.0
 _PASSING: Final = frozenset({408, 429})
 
 
-class Verdict(Enum):
+class DeliveryVerdict(Enum):
     DELIVERED = "delivered"
     AGAIN = "again"
     NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    verdict: Verdict
+class DeliveryResult:
+    verdict: DeliveryVerdict
     reason: str = ""
 
 
-class Unwelcome(ValueError):  # noqa: N818 - reads as what the address is
+class ForbiddenReceiver(ValueError):  # noqa: N818 - reads as what the address is
     """The agent does not send to this address; the text explains the reason to the caller that registered it."""
 
 
-def judged(status: int) -> Answer:
+def judged(status: int) -> DeliveryResult:
     """Classify a response: redirects and most 4xx statuses are permanent, anything else may be retried."""
     if 200 <= status < 300:
-        return Answer(Verdict.DELIVERED)
+        return DeliveryResult(DeliveryVerdict.DELIVERED)
     if 300 <= status < 400:
-        return Answer(Verdict.NEVER, "it redirects: register the address that it redirects to")
+        return DeliveryResult(DeliveryVerdict.NEVER, "it redirects: register the address that it redirects to")
     if 400 <= status < 500 and status not in _PASSING:
-        return Answer(Verdict.NEVER, f"it rejects the notification with status {status}")
-    return Answer(Verdict.AGAIN, f"it responds with status {status}")
+        return DeliveryResult(DeliveryVerdict.NEVER, f"it rejects the notification with status {status}")
+    return DeliveryResult(DeliveryVerdict.AGAIN, f"it responds with status {status}")
 
 
 _looked_at: ContextVar[Sequence[Ip]] = ContextVar("looked_at")
@@ -65,11 +65,11 @@ class Receivers:
     ) -> None:
         self._policy = policy
         self._seconds = seconds
-        self._lookups = Lookups(resolving)
+        self._lookups = NameLookups(resolving)
         self._opening = asyncio.Lock()
         self._client: httpx.AsyncClient | None = None
 
-    async def check(self, owner: str, url: str) -> Target:
+    async def check(self, owner: str, url: str) -> EgressTarget:
         """Check that notifications may be sent to a URL.
 
         Raises:
@@ -82,16 +82,16 @@ class Receivers:
             target = target_of(url)
             await self._addresses(owner, target, patience=_PATIENCE_SECONDS)
         except UnusableUrl as error:
-            raise Unwelcome(str(error)) from None
+            raise ForbiddenReceiver(str(error)) from None
         except (DeniedAddress, OSError):
             # The same text for unknown and for denied names, so that a caller cannot probe internal host names.
-            raise Unwelcome(
+            raise ForbiddenReceiver(
                 f"{target.text} does not resolve to an address that this agent may send to;"
                 " ask for an entry in spec.a2a.push of the Agent"
             ) from None
         return target
 
-    async def post(self, owner: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def post(self, owner: str, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryResult:
         """Make one delivery attempt.
 
         The name is resolved and checked again, because its addresses may have changed since the registration. The time
@@ -110,18 +110,18 @@ class Receivers:
             ):
                 return judged(response.status_code)
         except DeniedAddress:
-            return Answer(Verdict.NEVER, "its name leads to an address that this agent may not send to")
+            return DeliveryResult(DeliveryVerdict.NEVER, "its name leads to an address that this agent may not send to")
         except (TimeoutError, httpx.TimeoutException):
-            return Answer(Verdict.AGAIN, f"it did not answer within {self._seconds:g} s")
+            return DeliveryResult(DeliveryVerdict.AGAIN, f"it did not answer within {self._seconds:g} s")
         except (httpx.HTTPError, OSError):
-            return Answer(Verdict.AGAIN, "the connection to it failed")
+            return DeliveryResult(DeliveryVerdict.AGAIN, "the connection to it failed")
 
     async def aclose(self) -> None:
         if self._client is not None:
             await self._client.aclose()
         self._lookups.close()
 
-    async def _addresses(self, owner: str, target: Target, *, patience: float | None = None) -> Sequence[Ip]:
+    async def _addresses(self, owner: str, target: EgressTarget, *, patience: float | None = None) -> Sequence[Ip]:
         """Raises: DeniedAddress, Crowded, OSError."""
         from fleetwright_agent.security.pinned_http import allowed_addresses
 

@@ -11,14 +11,14 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.errors import InvalidParamsError
 
-from fleetwright_agent.server.push.encryption import Credentials
+from fleetwright_agent.server.push.encryption import PushCredentials
 from fleetwright_agent.server.tasks.messages import check_id
 
 MOST_OF_TASK: Final = 10
 _MAX_CREDENTIAL: Final = 4096
 
 
-def credentials_of(config: TaskPushNotificationConfig) -> Credentials:
+def credentials_of(config: TaskPushNotificationConfig) -> PushCredentials:
     """Return the credentials of a configuration.
 
     Raises:
@@ -30,7 +30,7 @@ def credentials_of(config: TaskPushNotificationConfig) -> Credentials:
     scheme = config.authentication.scheme
     if not scheme.isascii() or not all(sign.isalnum() or sign in "-_." for sign in scheme) or len(scheme) > 64:
         raise InvalidParamsError("pushNotificationConfig.authentication.scheme is not a scheme name such as Bearer")
-    return Credentials(config.token, scheme, config.authentication.credentials)
+    return PushCredentials(config.token, scheme, config.authentication.credentials)
 
 
 def _check(field: str, value: str) -> None:
@@ -40,7 +40,7 @@ def _check(field: str, value: str) -> None:
         raise InvalidParamsError(f"pushNotificationConfig.{field} must be one line of printable ASCII")
 
 
-def shown(task_id: str, identifier: str, url: str, credentials: Credentials) -> TaskPushNotificationConfig:
+def shown(task_id: str, identifier: str, url: str, credentials: PushCredentials) -> TaskPushNotificationConfig:
     """Return the configuration as its owner may read it: the token, but never the credentials of the scheme."""
     config = TaskPushNotificationConfig(task_id=task_id, id=identifier, url=url, token=credentials.token)
     if credentials.scheme or credentials.secret:

@@ -15,20 +15,20 @@ from a2a.types.a2a_pb2 import TaskPushNotificationConfig
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 
 from fleetwright_agent.clock import Clock
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.server import Push
 from fleetwright_agent.security.addresses import Network
-from fleetwright_agent.security.egress import EgressPolicy, Target
-from fleetwright_agent.server.errors import LimitReached, Unavailable
-from fleetwright_agent.server.push.delivery_worker import PAUSES, Courier, place
-from fleetwright_agent.server.push.encryption import Credentials, Seals, Unopenable, parse_keys
-from fleetwright_agent.server.push.name_lookups import Crowded
-from fleetwright_agent.server.push.receivers import ATTEMPT_SECONDS, Receivers, Unwelcome
+from fleetwright_agent.security.egress import EgressPolicy, EgressTarget
+from fleetwright_agent.server.errors import LimitReached, ServiceUnavailable
+from fleetwright_agent.server.push.delivery_worker import PAUSES, DeliveryWorker, place
+from fleetwright_agent.server.push.encryption import CredentialCipher, DecryptionFailed, PushCredentials, parse_keys
+from fleetwright_agent.server.push.name_lookups import TooManyLookups
+from fleetwright_agent.server.push.receivers import ATTEMPT_SECONDS, ForbiddenReceiver, Receivers
 from fleetwright_agent.server.push.registration import MOST_OF_TASK, credentials_of, shown
-from fleetwright_agent.server.tasks.active_tasks import Live
-from fleetwright_agent.storage.push_store import NoTask, PushStore, Registration
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.server.tasks.active_tasks import ActiveTask
+from fleetwright_agent.storage.push_store import PushStore, Registration, UnknownTask
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _FLUSH_SECONDS: Final = 3.0
@@ -37,7 +37,7 @@ _FULL: Final = f"The task has {MOST_OF_TASK} push notification configurations al
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class DeliveryTimes:
     """Seconds."""
 
     debounce: float = 1.5
@@ -46,19 +46,26 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class RegistrationDraft:
     """A checked push configuration that may be registered."""
 
     id: str
     url: str
     host: str
     dialect: str
-    credentials: Credentials
+    credentials: PushCredentials
 
 
-class Pushes:
+class PushService:
     def __init__(
-        self, store: PushStore, courier: Courier, *, receivers: Receivers, seals: Seals, clock: Clock, debounce: float
+        self,
+        store: PushStore,
+        courier: DeliveryWorker,
+        *,
+        receivers: Receivers,
+        seals: CredentialCipher,
+        clock: Clock,
+        debounce: float,
     ) -> None:
         self._store = store
         self._courier = courier
@@ -97,12 +104,12 @@ class Pushes:
             for each in held:
                 registration = each.registration
                 bound = place(each.owner, each.task_id, registration.id, registration.url)
-                with suppress(Unopenable):
+                with suppress(DecryptionFailed):
                     credentials = self._seals.open(registration.sealed, place=bound)
                     await self._store.reseal(each, self._seals.seal(credentials, place=bound))
                 after = (each.n, registration.id)
 
-    def told(self, live: Live) -> None:
+    def told(self, live: ActiveTask) -> None:
         """Handle an event of a task: notify at once when it rests, and debounced while it runs."""
         if live.n not in self._listened:
             return
@@ -113,7 +120,7 @@ class Pushes:
             later = asyncio.get_running_loop().call_later
             self._timers[live.n] = later(self._debounce, self._begin_update, live)
 
-    async def draft(self, owner: str, config: TaskPushNotificationConfig, *, dialect: str) -> Draft:
+    async def draft(self, owner: str, config: TaskPushNotificationConfig, *, dialect: str) -> RegistrationDraft:
         """Check a push configuration before it is registered.
 
         Raises:
@@ -122,17 +129,17 @@ class Pushes:
             Unavailable: There is no key to encrypt the credentials with.
         """
         credentials = credentials_of(config)
-        if credentials != Credentials() and not self._seals.mark:
-            raise Unavailable("The credentials of receivers cannot be stored right now; send the request again.")
+        if credentials != PushCredentials() and not self._seals.mark:
+            raise ServiceUnavailable("The credentials of receivers cannot be stored right now; send the request again.")
         try:
             target = await self._receivers.check(owner, config.url)
-        except Unwelcome as error:
+        except ForbiddenReceiver as error:
             raise InvalidParamsError(f"pushNotificationConfig.url: {error}") from None
-        except Crowded:
+        except TooManyLookups:
             raise LimitReached("Earlier DNS lookups of receivers are still running; send the request again.") from None
-        return Draft(config.id, config.url, target.text, dialect, credentials)
+        return RegistrationDraft(config.id, config.url, target.text, dialect, credentials)
 
-    async def register(self, live: Live, draft: Draft) -> TaskPushNotificationConfig:
+    async def register(self, live: ActiveTask, draft: RegistrationDraft) -> TaskPushNotificationConfig:
         """Store a registration and return it as its owner may see it.
 
         Raises:
@@ -147,7 +154,7 @@ class Pushes:
         self._listen(live.n)
         try:
             fits = await self._store.register(live.n, registration, at_ns=self._clock.now_ns(), most=MOST_OF_TASK)
-        except NoTask:
+        except UnknownTask:
             raise TaskNotFoundError from None
         if not fits:
             raise UnsupportedOperationError(_FULL)
@@ -155,16 +162,16 @@ class Pushes:
         self._courier.wake()
         return shown(live.task_id, identifier, draft.url, draft.credentials)
 
-    async def check_room(self, live: Live, draft: Draft) -> None:
+    async def check_room(self, live: ActiveTask, draft: RegistrationDraft) -> None:
         """Raises: UnsupportedOperationError: the task has the maximum number of registrations."""
         others = [each for each in await self._store.registrations(live.n) if each.id != (draft.id or live.task_id)]
         if len(others) >= MOST_OF_TASK:
             raise UnsupportedOperationError(_FULL)
 
-    async def registered(self, live: Live) -> list[TaskPushNotificationConfig]:
+    async def registered(self, live: ActiveTask) -> list[TaskPushNotificationConfig]:
         return [self._shown(live, each) for each in await self._store.registrations(live.n)]
 
-    async def one(self, live: Live, identifier: str) -> TaskPushNotificationConfig:
+    async def one(self, live: ActiveTask, identifier: str) -> TaskPushNotificationConfig:
         """Raises: TaskNotFoundError."""
         wanted = identifier or live.task_id
         found = next((each for each in await self._store.registrations(live.n) if each.id == wanted), None)
@@ -172,7 +179,7 @@ class Pushes:
             raise TaskNotFoundError("The task has no push notification configuration with this id")
         return self._shown(live, found)
 
-    async def remove(self, live: Live, identifier: str) -> None:
+    async def remove(self, live: ActiveTask, identifier: str) -> None:
         """Remove a registration and its undelivered notifications. Idempotent."""
         await self._store.remove(live.n, identifier or live.task_id)
         if self._hush(live.n):
@@ -202,15 +209,15 @@ class Pushes:
         self._listened.add(n)
         self._added += 1
 
-    def _shown(self, live: Live, found: Registration) -> TaskPushNotificationConfig:
+    def _shown(self, live: ActiveTask, found: Registration) -> TaskPushNotificationConfig:
         try:
             bound = place(live.owner, live.task_id, found.id, found.url)
             credentials = self._seals.open(found.sealed, place=bound)
-        except Unopenable:
-            credentials = Credentials()
+        except DecryptionFailed:
+            credentials = PushCredentials()
         return shown(live.task_id, found.id, found.url, credentials)
 
-    def _begin_update(self, live: Live) -> None:
+    def _begin_update(self, live: ActiveTask) -> None:
         del self._timers[live.n]
         if live.n in self._updates:
             # The previous update is still being sent. The debounce starts again and will send the newer state.
@@ -220,8 +227,8 @@ class Pushes:
         self._updates[live.n] = update
         update.add_done_callback(lambda _: self._updates.pop(live.n))
 
-    async def _update(self, live: Live) -> None:
-        with suppress(LogUnusable):  # Readiness reports it, and the final notification is sent anyway.
+    async def _update(self, live: ActiveTask) -> None:
+        with suppress(TaskLogUnavailable):  # Readiness reports it, and the final notification is sent anyway.
             registrations = await self._store.registrations(live.n)
             flights = [self._courier.update(live.owner, each, live.task) for each in registrations]
             await asyncio.gather(*(flight for flight in flights if flight is not None))
@@ -239,7 +246,7 @@ class Pushes:
 def policy_of(push: Push, denied: tuple[Network, ...] = ()) -> EgressPolicy:
     """Return the egress policy: only the configured hosts and ranges, or every public address if none is configured."""
     return EgressPolicy(
-        hosts=frozenset(Target(each.host, each.port) for each in push.allowed_hosts),
+        hosts=frozenset(EgressTarget(each.host, each.port) for each in push.allowed_hosts),
         ranges=push.allowed_cidrs,
         everywhere=not (push.allowed_hosts or push.allowed_cidrs),
         denied=denied,
@@ -253,11 +260,11 @@ def build_pushes(
     *,
     metrics: Metrics,
     clock: Clock,
-    times: Times,
+    times: DeliveryTimes,
     denied: tuple[Network, ...] = (),
-) -> Pushes:
+) -> PushService:
     """Build the push service; no connection or file is opened yet."""
     receivers = Receivers(policy_of(push, denied), seconds=times.attempt)
-    seals = Seals(Watched(layout.secret(push.key_file), parse_keys))
-    courier = Courier(store, receivers=receivers, seals=seals, metrics=metrics, clock=clock, pauses=times.pauses)
-    return Pushes(store, courier, receivers=receivers, seals=seals, clock=clock, debounce=times.debounce)
+    seals = CredentialCipher(FileWatcher(layout.secret(push.key_file), parse_keys))
+    courier = DeliveryWorker(store, receivers=receivers, seals=seals, metrics=metrics, clock=clock, pauses=times.pauses)
+    return PushService(store, courier, receivers=receivers, seals=seals, clock=clock, debounce=times.debounce)

@@ -22,18 +22,28 @@ from fleetwright_agent.protocol.task_events import (
     Event,
     catch_up,
     fold,
-    going_on,
     join,
+    mark_going_on,
     status_event,
 )
-from fleetwright_agent.server.tasks.size_limits import Room
-from fleetwright_agent.storage.task_log import Accepted, AtRest, Claim, Key, Known, NotResting, Record, Stored, TaskLog
+from fleetwright_agent.server.tasks.size_limits import TaskSize
+from fleetwright_agent.storage.task_log import (
+    AcceptedClaim,
+    Claim,
+    DuplicateClaim,
+    EventRecord,
+    Key,
+    MessageNotAccepted,
+    StoredTask,
+    TaskLog,
+    TaskNotRunning,
+)
 
 _TAIL = 512
 
 
-class Live:
-    def __init__(self, stored: Stored, *, log: TaskLog, clock: Clock, told: "Told", left: bool = False) -> None:
+class ActiveTask:
+    def __init__(self, stored: StoredTask, *, log: TaskLog, clock: Clock, told: "Told", left: bool = False) -> None:
         self.owner = stored.owner
         self.taken_up = stored.taken_up
         """How many processes in a row have worked on it without leaving it in good order, including this one."""
@@ -50,10 +60,10 @@ class Live:
         self._sealed = not stored.busy
         self._left = left
         self._tail: deque[tuple[int, Event]] = deque(maxlen=_TAIL)
-        self._unwritten: Record | None = None
+        self._unwritten: EventRecord | None = None
         self._readers = 0
         self._waiting: set[asyncio.Future[None]] = set()
-        self._room: Room | None = None
+        self._room: TaskSize | None = None
 
     @property
     def n(self) -> int:
@@ -91,7 +101,7 @@ class Live:
         fitting = None if self._sealed else self._fit(event)
         if fitting is None:
             return
-        record = Record(self._seq + 1, self._clock.now_ns(), going_on(fitting))
+        record = EventRecord(self._seq + 1, self._clock.now_ns(), mark_going_on(fitting))
         self._log.append(self._n, record)
         self._publish(record)
 
@@ -122,13 +132,13 @@ class Live:
         """Return the seconds of work on the newest message, across processes."""
         return 0.0 if self._began_ns is None else max(0, now_ns - self._began_ns) / 1e9
 
-    async def resume(self, claim: Claim, message: Message) -> Accepted | Known | NotResting:
+    async def resume(self, claim: Claim, message: Message) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
         """Continue an interrupted task with the caller's message. After the commit the task is working."""
         now = self._clock.now_ns()
         works = status_event(self.task_id, self.context_id, TaskState.TASK_STATE_WORKING, at_ns=now)
-        records = (Record(self._seq + 1, now, message), Record(self._seq + 2, now, works))
+        records = (EventRecord(self._seq + 1, now, message), EventRecord(self._seq + 2, now, works))
         answer = await self._log.resume(claim, self.stored(), records)
-        if isinstance(answer, Accepted):
+        if isinstance(answer, AcceptedClaim):
             self._busy, self._sealed = True, False
             self._began_ns = None
             self._asked = records[-1].seq
@@ -136,8 +146,8 @@ class Live:
                 self._publish(record)
         return answer
 
-    def stored(self) -> Stored:
-        return Stored(n=self._n, owner=self.owner, seq=self._seq, busy=self._busy, task=self._head.current())
+    def stored(self) -> StoredTask:
+        return StoredTask(n=self._n, owner=self.owner, seq=self._seq, busy=self._busy, task=self._head.current())
 
     async def rest(self, events: Sequence[Event]) -> None:
         """Write the last events of a run, including the final status, and publish them together after the commit.
@@ -148,7 +158,7 @@ class Live:
         self._sealed = True
         now = self._clock.now_ns()
         fitting = [event for event in map(self._fit, events) if event is not None]
-        records = tuple(Record(self._seq + i, now, event) for i, event in enumerate(fitting, start=1))
+        records = tuple(EventRecord(self._seq + i, now, event) for i, event in enumerate(fitting, start=1))
         final = self._head.copy()
         for event in fitting:
             fold(final, event)
@@ -160,7 +170,7 @@ class Live:
 
     def _fit(self, event: Event) -> Event | None:
         if self._room is None:
-            self._room = Room(self._head.current())
+            self._room = TaskSize(self._head.current())
         return self._room.fit(event)
 
     async def end(self, event: Event) -> bool:
@@ -170,7 +180,7 @@ class Live:
         """
         final = self._head.copy()
         fold(final, event)
-        record = Record(self._seq + 1, self._clock.now_ns(), event)
+        record = EventRecord(self._seq + 1, self._clock.now_ns(), event)
         ended = await self._log.end(self.stored(), record, final)
         if ended:
             self._publish(record)
@@ -181,7 +191,7 @@ class Live:
         self._sealed, self._busy = True, False
         now = self._clock.now_ns()
         fitting = [event for event in map(self._fit, events) if event is not None]
-        records = [Record(self._seq + i, now, event) for i, event in enumerate(fitting, start=1)]
+        records = [EventRecord(self._seq + i, now, event) for i, event in enumerate(fitting, start=1)]
         self._unwritten = records[-1]
         for record in records:
             self._publish(record)
@@ -199,7 +209,7 @@ class Live:
         """
         if self._unwritten is not None:
             # A commit that reported an error may have reached the disk. In that case the end on disk is kept.
-            with suppress(AtRest):
+            with suppress(TaskNotRunning):
                 await self._log.rest(self._n, (self._unwritten,), self.task)
             self._unwritten = None
 
@@ -222,7 +232,7 @@ class Live:
         cursor = self._seq
         self._readers += 1
         try:
-            yield going_on(self.task) if self._busy else self.task
+            yield mark_going_on(self.task) if self._busy else self.task
             ended = self._left
             while not ended:
                 if cursor == self._seq:
@@ -243,9 +253,9 @@ class Live:
             # Messages of the caller are left out: in a stream a message would look like the agent's answer.
             return join([event for seq, event in self._tail if seq > cursor and not isinstance(event, Message)])
         missed = catch_up(self._head.current())
-        return [*map(going_on, missed)] if self._busy else missed
+        return [*map(mark_going_on, missed)] if self._busy else missed
 
-    def _publish(self, record: Record) -> None:
+    def _publish(self, record: EventRecord) -> None:
         self._head.fold(record.event)
         self._seq = record.seq
         self.updated_ns = record.at_ns
@@ -269,22 +279,22 @@ class Live:
             self._waiting.discard(future)
 
 
-Told = Callable[[Live], None]
+Told = Callable[[ActiveTask], None]
 """A callback for every published event of every task; it must not block."""
 
 
-def unheard(_: Live) -> None:
+def ignore_event(_: ActiveTask) -> None:
     """Ignore the event."""
 
 
-class LiveTasks:
+class ActiveTasks:
     """The tasks in the memory of this process, by owner and task id."""
 
-    def __init__(self, log: TaskLog, clock: Clock, told: Told = unheard) -> None:
+    def __init__(self, log: TaskLog, clock: Clock, told: Told = ignore_event) -> None:
         self._told = told
         self._log = log
         self._clock = clock
-        self._known: WeakValueDictionary[tuple[str, str], Live] = WeakValueDictionary()
+        self._known: WeakValueDictionary[tuple[str, str], ActiveTask] = WeakValueDictionary()
         self._leaving = False
         self._added = 0
 
@@ -295,14 +305,14 @@ class LiveTasks:
             if not live.busy:
                 live.let_go()
 
-    def known(self, owner: str, task_id: str) -> Live | None:
+    def known(self, owner: str, task_id: str) -> ActiveTask | None:
         return self._known.get((owner, task_id))
 
-    def add(self, stored: Stored) -> Live:
+    def add(self, stored: StoredTask) -> ActiveTask:
         """Return the single object for this task, and create it if necessary."""
         live = self._known.get((stored.owner, stored.task.id))
         if live is None:
-            live = Live(stored, log=self._log, clock=self._clock, told=self._told, left=self._leaving)
+            live = ActiveTask(stored, log=self._log, clock=self._clock, told=self._told, left=self._leaving)
             self._known[stored.owner, stored.task.id] = live
             self._added += 1
         return live
@@ -319,7 +329,7 @@ class LiveTasks:
         ]
         self.forget(Key(*key) for key in old)
 
-    async def find(self, owner: str, task_id: str) -> Live | None:
+    async def find(self, owner: str, task_id: str) -> ActiveTask | None:
         if live := self._known.get((owner, task_id)):
             return live
         before = self._added

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fleetwright_agent.server.errors import MemoryFull, Unavailable
+from fleetwright_agent.server.errors import MemoryFull, ServiceUnavailable
 
 _FULL = (
     "The agent's memory is full, so it begins no other task (memory.maxBytes, or the volume itself);"
@@ -16,7 +16,7 @@ _FULL = (
 _ERASING = "The agent's memory of this caller is being erased; send the message again in a moment."
 
 
-class Gate:
+class Admission:
     def __init__(self) -> None:
         self.full = False
         """True if there is no space for another task."""
@@ -33,7 +33,7 @@ class Gate:
             Unavailable: The owner's memory is being erased.
         """
         if self._closed[owner]:
-            raise Unavailable(_ERASING)
+            raise ServiceUnavailable(_ERASING)
         if begins and self.full:
             raise MemoryFull(_FULL)
 

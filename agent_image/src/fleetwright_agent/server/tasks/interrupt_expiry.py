@@ -7,24 +7,24 @@ from contextlib import suppress
 
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.protocol.task_events import TERMINAL
-from fleetwright_agent.server.executors.turn_loader import Turns
-from fleetwright_agent.server.tasks.active_tasks import LiveTasks
-from fleetwright_agent.server.tasks.task_runner import Runs
+from fleetwright_agent.server.executors.turn_loader import TurnLoader
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
+from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.sqlite.conversations import threads
 from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
-from fleetwright_agent.storage.sqlite.inflight_usage import Spending
+from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
 from fleetwright_agent.storage.task_log import TaskLog
 
 
-class Waiting:
+class InterruptExpiry:
     def __init__(
         self,
         *,
         log: TaskLog,
-        tasks: LiveTasks,
-        runs: Runs,
-        turns: Turns,
+        tasks: ActiveTasks,
+        runs: TaskRunner,
+        turns: TurnLoader,
         conversations: Database,
         clock: Clock,
     ) -> None:
@@ -52,7 +52,7 @@ class Waiting:
             for aside in await threads.asides(self._conversations):
                 if await self._is_over(aside.owner, aside.task_id):
                     await threads.forget(self._conversations, aside)
-            spending = Spending(self._conversations)
+            spending = InflightUsage(self._conversations)
             for owner, task_id in await spending.tasks():
                 if await self._is_over(owner, task_id):
                     await spending.forget(owner, task_id)

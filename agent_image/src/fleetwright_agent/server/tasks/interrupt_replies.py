@@ -11,13 +11,13 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.protocol.extension_codec import attach
 from fleetwright_agent.protocol.extensions import ANSWER, ASK
-from fleetwright_agent.protocol.frames import AskKind, Reply
-from fleetwright_agent.protocol.interrupts import Pause, moment
+from fleetwright_agent.protocol.frames import InterruptKind, InterruptReply
+from fleetwright_agent.protocol.interrupts import TaskInterrupt, moment
 from fleetwright_agent.server.http.envelope import parse
 from fleetwright_agent.tools.human.approval import approved
 
 
-def value_of(message: Message) -> Any:
+def answer_value(message: Message) -> Any:
     """Return the value of an answer: its data, also if written as JSON text, or else its text.
 
     JSON text must meet the same rules as a request body, for example in its nesting depth; otherwise it stays text.
@@ -33,23 +33,23 @@ def value_of(message: Message) -> Any:
     return value if isinstance(value, dict) else text
 
 
-def answered(message: Message, pause: Pause | None, *, owner: str, at_ns: int) -> Message:
+def stamp_answer(message: Message, pause: TaskInterrupt | None, *, owner: str, at_ns: int) -> Message:
     """Return a copy of the message, with the identity of the person who answered in its metadata."""
     kept = Message()
     kept.CopyFrom(message)
     if pause is not None:
         stamp = {"ask": pause.identity, "by": owner, "at": moment(at_ns), "messageId": message.message_id}
-        if pause.kind is AskKind.APPROVAL:
-            stamp |= {"tool": pause.tool, "decision": "approved" if approved(value_of(message)) else "declined"}
+        if pause.kind is InterruptKind.APPROVAL:
+            stamp |= {"tool": pause.tool, "decision": "approved" if approved(answer_value(message)) else "declined"}
         attach(kept, ANSWER, stamp)
     return kept
 
 
-def answers_another(message: Message, pause: Pause | None) -> bool:
+def answers_another(message: Message, pause: TaskInterrupt | None) -> bool:
     """Return whether the message names another question than the one that waits."""
     named = MessageToDict(message.metadata).get(ASK)
     return isinstance(named, dict) and (pause is None or named.get("id") != pause.identity)
 
 
-def reply_to(pause: Pause, message: Message) -> Reply:
-    return Reply(pause.identity, value_of(message))
+def reply_to(pause: TaskInterrupt, message: Message) -> InterruptReply:
+    return InterruptReply(pause.identity, answer_value(message))

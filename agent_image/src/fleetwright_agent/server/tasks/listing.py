@@ -16,13 +16,13 @@ from a2a.utils.task import (
 
 from fleetwright_agent.protocol.task_events import copy_of
 from fleetwright_agent.server.tasks.messages import check_id
-from fleetwright_agent.storage.task_log import Page, Position, Query
+from fleetwright_agent.storage.task_log import PagePosition, TaskPage, TaskQuery
 
 _LATEST_NS: Final = 2**63 - 1
 """The largest timestamp that fits into an SQLite integer; the protocol allows dates up to the year 9999."""
 
 
-def query_of(owner: str, params: ListTasksRequest) -> Query:
+def query_of(owner: str, params: ListTasksRequest) -> TaskQuery:
     """Return the query for a ListTasks request. Raises: InvalidParamsError."""
     check_id(params.context_id, field="contextId")
     size = DEFAULT_LIST_TASKS_PAGE_SIZE
@@ -30,7 +30,7 @@ def query_of(owner: str, params: ListTasksRequest) -> Query:
         validate_page_size(params.page_size)
         size = params.page_size
     since = params.status_timestamp_after.ToNanoseconds() if params.HasField("status_timestamp_after") else 0
-    return Query(
+    return TaskQuery(
         owner=owner,
         size=size,
         context_id=params.context_id,
@@ -40,7 +40,7 @@ def query_of(owner: str, params: ListTasksRequest) -> Query:
     )
 
 
-def _position(token: str) -> Position:
+def _position(token: str) -> PagePosition:
     try:
         cursor = decode_list_tasks_cursor(token)
         check_id(cursor.task_id if cursor else "", field="pageToken")
@@ -48,10 +48,10 @@ def _position(token: str) -> Position:
         cursor = None
     if cursor is None or cursor.timestamp_ns is None or not 0 <= cursor.timestamp_ns < 2**63:
         raise InvalidParamsError("pageToken was not issued by this agent")
-    return Position(cursor.timestamp_ns, cursor.task_id)
+    return PagePosition(cursor.timestamp_ns, cursor.task_id)
 
 
-def answer(params: ListTasksRequest, page: Page, tasks: Sequence[Task]) -> ListTasksResponse:
+def answer(params: ListTasksRequest, page: TaskPage, tasks: Sequence[Task]) -> ListTasksResponse:
     response = ListTasksResponse(page_size=len(tasks), total_size=page.total)
     for task in tasks:
         shown = copy_of(apply_history_length(task, params))

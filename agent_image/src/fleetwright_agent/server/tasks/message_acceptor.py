@@ -16,43 +16,50 @@ from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFou
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.clock import Clock
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.protocol.extensions import ANSWER, CHOSEN_ID, TRACE
-from fleetwright_agent.protocol.frames import AskKind
-from fleetwright_agent.protocol.interrupts import Pause, pause_of
+from fleetwright_agent.protocol.frames import InterruptKind
+from fleetwright_agent.protocol.interrupts import TaskInterrupt, pause_of
 from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, copy_of, state_word
 from fleetwright_agent.server.card import Card
-from fleetwright_agent.server.errors import LimitReached, TooMuchWaits, Unavailable
-from fleetwright_agent.server.executors.port import Job
+from fleetwright_agent.server.errors import LimitReached, ServiceUnavailable, TooManyPending
+from fleetwright_agent.server.executors.port import TaskJob
 from fleetwright_agent.server.extensions import OF_CALLERS
-from fleetwright_agent.server.http.concurrency_limits import Release, Shares
-from fleetwright_agent.server.tasks.active_tasks import Live, LiveTasks
-from fleetwright_agent.server.tasks.admission import Gate
-from fleetwright_agent.server.tasks.interrupt_replies import answered, answers_another
+from fleetwright_agent.server.http.concurrency_limits import ConcurrencyLimit, Release
+from fleetwright_agent.server.tasks.active_tasks import ActiveTask, ActiveTasks
+from fleetwright_agent.server.tasks.admission import Admission
+from fleetwright_agent.server.tasks.interrupt_replies import answers_another, stamp_answer
 from fleetwright_agent.server.tasks.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood
 from fleetwright_agent.server.tasks.output_modes import check_output_modes
 from fleetwright_agent.server.tasks.size_limits import is_full
-from fleetwright_agent.server.tasks.task_runner import Runs
-from fleetwright_agent.storage.task_log import Claim, Known, NotResting, Stored, TaskLog, TooManyWait
+from fleetwright_agent.server.tasks.task_runner import TaskRunner
+from fleetwright_agent.storage.task_log import (
+    Claim,
+    DuplicateClaim,
+    MessageNotAccepted,
+    StoredTask,
+    TaskLog,
+    TooManyWaitingTasks,
+)
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
 
 Start = Callable[[], None]
 """Lets the accepted work begin. Idempotent; does nothing for a message that was sent before."""
-_Taken = tuple[Live, Job | None]
+_Taken = tuple[ActiveTask, TaskJob | None]
 """The task and its job; a message that was sent before has no job."""
 
 
-class Intake:
+class MessageAcceptor:
     def __init__(
         self,
         *,
         log: TaskLog,
-        tasks: LiveTasks,
-        runs: Runs,
-        cards: Sequence[Watched[Card]],
-        gate: Gate,
+        tasks: ActiveTasks,
+        runs: TaskRunner,
+        cards: Sequence[FileWatcher[Card]],
+        gate: Admission,
         clock: Clock,
         metrics: Metrics,
         most: int,
@@ -78,7 +85,7 @@ class Intake:
         self._gate = gate
         self._clock = clock
         self._metrics = metrics
-        self._shares = Shares(
+        self._shares = ConcurrencyLimit(
             most, "This caller already has {most} tasks running, the maximum; send it again when one has ended."
         )
         self._choosing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -91,7 +98,7 @@ class Intake:
         called: str | None = None,
         requested: Iterable[str] = (),
         trace: Mapping[str, str] | None = None,
-    ) -> tuple[Live, Start]:
+    ) -> tuple[ActiveTask, Start]:
         """Accept a message; it is on disk when this returns, and its work starts only when `Start` is called.
 
         Args:
@@ -128,7 +135,7 @@ class Intake:
         job = replace(job, requested=frozenset(requested), accepted=accepted, metadata=metadata)
         return live, self._runs.take_up(live, job, then=release)
 
-    def again(self, live: Live) -> Release:
+    def again(self, live: ActiveTask) -> Release:
         """Count a resumed task towards its caller's limit, even beyond the limit; return the function to release it."""
         return self._shares.take(live.owner, beyond=True)
 
@@ -136,7 +143,7 @@ class Intake:
         live = await self._tasks.find(owner, task_id) if task_id else None
         return live is not None and _waiting(live)
 
-    async def _known(self, owner: str, request: SendMessageRequest, called: str | None) -> Known | None:
+    async def _known(self, owner: str, request: SendMessageRequest, called: str | None) -> DuplicateClaim | None:
         """Return the task for which this same request was sent before."""
         first = await self._log.known(claim_of(owner, request))
         if first or not called:
@@ -168,14 +175,14 @@ class Intake:
                 answer = further(request, "")
             return await self._follow(claim_of(owner, answer), answer)
 
-    async def _answers_anew(self, live: Live, begun: Claim, named: Claim) -> bool:
+    async def _answers_anew(self, live: ActiveTask, begun: Claim, named: Claim) -> bool:
         """Return whether a known message is a new answer to a waiting task, and not a retransmission.
 
         A caller may use one request id for all requests. If it has used the id for different content of this task, the
         message counts as new. This does not apply to approvals, which must be unambiguous.
         """
         pause = pause_of(live.task) if _waiting(live) else None
-        if not _waiting(live) or (pause is not None and pause.kind is AskKind.APPROVAL):
+        if not _waiting(live) or (pause is not None and pause.kind is InterruptKind.APPROVAL):
             return False
         return await self._log.known(begun) is None and await self._log.is_reused(named)
 
@@ -184,19 +191,19 @@ class Intake:
         task = _new_task(request, at_ns=now)
         try:
             self._gate.admit(claim.owner, begins=True)
-        except Unavailable:
+        except ServiceUnavailable:
             # A message that was sent before is answered even while no new task is admitted.
             if await self._log.known(claim) is None:
                 raise
         answer = await self._log.accept(claim, task, at_ns=now, most_waiting=self._most_waiting, also=also)
-        if isinstance(answer, Known):
+        if isinstance(answer, DuplicateClaim):
             return await self._again(claim.owner, answer)
-        if isinstance(answer, TooManyWait):
-            raise TooMuchWaits(
+        if isinstance(answer, TooManyWaitingTasks):
+            raise TooManyPending(
                 f"This caller already has {self._most_waiting} tasks that wait for its answer, the maximum;"
                 " answer or cancel one, then send it again."
             )
-        live = self._tasks.add(Stored(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
+        live = self._tasks.add(StoredTask(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
         return live, _job(live, task.history[0])
 
     async def _follow(self, claim: Claim, request: SendMessageRequest) -> _Taken:
@@ -218,12 +225,12 @@ class Intake:
         if pause is not None and pause.expired(now):
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
-        kept = answered(addressed(request, former), pause, owner=live.owner, at_ns=now)
+        kept = stamp_answer(addressed(request, former), pause, owner=live.owner, at_ns=now)
         self._gate.admit(claim.owner, begins=False)
         answer = await live.resume(claim, kept)
-        if isinstance(answer, Known):
+        if isinstance(answer, DuplicateClaim):
             return await self._again(claim.owner, answer)
-        if isinstance(answer, NotResting):
+        if isinstance(answer, MessageNotAccepted):
             state = state_word(live.state)
             raise UnsupportedOperationError(
                 f"The task is {state} and takes no further message;"
@@ -233,12 +240,12 @@ class Intake:
             self._answered(live, pause, kept, now)
         return live, _job(live, kept, pause, former)
 
-    def _answered(self, live: Live, pause: Pause, message: Message, now_ns: int) -> None:
+    def _answered(self, live: ActiveTask, pause: TaskInterrupt, message: Message, now_ns: int) -> None:
         self._metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
         stamp = MessageToDict(message.metadata)[ANSWER]
         _logger.info("a person answered", extra={"task": live.task_id, "kind": pause.kind.value, **stamp})
 
-    async def _again(self, owner: str, known: Known, called: str | None = None) -> _Taken:
+    async def _again(self, owner: str, known: DuplicateClaim, called: str | None = None) -> _Taken:
         live = await self._tasks.find(owner, known.task_id)
         if live is None:
             raise TaskNotFoundError
@@ -248,8 +255,8 @@ class Intake:
         return live, None
 
 
-def _job(live: Live, message: Message, pause: Pause | None = None, former: Task | None = None) -> Job:
-    return Job(
+def _job(live: ActiveTask, message: Message, pause: TaskInterrupt | None = None, former: Task | None = None) -> TaskJob:
+    return TaskJob(
         owner=live.owner,
         task_id=live.task_id,
         context_id=live.context_id,
@@ -272,7 +279,7 @@ _SAID_BEFORE: Final = (
 )
 
 
-def _waiting(live: Live) -> bool:
+def _waiting(live: ActiveTask) -> bool:
     return live.state in INTERRUPTED and not live.busy
 
 

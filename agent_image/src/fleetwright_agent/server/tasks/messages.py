@@ -13,9 +13,9 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.protocol.extension_codec import lifted
+from fleetwright_agent.protocol.extension_codec import lift_parts
 from fleetwright_agent.protocol.extensions import ANSWER, INCOGNITO, LABELS
-from fleetwright_agent.protocol.frames import Picture
+from fleetwright_agent.protocol.frames import Image
 from fleetwright_agent.security.egress import UnusableUrl, target_of
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.storage.task_log import Claim
@@ -41,7 +41,7 @@ def check_id(value: str, *, field: str) -> None:
 
 def understood(request: SendMessageRequest, uris: Collection[str]) -> SendMessageRequest:
     """Return the request with the data of these extensions in the metadata, whether it came as metadata or as parts."""
-    message = lifted(request.message, uris)
+    message = lift_parts(request.message, uris)
     if message is request.message:
         return request
     kept = SendMessageRequest()
@@ -133,10 +133,10 @@ def text_of(message: Message) -> str:
     return "\n".join(_told(part) for part in message.parts if part.HasField("text") or part.HasField("url"))
 
 
-def pictures_of(message: Message) -> tuple[Picture, ...]:
+def pictures_of(message: Message) -> tuple[Image, ...]:
     """Return the images of the message. Only agents with vision declare image media types."""
     raw = ((_kind(part), part.raw) for part in message.parts if part.HasField("raw"))
-    return tuple(Picture(kind, data) for kind, data in raw if kind.startswith("image/"))
+    return tuple(Image(kind, data) for kind, data in raw if kind.startswith("image/"))
 
 
 def _kind(part: Part) -> str:

@@ -39,37 +39,37 @@ from a2a.utils.errors import (
 )
 from a2a.utils.task import apply_history_length, validate_history_length
 
-from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.protocol.extensions import trace_in
 from fleetwright_agent.protocol.task_events import TERMINAL, Event, rests, state_word
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.errors import operation
-from fleetwright_agent.server.http.concurrency_limits import Shares
+from fleetwright_agent.server.http.concurrency_limits import ConcurrencyLimit
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.registration import listed
-from fleetwright_agent.server.push.service import Pushes
-from fleetwright_agent.server.tasks.active_tasks import Live, LiveTasks
+from fleetwright_agent.server.push.service import PushService
+from fleetwright_agent.server.tasks.active_tasks import ActiveTask, ActiveTasks
 from fleetwright_agent.server.tasks.listing import answer, query_of
-from fleetwright_agent.server.tasks.message_acceptor import Intake, Start
+from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor, Start
 from fleetwright_agent.server.tasks.message_replies import HELD, direct_reply
 from fleetwright_agent.server.tasks.messages import CALLED, TRACEPARENT, check_id
 from fleetwright_agent.server.tasks.output_modes import OutputModes, tailored
-from fleetwright_agent.server.tasks.task_runner import Runs
+from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.task_log import TaskLog
 
 
-class LogRequestHandler(RequestHandler):
+class TaskRequestHandler(RequestHandler):
     def __init__(
         self,
-        intake: Intake,
+        intake: MessageAcceptor,
         *,
         log: TaskLog,
-        tasks: LiveTasks,
-        runs: Runs,
-        pushes: Pushes | None = None,
+        tasks: ActiveTasks,
+        runs: TaskRunner,
+        pushes: PushService | None = None,
         may_reply: bool = False,
         most_streams: int,
-        extended: Watched[Card] | None = None,
+        extended: FileWatcher[Card] | None = None,
     ) -> None:
         """
         Args:
@@ -78,7 +78,9 @@ class LogRequestHandler(RequestHandler):
             most_streams: How many streams one caller may have open.
             extended: The extended agent card, if the agent has one.
         """
-        self._streams = Shares(most_streams, "This caller has {most} streams open, which is the maximum; close one.")
+        self._streams = ConcurrencyLimit(
+            most_streams, "This caller has {most} streams open, which is the maximum; close one."
+        )
         self._intake = intake
         self._may_reply = may_reply
         self._log = log
@@ -153,7 +155,7 @@ class LogRequestHandler(RequestHandler):
             async for event in _stream(live):
                 yield event
 
-    async def _find(self, context: ServerCallContext, task_id: str) -> Live:
+    async def _find(self, context: ServerCallContext, task_id: str) -> ActiveTask:
         check_id(task_id, field="id")
         live = await self._tasks.find(context.user.user_name, task_id)
         if live is None:
@@ -191,12 +193,12 @@ class LogRequestHandler(RequestHandler):
         pushes = self._offered()
         await pushes.remove(await self._find(context, params.task_id), params.id)
 
-    def _offered(self) -> Pushes:
+    def _offered(self) -> PushService:
         if self._pushes is None:
             raise PushNotificationNotSupportedError
         return self._pushes
 
-    async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[Live, Start]:
+    async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[ActiveTask, Start]:
         """Accept a message, and register its push configuration before the task starts to run.
 
         A message with an invalid push configuration is not accepted. If the log fails between both steps, the task runs
@@ -218,7 +220,7 @@ class LogRequestHandler(RequestHandler):
             raise
         return live, start
 
-    async def _taken(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[Live, Start]:
+    async def _taken(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[ActiveTask, Start]:
         return await self._intake.take(
             context.user.user_name,
             params,
@@ -241,7 +243,7 @@ def _shown(task: Task, accepted: OutputModes, wanted: SendMessageConfiguration) 
 
 
 async def _stream(
-    live: Live, *, start: Start | None = None, may_reply: bool = False
+    live: ActiveTask, *, start: Start | None = None, may_reply: bool = False
 ) -> AsyncGenerator[Task | Event, None]:
     """Yield the events of a task, beginning with the task itself.
 

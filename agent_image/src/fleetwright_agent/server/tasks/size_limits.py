@@ -26,7 +26,7 @@ def is_full(task: Task, message: Message) -> bool:
     return len(task.history) >= MOST_MESSAGES or task.ByteSize() + message.ByteSize() > MOST_OF_TASK
 
 
-class Room:
+class TaskSize:
     """The space that is left in one task for artifacts and for messages of the agent."""
 
     def __init__(self, task: Task, *, most: int = MOST_OF_ARTIFACTS, most_said: int = MOST_SAID) -> None:

@@ -15,10 +15,18 @@ from a2a.types.a2a_pb2 import TaskState, TaskStatusUpdateEvent
 from fleetwright_agent.clock import Clock
 from fleetwright_agent.protocol.frames import TurnFailed
 from fleetwright_agent.protocol.task_events import RESTING, Event
-from fleetwright_agent.protocol.termination_reasons import BROKE, UNWRITTEN, Outcome, ending, left, stalled, too_long
-from fleetwright_agent.server.executors.port import Measured, Pulse, Work
-from fleetwright_agent.server.tasks.active_tasks import Live
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.protocol.termination_reasons import (
+    BROKE,
+    UNWRITTEN,
+    Termination,
+    handed_over_status,
+    stalled,
+    terminal_status,
+    too_long,
+)
+from fleetwright_agent.server.executors.port import Heartbeat, ReportsUsage, TaskWork
+from fleetwright_agent.server.tasks.active_tasks import ActiveTask
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 CLEANUP_SECONDS: Final = 5.0
@@ -30,7 +38,7 @@ def _rests(events: Sequence[Event]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class RunTimeouts:
     """The time limits of a run, in seconds: total, without progress, and for cleanup after a cancellation."""
 
     limit: float
@@ -39,16 +47,16 @@ class Timing:
     cleanup: float = CLEANUP_SECONDS
 
 
-class Run:
+class TaskRun:
     def __init__(
         self,
-        live: Live,
-        work: Work,
-        pulse: Pulse,
+        live: ActiveTask,
+        work: TaskWork,
+        pulse: Heartbeat,
         *,
         turn: asyncio.Lock,
         gate: asyncio.Event,
-        timing: Timing,
+        timing: RunTimeouts,
         clock: Clock,
         again: bool = False,
     ) -> None:
@@ -68,7 +76,7 @@ class Run:
         self._timing = timing
         self._clock = clock
         self._watching: asyncio.TimerHandle | None = None
-        self._outcome: Outcome | None = None
+        self._outcome: Termination | None = None
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -76,7 +84,7 @@ class Run:
         """An event that is set once recovered work has resumed or ended."""
         return self._pulse.decided
 
-    def stop(self, outcome: Outcome) -> None:
+    def stop(self, outcome: Termination) -> None:
         """Cancel the work. The first outcome counts, and finished work keeps its result.
 
         A run that is being left to the next process, and has not ended yet, ends with this outcome instead.
@@ -93,7 +101,7 @@ class Run:
     @property
     def used(self) -> Mapping[str, Any]:
         """The usage of the work, if the work measures it."""
-        return self._work.used() if isinstance(self._work, Measured) else {}
+        return self._work.used() if isinstance(self._work, ReportsUsage) else {}
 
     async def to_end(self) -> None:
         working = asyncio.ensure_future(self._in_turn())
@@ -101,7 +109,7 @@ class Run:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not working.done() and not await self._cancelled(working):
             if self._outcome is None:
-                self._live.leave(left(self._live.task, at_ns=self._clock.now_ns()))
+                self._live.leave(handed_over_status(self._live.task, at_ns=self._clock.now_ns()))
                 return
             events = self._last_words(self._outcome)
         else:
@@ -121,11 +129,11 @@ class Run:
         if refused is not None:
             self._live.rest_unwritten(self._unwritten(refused))
 
-    async def _refused(self, events: Sequence[Event]) -> Outcome | None:
+    async def _refused(self, events: Sequence[Event]) -> Termination | None:
         """Write the last events; return None, or the outcome to use if they cannot be written."""
         try:
             await self._live.rest(events)
-        except LogUnusable:
+        except TaskLogUnavailable:
             _logger.exception("the end of a task could not be stored", extra={"task": self._live.task_id})
             return UNWRITTEN
         except Exception:
@@ -134,7 +142,7 @@ class Run:
             return BROKE
         return None
 
-    def _unwritten(self, outcome: Outcome) -> Sequence[Event]:
+    def _unwritten(self, outcome: Termination) -> Sequence[Event]:
         """Return the last events of a task that could not be stored.
 
         They include the work's usage, unless the work reports a success whose result is lost.
@@ -144,8 +152,8 @@ class Run:
         fails = isinstance(last, TaskStatusUpdateEvent) and last.status.state == outcome.state
         return words if fails else (self._ending(outcome),)
 
-    def _ending(self, outcome: Outcome) -> TaskStatusUpdateEvent:
-        return ending(self._live.task, outcome, at_ns=self._clock.now_ns())
+    def _ending(self, outcome: Termination) -> TaskStatusUpdateEvent:
+        return terminal_status(self._live.task, outcome, at_ns=self._clock.now_ns())
 
     async def _in_turn(self) -> Sequence[Event]:
         await self._turn.acquire()
@@ -194,7 +202,7 @@ class Run:
         except TurnFailed as failure:
             _logger.warning("turn failed", extra={"task": self._live.task_id, "reason": failure.reason})
             state = TaskState.TASK_STATE_REJECTED if failure.refused else TaskState.TASK_STATE_FAILED
-            return self._last_words(Outcome(state, failure.message, failure.reason, failure.details))
+            return self._last_words(Termination(state, failure.message, failure.reason, failure.details))
         except (Exception, asyncio.CancelledError):
             # A cancellation that this run did not request comes from inside the work and counts as its failure.
             _logger.exception("turn broke", extra={"task": self._live.task_id})
@@ -210,7 +218,7 @@ class Run:
             return False
         return not working.cancelled() and working.exception() is None
 
-    def _last_words(self, outcome: Outcome) -> Sequence[Event]:
+    def _last_words(self, outcome: Termination) -> Sequence[Event]:
         try:
             return self._work.cut(outcome)
         except Exception:

@@ -24,14 +24,22 @@ from fleetwright_agent.protocol.termination_reasons import (
     DRAINED,
     GIVEN_UP,
     RESTARTED,
-    Outcome,
-    ending,
+    Termination,
+    terminal_status,
     unanswered,
 )
-from fleetwright_agent.server.executors.port import Accountable, Emit, Executor, Job, Pulse, Recovering, Work
-from fleetwright_agent.server.tasks.active_tasks import Live
-from fleetwright_agent.server.tasks.task_run import CLEANUP_SECONDS, Run, Timing
-from fleetwright_agent.storage.task_log import AtRest, LogUnusable
+from fleetwright_agent.server.executors.port import (
+    Emit,
+    Executor,
+    Heartbeat,
+    RecoverableExecutor,
+    ReportsLostWork,
+    TaskJob,
+    TaskWork,
+)
+from fleetwright_agent.server.tasks.active_tasks import ActiveTask
+from fleetwright_agent.server.tasks.task_run import CLEANUP_SECONDS, RunTimeouts, TaskRun
+from fleetwright_agent.storage.task_log import TaskLogUnavailable, TaskNotRunning
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
@@ -39,7 +47,7 @@ MOST_TAKEN_UP: Final = 3
 """The maximum number of processes in a row that may crash while they work on a task."""
 
 
-class Runs:
+class TaskRunner:
     """The runs of this process."""
 
     def __init__(
@@ -55,14 +63,14 @@ class Runs:
     ) -> None:
         """Args: `outlived` is true if the memory that the executor resumes from survives the process."""
         self._executor = executor
-        self._timing = Timing(limit, stall, cleanup_seconds)
-        self._goes_on = outlived and isinstance(executor, Recovering) and executor.recovers
+        self._timing = RunTimeouts(limit, stall, cleanup_seconds)
+        self._goes_on = outlived and isinstance(executor, RecoverableExecutor) and executor.recovers
         self._metrics = metrics
         self._clock = clock
-        self._running: dict[asyncio.Task[None], tuple[Live, Run]] = {}
+        self._running: dict[asyncio.Task[None], tuple[ActiveTask, TaskRun]] = {}
         # Strong references until the log is written. Without them, the task would be read from the log as running.
-        self._unwritten: set[Live] = set()
-        self._ending: set[Live] = set()
+        self._unwritten: set[ActiveTask] = set()
+        self._ending: set[ActiveTask] = set()
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         for state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING):
             metrics.tasks.labels(state_word(state)).set_function(partial(self._count, state))
@@ -70,7 +78,7 @@ class Runs:
     def __len__(self) -> int:
         return len(self._running)
 
-    def take_up(self, live: Live, job: Job, *, then: Callable[[], None]) -> Callable[[], None]:
+    def take_up(self, live: ActiveTask, job: TaskJob, *, then: Callable[[], None]) -> Callable[[], None]:
         """Queue a run in its conversation, where it can be cancelled; return a function that lets it begin.
 
         Args:
@@ -82,15 +90,15 @@ class Runs:
 
     def _run(
         self,
-        live: Live,
-        job: Job,
-        begin: Callable[[Job, Emit], Work | None],
+        live: ActiveTask,
+        job: TaskJob,
+        begin: Callable[[TaskJob, Emit], TaskWork | None],
         gate: asyncio.Event,
         then: Callable[[], None] | None = None,
         *,
         again: bool = False,
     ) -> bool:
-        pulse = Pulse(self._clock.monotonic)
+        pulse = Heartbeat(self._clock.monotonic)
 
         def emit(event: Event) -> None:
             pulse.beat()
@@ -100,7 +108,7 @@ class Runs:
         if work is None:
             return False
         turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
-        run = Run(live, work, pulse, turn=turn, gate=gate, timing=self._timing, clock=self._clock, again=again)
+        run = TaskRun(live, work, pulse, turn=turn, gate=gate, timing=self._timing, clock=self._clock, again=again)
         task = asyncio.create_task(self._observed(live, run, _told_of(job)), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
@@ -108,57 +116,57 @@ class Runs:
             task.add_done_callback(lambda _: then())
         return True
 
-    def stop(self, live: Live, outcome: Outcome) -> None:
+    def stop(self, live: ActiveTask, outcome: Termination) -> None:
         if run := self._run_of(live):
             run.stop(outcome)
 
-    async def cancel(self, live: Live) -> None:
+    async def cancel(self, live: ActiveTask) -> None:
         """Stop the run of a task, or end a task that waits for its caller or for recovery."""
         if live.busy and self._run_of(live) is None:
             await self._end(live, CANCELED)
-        elif live.busy or not await live.end(ending(live.task, CANCELED, at_ns=self._clock.now_ns())):
+        elif live.busy or not await live.end(terminal_status(live.task, CANCELED, at_ns=self._clock.now_ns())):
             self.stop(live, CANCELED)
 
-    async def over(self, live: Live) -> None:
+    async def over(self, live: ActiveTask) -> None:
         """Wait until no run works on the task any more."""
         if working := [running for running, (held, _) in self._running.items() if held is live]:
             await asyncio.wait(working)
 
-    async def _end(self, live: Live, outcome: Outcome) -> None:
+    async def _end(self, live: ActiveTask, outcome: Termination) -> None:
         """End a task without a run, and keep `recover` from starting one in the meantime."""
         self._ending.add(live)
         try:
             # The second of two concurrent cancellations finds the task at rest.
-            with suppress(AtRest):
+            with suppress(TaskNotRunning):
                 await live.rest(await self._last_words(live, outcome))
         finally:
             self._ending.discard(live)
 
-    async def _last_words(self, live: Live, outcome: Outcome) -> Sequence[Event]:
+    async def _last_words(self, live: ActiveTask, outcome: Termination) -> Sequence[Event]:
         """Return the last events of a task without a run, with its cost if the executor knows it.
 
         An executor that fails here does not keep the task from ending.
         """
         job, task, now_ns = _interrupted(live), live.task, self._clock.now_ns()
-        if job is not None and isinstance(self._executor, Accountable):
+        if job is not None and isinstance(self._executor, ReportsLostWork):
             try:
                 return await self._executor.lost(job, task, outcome, seconds=live.worked_seconds(now_ns))
             except Exception:
                 _logger.exception("the cost of a task could not be determined", extra={"task": live.task_id})
-        return (ending(task, outcome, at_ns=now_ns),)
+        return (terminal_status(task, outcome, at_ns=now_ns),)
 
-    def _run_of(self, live: Live) -> Run | None:
+    def _run_of(self, live: ActiveTask) -> TaskRun | None:
         return next((run for running, run in self._running.values() if running is live), None)
 
-    async def expire(self, live: Live) -> None:
+    async def expire(self, live: ActiveTask) -> None:
         """End a task whose approval was not given in time."""
         now, pause = self._clock.now_ns(), pause_of(live.task)
         if pause is None or not pause.expired(now):
             return
-        if await live.end(ending(live.task, unanswered(pause.tool), at_ns=now)):
+        if await live.end(terminal_status(live.task, unanswered(pause.tool), at_ns=now)):
             _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
 
-    def recover(self, live: Live, *, share: Callable[[Live], Callable[[], None]]) -> bool:
+    def recover(self, live: ActiveTask, *, share: Callable[[ActiveTask], Callable[[], None]]) -> bool:
         """Resume a task whose run died with the previous process; return false if it cannot be resumed.
 
         Args:
@@ -167,7 +175,7 @@ class Runs:
         if self._run_of(live) or live in self._ending or not live.busy:
             return True  # An earlier attempt to open the log has resumed it, or it is being cancelled.
         job, executor = _interrupted(live), self._executor
-        if job is None or live.taken_up > MOST_TAKEN_UP or not isinstance(executor, Recovering):
+        if job is None or live.taken_up > MOST_TAKEN_UP or not isinstance(executor, RecoverableExecutor):
             return False
         gate = asyncio.Event()
         gate.set()
@@ -182,7 +190,7 @@ class Runs:
 
         Only the first task of each conversation is awaited, because the others run after it.
         """
-        first: dict[tuple[str, str], Run] = {}
+        first: dict[tuple[str, str], TaskRun] = {}
         for live, run in self._running.values():
             first.setdefault((live.owner, live.context_id), run)
         waiting = [asyncio.create_task(run.decided.wait()) for run in first.values()]
@@ -191,7 +199,7 @@ class Runs:
             for each in late:
                 each.cancel()
 
-    async def lose(self, live: Live) -> None:
+    async def lose(self, live: ActiveTask) -> None:
         """End a task that cannot be resumed.
 
         Raises: LogUnusable.
@@ -201,7 +209,7 @@ class Runs:
     async def settle(self) -> None:
         """Write the ends of tasks that could not be written before; the next call retries those that fail again."""
         for live in tuple(self._unwritten):
-            with suppress(LogUnusable):
+            with suppress(TaskLogUnavailable):
                 await live.settle()
                 self._unwritten.discard(live)
 
@@ -220,7 +228,7 @@ class Runs:
                     run.stop(DRAINED)
             await asyncio.wait(set(self._running))
 
-    async def _observed(self, live: Live, run: Run, request: Mapping[str, str]) -> None:
+    async def _observed(self, live: ActiveTask, run: TaskRun, request: Mapping[str, str]) -> None:
         started = self._clock.monotonic()
         try:
             await run.to_end()
@@ -240,18 +248,18 @@ class Runs:
         return sum(1 for live, _ in tuple(self._running.values()) if live.state == state)
 
 
-def _told_of(job: Job) -> dict[str, str]:
+def _told_of(job: TaskJob) -> dict[str, str]:
     """Return the fields of the request for a log line."""
     return {**trace_of(job.metadata), **labels_of(job.metadata)}
 
 
-def _interrupted(live: Live) -> Job | None:
+def _interrupted(live: ActiveTask) -> TaskJob | None:
     """Rebuild the job of an interrupted run from the task itself."""
     task = live.task
     message = newest_message(task)
     if message is None:
         return None
-    return Job(
+    return TaskJob(
         owner=live.owner,
         task_id=task.id,
         context_id=task.context_id,

@@ -7,15 +7,21 @@ from dataclasses import dataclass, replace
 
 from a2a.types.a2a_pb2 import Task
 
-from fleetwright_agent.storage.push_store import FAR_NS, Dead, Held, Letter, Registration
+from fleetwright_agent.storage.push_store import (
+    FAR_NS,
+    Notification,
+    Registration,
+    StoredRegistration,
+    UndeliveredNotification,
+)
 
 
 @dataclass(slots=True)
 class _Kept:
     n: int
-    letter: Letter
+    letter: Notification
     due_ns: int | None
-    dead: Dead | None = None
+    dead: UndeliveredNotification | None = None
 
 
 class MemoryPushStore:
@@ -48,7 +54,7 @@ class MemoryPushStore:
 
     def _post(self, n: int, owner: str, registration: Registration, at_ns: int, task: Task) -> None:
         self._last += 1
-        self._letters[self._last] = _Kept(n, Letter(self._last, owner, registration, 0, task), at_ns)
+        self._letters[self._last] = _Kept(n, Notification(self._last, owner, registration, 0, task), at_ns)
 
     async def register(self, n: int, registration: Registration, *, at_ns: int, most: int) -> bool:
         ended = self._ended(n)
@@ -63,11 +69,13 @@ class MemoryPushStore:
     async def registrations(self, n: int) -> tuple[Registration, ...]:
         return tuple(each for _, each in sorted(self._registered.get(n, {}).items()))
 
-    async def sealed_otherwise(self, mark: bytes, *, after: tuple[int, str], most: int) -> tuple[Held, ...]:
+    async def sealed_otherwise(
+        self, mark: bytes, *, after: tuple[int, str], most: int
+    ) -> tuple[StoredRegistration, ...]:
         """Return nothing: keys do not change during the life of this store."""
         return ()
 
-    async def reseal(self, held: Held, sealed: bytes) -> None:
+    async def reseal(self, held: StoredRegistration, sealed: bytes) -> None:
         """Do nothing, because `sealed_otherwise` never returns a registration."""
 
     async def remove(self, n: int, registration_id: str) -> bool:
@@ -85,7 +93,7 @@ class MemoryPushStore:
         hosts_but: Collection[str],
         owners_but: Collection[str],
         most: int,
-    ) -> tuple[Letter, ...]:
+    ) -> tuple[Notification, ...]:
         first: dict[tuple[int, str], _Kept] = {}
         for kept in self._letters.values():
             if kept.due_ns is not None:
@@ -122,9 +130,9 @@ class MemoryPushStore:
     async def give_up(self, letter: int, *, reason: str, at_ns: int) -> None:
         if kept := self._letters.get(letter):
             kept.due_ns = None
-            kept.dead = Dead(kept.letter.task.id, kept.letter.registration.host, reason, at_ns)
+            kept.dead = UndeliveredNotification(kept.letter.task.id, kept.letter.registration.host, reason, at_ns)
 
-    async def dead(self, *, most: int) -> tuple[int, tuple[Dead, ...]]:
+    async def dead(self, *, most: int) -> tuple[int, tuple[UndeliveredNotification, ...]]:
         dead = sorted((kept.dead for kept in self._letters.values() if kept.dead), key=lambda each: -each.at_ns)
         return len(dead), tuple(dead[:most])
 

@@ -8,21 +8,21 @@ from a2a.types.a2a_pb2 import Task, TaskState
 
 from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, copy_of, fold
 from fleetwright_agent.storage.memory.push_store import MemoryPushStore
-from fleetwright_agent.storage.push_store import NoTask
+from fleetwright_agent.storage.push_store import UnknownTask
 from fleetwright_agent.storage.task_log import (
-    Accepted,
-    AtRest,
+    AcceptedClaim,
     Claim,
-    Forgotten,
+    DeletedTasks,
+    DuplicateClaim,
+    EventRecord,
     Key,
-    Known,
-    NotResting,
-    Page,
-    Position,
-    Query,
-    Record,
-    Stored,
-    TooManyWait,
+    MessageNotAccepted,
+    PagePosition,
+    StoredTask,
+    TaskNotRunning,
+    TaskPage,
+    TaskQuery,
+    TooManyWaitingTasks,
 )
 
 
@@ -56,9 +56,9 @@ class MemoryTaskLog:
     async def open(self) -> None:
         """Do nothing: there is no file."""
 
-    async def known(self, claim: Claim) -> Known | None:
+    async def known(self, claim: Claim) -> DuplicateClaim | None:
         task_id = self._claims.get(claim)
-        return None if task_id is None else Known(task_id)
+        return None if task_id is None else DuplicateClaim(task_id)
 
     async def is_reused(self, claim: Claim) -> bool:
         name = (claim.owner, claim.message_id)
@@ -66,31 +66,33 @@ class MemoryTaskLog:
 
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
-    ) -> Accepted | Known | TooManyWait:
+    ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
         if known := self._claims.get(claim):
-            return Known(known)
+            return DuplicateClaim(known)
         if most_waiting is not None and self._waiting[claim.owner] >= most_waiting:
-            return TooManyWait()
+            return TooManyWaitingTasks()
         self._last += 1
         for each in (claim, also):
             if each is not None:
                 self._claims[each] = task.id
         self._ids[claim.owner, task.id] = self._last
         self._rows[self._last] = _Row(claim.owner, seq=1, busy=True, updated_ns=at_ns, task=copy_of(task))
-        return Accepted(self._last)
+        return AcceptedClaim(self._last)
 
-    async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
+    async def resume(
+        self, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
+    ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
         if known := self._claims.get(claim):
-            return Known(known)
+            return DuplicateClaim(known)
         row = self._rows[stored.n]
         if not self._wake(row, stored):
-            return NotResting()
+            return MessageNotAccepted()
         self._claims[claim] = stored.task.id
         for record in records:
             self._append(row, record)
-        return Accepted(stored.n)
+        return AcceptedClaim(stored.n)
 
-    def _wake(self, row: _Row, stored: Stored) -> bool:
+    def _wake(self, row: _Row, stored: StoredTask) -> bool:
         if row.busy or row.seq != stored.seq or row.task.status.state not in INTERRUPTED:
             return False
         row.busy = True
@@ -103,12 +105,12 @@ class MemoryTaskLog:
     def alive(self, at_ns: int) -> None:
         """Do nothing: no later process will read it."""
 
-    def append(self, n: int, record: Record) -> None:
+    def append(self, n: int, record: EventRecord) -> None:
         row = self._rows.get(n)
         if row is not None and row.busy:
             self._append(row, record)
 
-    def _append(self, row: _Row, record: Record) -> None:
+    def _append(self, row: _Row, record: EventRecord) -> None:
         fold(row.task, record.event)
         row.seq = record.seq
         row.updated_ns = record.at_ns
@@ -116,10 +118,12 @@ class MemoryTaskLog:
     def leave(self, n: int) -> None:
         """Do nothing: no later process can resume the task."""
 
-    async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
+    async def rest(
+        self, n: int, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
+    ) -> None:
         row = self._rows.get(n)
         if row is None or not row.busy:
-            raise AtRest(f"task number {n} is at rest already")
+            raise TaskNotRunning(f"task number {n} is at rest already")
         row.task, row.busy, row.expires_ns = copy_of(task), False, expires_ns
         self._waiting[row.owner] += task.status.state in INTERRUPTED
         row.seq, row.updated_ns = records[-1].seq, records[-1].at_ns
@@ -128,37 +132,37 @@ class MemoryTaskLog:
     def _ended(self, n: int) -> tuple[str, Task] | None:
         row = self._rows.get(n)
         if row is None:
-            raise NoTask
+            raise UnknownTask
         ended = not row.busy and row.task.status.state in TERMINAL
         return (row.owner, copy_of(row.task)) if ended else None
 
-    async def end(self, stored: Stored, record: Record, task: Task) -> bool:
+    async def end(self, stored: StoredTask, record: EventRecord, task: Task) -> bool:
         if not self._wake(self._rows[stored.n], stored):
             return False
         await self.rest(stored.n, (record,), task)
         return True
 
-    async def find(self, owner: str, task_id: str) -> Stored | None:
+    async def find(self, owner: str, task_id: str) -> StoredTask | None:
         n = self._ids.get((owner, task_id))
         return None if n is None else self._stored(n)
 
-    def _stored(self, n: int) -> Stored:
+    def _stored(self, n: int) -> StoredTask:
         row = self._rows[n]
         task = copy_of(row.task)
-        return Stored(n=n, owner=row.owner, seq=row.seq, busy=row.busy, task=task, updated_ns=row.updated_ns)
+        return StoredTask(n=n, owner=row.owner, seq=row.seq, busy=row.busy, task=task, updated_ns=row.updated_ns)
 
-    async def page(self, query: Query) -> Page:
+    async def page(self, query: TaskQuery) -> TaskPage:
         found = [
-            (Position(row.updated_ns, row.task.id), n) for n, row in self._rows.items() if self._matches(row, query)
+            (PagePosition(row.updated_ns, row.task.id), n) for n, row in self._rows.items() if self._matches(row, query)
         ]
         found.sort(key=lambda item: (item[0].updated_ns, item[0].task_id), reverse=True)
         total = len(found)
         if (after := query.after) is not None:
             found = [f for f in found if (f[0].updated_ns, f[0].task_id) < (after.updated_ns, after.task_id)]
-        return Page.of(((position, self._stored(n)) for position, n in found), size=query.size, total=total)
+        return TaskPage.of(((position, self._stored(n)) for position, n in found), size=query.size, total=total)
 
     @staticmethod
-    def _matches(row: _Row, query: Query) -> bool:
+    def _matches(row: _Row, query: TaskQuery) -> bool:
         return (
             row.owner == query.owner
             and query.context_id in ("", row.task.context_id)
@@ -210,9 +214,9 @@ class MemoryTaskLog:
             if row.busy or row.task.status.state in INTERRUPTED
         )
 
-    async def counted(self, owner: str, context_id: str = "") -> Forgotten:
+    async def counted(self, owner: str, context_id: str = "") -> DeletedTasks:
         found = self._of(owner, context_id)
-        return Forgotten(len(found), sum([len(await self.pushes.registrations(n)) for n, _ in found]))
+        return DeletedTasks(len(found), sum([len(await self.pushes.registrations(n)) for n, _ in found]))
 
     async def forget(self, owner: str, context_id: str = "") -> None:
         gone = self._of(owner, context_id)

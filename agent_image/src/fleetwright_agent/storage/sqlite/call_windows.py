@@ -8,7 +8,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class CallLimitWindow:
     """At most `most` calls within `seconds` for one key."""
 
     key: str
@@ -21,13 +21,15 @@ class CallWindows:
         self._database = database
         self._now_ns = now_ns
 
-    async def admit(self, windows: Sequence[Window]) -> tuple[Window, float] | None:
+    async def admit(self, windows: Sequence[CallLimitWindow]) -> tuple[CallLimitWindow, float] | None:
         """Count a call in all windows, or in none. Return the first full window and the seconds until it has room."""
         now = self._now_ns()
         return await self._database.run(lambda db: _admit(db, windows, now))
 
 
-def _admit(db: sqlite3.Connection, windows: Sequence[Window], now: int) -> tuple[Window, float] | None:
+def _admit(
+    db: sqlite3.Connection, windows: Sequence[CallLimitWindow], now: int
+) -> tuple[CallLimitWindow, float] | None:
     longest = {window.key: window for window in sorted(windows, key=lambda each: each.seconds)}
     for window in longest.values():
         # After the clock was set back, calls in the future must not block a tool.
@@ -41,12 +43,12 @@ def _admit(db: sqlite3.Connection, windows: Sequence[Window], now: int) -> tuple
     return None
 
 
-def _wait(db: sqlite3.Connection, window: Window, now: int) -> float | None:
+def _wait(db: sqlite3.Connection, window: CallLimitWindow, now: int) -> float | None:
     """Return the seconds until the oldest counted call leaves the window; `None` if the window has room."""
     query = "SELECT at FROM call_times WHERE key=? AND at>? ORDER BY at DESC LIMIT 1 OFFSET ?"
     found = db.execute(query, (window.key, now - _span(window), window.most - 1)).fetchone()
     return None if found is None else (found[0] + _span(window) - now) / 1e9
 
 
-def _span(window: Window) -> int:
+def _span(window: CallLimitWindow) -> int:
     return window.seconds * 1_000_000_000

@@ -13,7 +13,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ErasureTarget:
     """All data of an owner, or of one of its conversations."""
 
     owner: str
@@ -21,9 +21,9 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PendingErasure:
     number: int
-    target: Target
+    target: ErasureTarget
     asked_by: str
     at: float
     """Seconds since the epoch."""
@@ -35,30 +35,30 @@ class Erasures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, target: Target, *, asked_by: str, at: float) -> Begun:
+    async def begin(self, target: ErasureTarget, *, asked_by: str, at: float) -> PendingErasure:
         insert = "INSERT INTO erasures (owner, context, asked_by, begun) VALUES (?,?,?,?) RETURNING number"
         values = (target.owner, target.context_id, asked_by, at)
         number = await self._database.run(lambda db: db.execute(insert, values).fetchone()[0])
-        return Begun(number, target, asked_by, at, {})
+        return PendingErasure(number, target, asked_by, at, {})
 
-    async def counted(self, begun: Begun, found: Mapping[str, int]) -> None:
+    async def counted(self, begun: PendingErasure, found: Mapping[str, int]) -> None:
         await self._set("found", begun, found)
 
-    async def finish(self, begun: Begun, receipt: Mapping[str, Any]) -> None:
+    async def finish(self, begun: PendingErasure, receipt: Mapping[str, Any]) -> None:
         await self._set("receipt", begun, receipt)
 
-    async def unfinished(self) -> list[Begun]:
+    async def unfinished(self) -> list[PendingErasure]:
         """Return the erasures without a receipt, in the order of their start."""
         query = (
             "SELECT number, owner, context, asked_by, begun, found FROM erasures WHERE receipt IS NULL ORDER BY number"
         )
         rows = await self._database.run(lambda db: db.execute(query).fetchall())
         return [
-            Begun(number, Target(owner, context), asked_by, at, json.loads(found) if found else {})
+            PendingErasure(number, ErasureTarget(owner, context), asked_by, at, json.loads(found) if found else {})
             for number, owner, context, asked_by, at, found in rows
         ]
 
-    async def last(self, target: Target) -> dict[str, Any] | None:
+    async def last(self, target: ErasureTarget) -> dict[str, Any] | None:
         """Return the newest receipt for the target."""
         query = (
             "SELECT receipt FROM erasures WHERE owner = ? AND context = ? AND receipt IS NOT NULL"
@@ -69,7 +69,7 @@ class Erasures:
         receipt: dict[str, Any] | None = json.loads(row[0]) if row else None
         return receipt
 
-    async def _set(self, column: str, begun: Begun, value: Mapping[str, Any]) -> None:
+    async def _set(self, column: str, begun: PendingErasure, value: Mapping[str, Any]) -> None:
         update = f"UPDATE erasures SET {column} = ? WHERE number = ?"  # noqa: S608 - interpolates only constants
         await self._database.run(lambda db: _execute(db, update, (json.dumps(value), begun.number)))
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fleetwright_agent.storage.source import Source
-from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerFiles
+from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
 from fleetwright_agent.storage.words import MOST, quoted, words
 
 FOLDER: Final = "knowledge"
@@ -43,7 +43,7 @@ class Fact:
     text: str
     hot: bool
     """Included in every turn, not only when a search finds it."""
-    source: Source
+    source: Provenance
     at: float
     """Seconds since the epoch."""
 
@@ -52,14 +52,14 @@ class TooManyFacts(Exception):  # noqa: N818 - states a fact
     """The owner has reached its limit of facts."""
 
 
-class Knowledge:
+class FactStore:
     """The facts of all owners. Each call concerns one owner."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
-        self._files = OwnerFiles(folder, SCHEMA)
+        self._files = OwnerDatabases(folder, SCHEMA)
         self._now = now
 
-    async def remember(self, owner: str, text: str, source: Source, *, hot: bool, most: int) -> int:
+    async def remember(self, owner: str, text: str, source: Provenance, *, hot: bool, most: int) -> int:
         """Store a fact and return its number. The same text again updates the existing fact.
 
         Raises:
@@ -127,7 +127,7 @@ _NEWEST: Final = (
 
 def _fact(row: Sequence[object]) -> Fact:
     n, text, hot, said_by, context, task, at = row
-    return Fact(int(str(n)), str(text), bool(hot), Source(str(said_by), str(context), str(task)), float(str(at)))
+    return Fact(int(str(n)), str(text), bool(hot), Provenance(str(said_by), str(context), str(task)), float(str(at)))
 
 
 def _remember(db: sqlite3.Connection, row: tuple[object, ...], most: int) -> int:

@@ -16,7 +16,7 @@ _NEXT = (
 )
 
 
-class Spending:
+class InflightUsage:
     def __init__(self, database: Database) -> None:
         self._database = database
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from fleetwright_agent.storage.learned_skill import LearnedSkill, Plan, SkillDraft
-from fleetwright_agent.storage.source import Source
-from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerFiles
+from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
 from fleetwright_agent.storage.words import MOST, quoted, words
 
 FOLDER: Final = "skills"
@@ -46,22 +46,22 @@ CREATE TRIGGER skill_changed AFTER UPDATE OF description, template, tools ON ski
 
 
 @dataclass(frozen=True, slots=True)
-class Curated:
+class CurationResult:
     """The owner of a file of skills, and the plan for those skills."""
 
     owner: str
     plan: Plan
 
 
-class LearnedSkills:
+class LearnedSkillStore:
     """The learned skills of all owners. Each call concerns one owner."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
         """`now` is in seconds since the epoch."""
-        self._files = OwnerFiles(folder, SCHEMA)
+        self._files = OwnerDatabases(folder, SCHEMA)
         self._now = now
 
-    async def learn(self, owner: str, draft: SkillDraft, source: Source, *, most: int) -> bool:
+    async def learn(self, owner: str, draft: SkillDraft, source: Provenance, *, most: int) -> bool:
         """Store a skill, and return whether it is new. Beyond `most` skills, the least recently used one is deleted.
 
         Raises:
@@ -100,7 +100,7 @@ class LearnedSkills:
 
     async def curate(
         self, key: str, decide: Callable[[Sequence[LearnedSkill]], Plan], *, dry_run: bool
-    ) -> Curated | None:
+    ) -> CurationResult | None:
         """Apply the plan for one owner's skills, or only return it if `dry_run`; `None` if the owner has no skills.
 
         Raises: MemoryUnusable.
@@ -126,10 +126,10 @@ def _found(db: sqlite3.Connection, query: str, values: dict[str, str] | tuple[ob
 def _skill(row: tuple[int, str, str, str, str, str, str, str, float, float, int]) -> LearnedSkill:
     n, name, description, template, tools, said_by, context, task, at, used, uses = row
     draft = SkillDraft(name, description, template, tuple(json.loads(tools)))
-    return LearnedSkill(n, draft, Source(said_by, context, task), at, used, uses)
+    return LearnedSkill(n, draft, Provenance(said_by, context, task), at, used, uses)
 
 
-def _learn(db: sqlite3.Connection, draft: SkillDraft, source: Source, now: float, most: int) -> bool:
+def _learn(db: sqlite3.Connection, draft: SkillDraft, source: Provenance, now: float, most: int) -> bool:
     row = (
         *(draft.description, draft.prompt_template, json.dumps(draft.tools_used)),
         *(source.said_by, source.context_id, source.task_id, now, now, draft.name),
@@ -169,14 +169,14 @@ def _erase(db: sqlite3.Connection, context_id: str) -> None:
 
 def _curate(
     db: sqlite3.Connection, decide: Callable[[Sequence[LearnedSkill]], Plan], *, dry_run: bool
-) -> Curated | None:
+) -> CurationResult | None:
     skills = _found(db, f"{_SELECT} ORDER BY n")
     if not skills:
         return None
     plan = decide(skills)
     if not dry_run:
         _apply(db, plan)
-    return Curated(skills[0].source.said_by, plan)
+    return CurationResult(skills[0].source.said_by, plan)
 
 
 def _apply(db: sqlite3.Connection, plan: Plan) -> None:

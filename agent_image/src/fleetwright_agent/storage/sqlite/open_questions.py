@@ -17,7 +17,7 @@ _TAKE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QuestionKey:
     """A slot for one open question of a peer."""
 
     owner: str
@@ -27,8 +27,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    place: Place
+class OpenQuestion:
+    place: QuestionKey
     task_id: str
     """The peer's task."""
     asked_in: str
@@ -39,28 +39,31 @@ class OpenQuestions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, question: Question) -> None:
+    async def put(self, question: OpenQuestion) -> None:
         """Store a question; it replaces an earlier one of the same slot."""
         place = question.place
         row = (place.owner, place.context_id, place.peer, question.task_id, question.asked_in)
         await self._database.run(lambda db: _put(db, row))
 
-    async def take(self, place: Place) -> Question | None:
+    async def take(self, place: QuestionKey) -> OpenQuestion | None:
         """Remove and return the question of a slot."""
         found = await self._select(_TAKE, (place.owner, place.context_id, place.peer))
         return found[0] if found else None
 
-    async def of(self, owner: str, task_id: str) -> list[Question]:
+    async def of(self, owner: str, task_id: str) -> list[OpenQuestion]:
         """Return the questions of a task."""
         return await self._select(f"{_ALL} WHERE owner=? AND asked_in=?", (owner, task_id))
 
-    async def all(self) -> list[Question]:
+    async def all(self) -> list[OpenQuestion]:
         """Return all questions, the oldest first."""
         return await self._select(f"{_ALL} ORDER BY rowid", ())
 
-    async def _select(self, statement: str, values: tuple[str, ...]) -> list[Question]:
+    async def _select(self, statement: str, values: tuple[str, ...]) -> list[OpenQuestion]:
         rows = await self._database.run(lambda db: db.execute(statement, values).fetchall())
-        return [Question(Place(owner, context, peer), task, asked_in) for owner, context, peer, task, asked_in in rows]
+        return [
+            OpenQuestion(QuestionKey(owner, context, peer), task, asked_in)
+            for owner, context, peer, task, asked_in in rows
+        ]
 
 
 def _put(db: sqlite3.Connection, row: tuple[str, ...]) -> None:

@@ -11,14 +11,14 @@ from typing import Final
 
 from fleetwright_agent.storage.sqlite.conversations import sessions, threads
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.erasures import Target
+from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
 from fleetwright_agent.storage.sqlite.usage_store import disown
 
 _FORGET_QUESTIONS: Final = "DELETE FROM questions WHERE owner = :owner AND :context IN ('', context)"
-_HEARSAY: Final = "fleetwright_agent.storage.sqlite.conversations.prior_session_scrub"
+_SCRUB: Final = "fleetwright_agent.storage.sqlite.conversations.prior_session_scrub"
 
 
-async def counted(database: Database, target: Target) -> dict[str, int]:
+async def counted(database: Database, target: ErasureTarget) -> dict[str, int]:
     values = threads.below(_name(target))
 
     def read(db: sqlite3.Connection) -> dict[str, int]:
@@ -37,15 +37,15 @@ async def counted(database: Database, target: Target) -> dict[str, int]:
     return await database.run(read)
 
 
-async def erase(database: Database, target: Target, *, tasks: Collection[str]) -> None:
+async def erase(database: Database, target: ErasureTarget, *, tasks: Collection[str]) -> None:
     """Erase the target's data. `tasks` holds the identifiers of the target's tasks."""
     # Imported late, because it imports LangGraph.
-    hearsay = await asyncio.to_thread(importlib.import_module, _HEARSAY)
+    scrub = await asyncio.to_thread(importlib.import_module, _SCRUB)
 
     def write(db: sqlite3.Connection) -> None:
         if target.context_id:
             threads.delete_conversation(db, target.owner, target.context_id)
-            hearsay.forget_hearsay(db, target.owner)
+            scrub.scrub_prior_sessions(db, target.owner)
         else:
             threads.delete_owner(db, target.owner)
             disown(db, target.owner)
@@ -57,5 +57,5 @@ async def erase(database: Database, target: Target, *, tasks: Collection[str]) -
     database.taken_out()
 
 
-def _name(target: Target) -> str:
+def _name(target: ErasureTarget) -> str:
     return threads.conversation(target.owner, target.context_id) if target.context_id else target.owner

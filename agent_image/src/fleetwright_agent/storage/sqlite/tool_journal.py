@@ -26,20 +26,20 @@ class CallState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     state: CallState
     body: Any = None
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedCall:
     """A call that has started."""
 
     tool: str
     arguments: Mapping[str, Any]
 
 
-class Journal:
+class ToolJournal:
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -56,20 +56,20 @@ class Journal:
         """Wait until all writes of the thread are on disk, as they are whenever a call's state is written."""
         await self._database.settled(thread)
 
-    async def begin(self, thread: str, call: str, begun: Begun) -> None:
+    async def begin(self, thread: str, call: str, begun: StartedCall) -> None:
         await self.put(thread, call, CallState.BEGUN, {"tool": begun.tool, "arguments": dict(begun.arguments)})
 
-    async def get(self, thread: str, call: str) -> Entry | None:
+    async def get(self, thread: str, call: str) -> JournalEntry | None:
         query = "SELECT state, body FROM calls WHERE thread=? AND call=?"
         found = await self._database.look(lambda db: db.execute(query, (thread, call)).fetchone(), of=thread)
-        return None if found is None else Entry(CallState(found[0]), json.loads(found[1]))
+        return None if found is None else JournalEntry(CallState(found[0]), json.loads(found[1]))
 
     async def settle(self, thread: str, call: str, body: Any) -> None:
         """Store the result of a sub-agent's call, and delete its calls that started and never returned."""
         row = (thread, call, CallState.DONE.value, json.dumps(body))
         await self._database.run(lambda db: _settle(db, row))
 
-    async def begun(self, thread: str, *, below: str) -> list[Begun]:
+    async def begun(self, thread: str, *, below: str) -> list[StartedCall]:
         """Return the calls without a result, in the thread and in those of the sub-agents below `below`."""
         query = f"SELECT body FROM calls WHERE (thread = :thread OR {threads.BELOW}) AND state = :state ORDER BY body"  # noqa: S608 - interpolates only constants
         values = {"thread": thread, "state": CallState.BEGUN.value, **threads.below(below)}
@@ -81,9 +81,9 @@ class Journal:
         self._database.put(lambda db: _forget(db, thread), of=thread)
 
 
-def _begun(body: Any) -> Begun:
+def _begun(body: Any) -> StartedCall:
     # An older version stored only the tool's name.
-    return Begun(body, {}) if isinstance(body, str) else Begun(body["tool"], body["arguments"])
+    return StartedCall(body, {}) if isinstance(body, str) else StartedCall(body["tool"], body["arguments"])
 
 
 def _put(db: sqlite3.Connection, row: tuple[str, str, str, str]) -> None:

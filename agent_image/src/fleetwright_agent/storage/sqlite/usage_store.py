@@ -23,7 +23,7 @@ _HOUR: Final = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ModelCallUsage:
     """One model call. `usd` is `None` if the model has no price."""
 
     model: str
@@ -37,7 +37,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TaskUsageLine:
     """The same call in the usage of its task, as JSON."""
 
     owner: str
@@ -48,7 +48,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class UsageSum:
     """The sum over many calls; `unpriced` counts those without a price."""
 
     calls: int = 0
@@ -61,24 +61,24 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class HourlyUsage:
     """The cost of one caller's calls of one model within an hour, for one purpose."""
 
     hour: float
     """The start of the hour, in seconds since the epoch."""
     model: str
     purpose: str
-    sum: Sum
+    sum: UsageSum
 
 
-class Ledger:
+class UsageStore:
     def __init__(self, database: Database, *, now: Callable[[], float]) -> None:
         """`now` is in seconds since the epoch."""
         self._database = database
         self._now = now
         self._life: int | None = None
 
-    def put(self, entry: Entry, line: Line) -> "asyncio.Future[None]":
+    def put(self, entry: ModelCallUsage, line: TaskUsageLine) -> "asyncio.Future[None]":
         """Queue the write without waiting for it; data stored later is written after it."""
         at = self._now()
 
@@ -101,19 +101,19 @@ class Ledger:
         rows = await self._database.read(lambda db: db.execute(query, (owner, task_id)).fetchall())
         return any(json.loads(body).get("call") == call for (body,) in rows)
 
-    async def since(self, seconds: float) -> Sum:
+    async def since(self, seconds: float) -> UsageSum:
         """Return the sum over all processes, from the hour that contains this time."""
         query = f"SELECT {_SUMS} FROM ledger WHERE hour >= ?"  # noqa: S608 - interpolates only constants
         row = await self._database.run(lambda db: db.execute(query, (int(seconds) // _HOUR,)).fetchone())
         return _sum(row)
 
-    async def of_this_life(self) -> dict[str, Sum]:
+    async def of_this_life(self) -> dict[str, UsageSum]:
         """Return the sums of this process by model."""
         query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - interpolates only constants
         rows = await self._database.run(lambda db: db.execute(query, (self._life,)).fetchall())
         return {row[0]: _sum(row[1:]) for row in rows}
 
-    def _write(self, db: sqlite3.Connection, entry: Entry, at: float) -> None:
+    def _write(self, db: sqlite3.Connection, entry: ModelCallUsage, at: float) -> None:
         if self._life is None:
             self._life = db.execute("INSERT INTO lives (at) VALUES (?)", (at,)).lastrowid
         # Repeated, because the commit of the first insert may have failed.
@@ -153,16 +153,16 @@ _ADD: Final = (
 )
 
 
-def _sum(row: tuple[int, ...]) -> Sum:
+def _sum(row: tuple[int, ...]) -> UsageSum:
     calls, tokens_in, tokens_out, read, written, unpriced, picos = row
-    return Sum(calls, tokens_in, tokens_out, read, written, unpriced, Decimal(picos) / _PICO)
+    return UsageSum(calls, tokens_in, tokens_out, read, written, unpriced, Decimal(picos) / _PICO)
 
 
-async def costs_of(database: Database, caller: str) -> list[Costs]:
+async def costs_of(database: Database, caller: str) -> list[HourlyUsage]:
     """Return the stored rows, the oldest first; each process has its own."""
     query = f"SELECT hour, model, purpose, {', '.join(_AMOUNTS)} FROM ledger WHERE caller = ? ORDER BY hour, life"  # noqa: S608 - interpolates only constants
     rows = await database.read(lambda db: db.execute(query, (caller,)).fetchall())
-    return [Costs(float(hour * _HOUR), model, purpose, _sum(tuple(row))) for hour, model, purpose, *row in rows]
+    return [HourlyUsage(float(hour * _HOUR), model, purpose, _sum(tuple(row))) for hour, model, purpose, *row in rows]
 
 
 NOBODY: Final = "(erased)"

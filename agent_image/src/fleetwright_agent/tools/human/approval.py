@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from fleetwright_agent.protocol.frames import Ask, AskKind
+from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined
 
 _YES: Final = frozenset({"approve", "approved", "yes", "y", "true", "ok"})
@@ -31,12 +31,12 @@ def _yes(value: object) -> bool:
     return value is True
 
 
-def gated(tool: Tool, *, agent: str) -> Tool:
+def with_approval(tool: Tool, *, agent: str) -> Tool:
     """Return the tool with a required approval."""
     return replace(tool, asks=lambda arguments: approval(tool.name, arguments, agent=agent))
 
 
-def shut(tool: Tool) -> Tool:
+def always_declined(tool: Tool) -> Tool:
     """Return the tool for a caller that cannot approve: it declines and does not run."""
 
     async def refuse(_: ToolCall) -> str:
@@ -47,12 +47,12 @@ def shut(tool: Tool) -> Tool:
     return replace(tool, run=refuse)
 
 
-def approval(name: str, arguments: Mapping[str, Any], *, agent: str) -> Ask:
+def approval(name: str, arguments: Mapping[str, Any], *, agent: str) -> InterruptRequest:
     # Show the arguments in full, with invisible characters escaped: the person must see everything that will run.
     detail = "".join(map(_visible, json.dumps(arguments, ensure_ascii=False)))
     title = f"Run {name}?"
-    return Ask(
-        AskKind.APPROVAL,
+    return InterruptRequest(
+        InterruptKind.APPROVAL,
         f"Approval is needed to run {name} with {detail}. Answer yes to run it; anything else declines.",
         {"kind": "approval", "title": title, "detail": detail, "project": agent},
         tool=name,
@@ -97,7 +97,7 @@ def human_tools() -> tuple[Tool, ...]:
 def _asking(
     name: str,
     text: str,
-    asks: Callable[[Mapping[str, Any]], Ask],
+    asks: Callable[[Mapping[str, Any]], InterruptRequest],
     optional: tuple[str, ...] = (),
     **properties: object,
 ) -> Tool:
@@ -111,13 +111,13 @@ async def _said(call: ToolCall) -> str:
     return text[:_LONGEST]
 
 
-def _question(arguments: Mapping[str, Any]) -> Ask:
+def _question(arguments: Mapping[str, Any]) -> InterruptRequest:
     question = str(arguments["question"])
-    return Ask(AskKind.QUESTION, question, {"question": question}, tool="ask_human")
+    return InterruptRequest(InterruptKind.QUESTION, question, {"question": question}, tool="ask_human")
 
 
-def _form(arguments: Mapping[str, Any]) -> Ask:
+def _form(arguments: Mapping[str, Any]) -> InterruptRequest:
     title, description = str(arguments["title"]), str(arguments.get("description", ""))
     payload = {"kind": "form", "title": title, "description": description, "steps": list(arguments["steps"])}
     prompt = f"{title}\n{description}" if description else title
-    return Ask(AskKind.FORM, prompt, payload, tool="request_user_input")
+    return InterruptRequest(InterruptKind.FORM, prompt, payload, tool="request_user_input")

@@ -12,7 +12,7 @@ MOST_FAILURES: Final = 3
 REST_SECONDS: Final = 15.0
 
 
-class Breaker:
+class CircuitBreaker:
     def __init__(
         self,
         *,

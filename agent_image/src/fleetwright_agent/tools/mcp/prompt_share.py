@@ -20,7 +20,7 @@ def tokens_of(tool: Tool) -> int:
     return -(-len(json.dumps(tool.declaration, ensure_ascii=False)) // _CHARACTERS_OF_A_TOKEN)
 
 
-def left_out(tools: Sequence[Tool], *, room: int, shares_prompt: bool = True) -> Mapping[str, int]:
+def tools_over_share(tools: Sequence[Tool], *, room: int, shares_prompt: bool = True) -> Mapping[str, int]:
     """Return the tools that are too large, with the tokens of each.
 
     Args:

@@ -13,7 +13,7 @@ from mcp.types import TextResourceContents as Text
 _MOST_CHARACTERS: Final = 50_000
 
 
-def told(result: CallToolResult) -> str:
+def result_text(result: CallToolResult) -> str:
     text = "\n".join(map(_told, result.content))
     if not text.strip() and result.structuredContent is not None:
         # The specification asks servers to repeat it as text; not all do.

@@ -20,10 +20,10 @@ from mcp.types import Tool as Listed
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.security.addresses import Network
-from fleetwright_agent.tools.mcp.circuit_breaker import Breaker
-from fleetwright_agent.tools.mcp.results import told
+from fleetwright_agent.tools.mcp.circuit_breaker import CircuitBreaker
+from fleetwright_agent.tools.mcp.results import result_text
 from fleetwright_agent.tools.mcp.session import SessionActor
-from fleetwright_agent.tools.mcp.tool_cache import Offers, unmatched
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache, unoffered_tools
 from fleetwright_agent.tools.mcp.tool_listing import every_page, tool_digest
 from fleetwright_agent.tools.mcp.wire import CALL_SECONDS, Arrival, McpUnreachable
 from fleetwright_agent.tools.names import offered_name
@@ -49,10 +49,10 @@ class McpConnection:
         server: McpServer,
         layout: Layout,
         *,
-        offers: Offers | None = None,
+        offers: ToolCache | None = None,
         guarded: Collection[str] = (),
         denied: tuple[Network, ...] = (),
-        breaker: Breaker | None = None,
+        breaker: CircuitBreaker | None = None,
         discovery_seconds: float = _DISCOVERY_SECONDS,
         pauses: Sequence[float] = _PAUSES,
         clock: Callable[[], float] = time.monotonic,
@@ -61,9 +61,9 @@ class McpConnection:
         self._server = server
         self._layout = layout
         self._denied = denied
-        self._offers = offers or Offers()
+        self._offers = offers or ToolCache()
         self._guarded = tuple(guarded)
-        self._breaker = breaker or Breaker(clock=clock)
+        self._breaker = breaker or CircuitBreaker(clock=clock)
         self._discovery_seconds = discovery_seconds
         self._pauses = tuple(pauses)
         self._clock = clock
@@ -126,7 +126,7 @@ class McpConnection:
         refused = [] if pinned is None else [tool.name for tool in listed if pinned.get(tool.name) != tool_digest(tool)]
         usable = [tool for tool in listed if self._allows(tool.name) and tool.name not in refused]
         offered = {tool.name for tool in listed}
-        self._uncertain = bool(unmatched(self._server, offered, self._guarded))
+        self._uncertain = bool(unoffered_tools(self._server, offered, self._guarded))
         self._offers.put(self._server, offered=offered, usable=len(usable), refused=refused, guarded=self._guarded)
         return tuple(self._tool(tool) for tool in usable)
 
@@ -139,7 +139,7 @@ class McpConnection:
         async def run(call: ToolCall) -> str:
             params = CallToolRequestParams(name=listed.name, arguments=dict(call.arguments))
             result = await self._call(ClientRequest(CallToolRequest(params=params)))
-            text = told(result)
+            text = result_text(result)
             if result.isError:
                 raise ToolError(text)
             return text

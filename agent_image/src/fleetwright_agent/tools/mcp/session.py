@@ -29,7 +29,7 @@ from mcp.types import (
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer, Transport
 from fleetwright_agent.security.addresses import Network
-from fleetwright_agent.tools.mcp.wire import Arrival, McpUnreachable, Wire, http_client, wire_of
+from fleetwright_agent.tools.mcp.wire import Arrival, McpTransport, McpUnreachable, http_client, wire_of
 
 _NOTICE_SECONDS = 1.0
 # The client reports both as protocol errors. After the second, the server cannot have processed the request.
@@ -46,7 +46,7 @@ class _Job:
 
 
 @asynccontextmanager
-async def opened(
+async def open_session(
     server: McpServer,
     layout: Layout,
     *,
@@ -78,7 +78,7 @@ async def opened(
         raise McpUnreachable(_reason(error, wire, seconds), arrival=Arrival.NONE) from error
 
 
-def _reason(error: BaseException, wire: Wire, seconds: float) -> str:
+def _reason(error: BaseException, wire: McpTransport, seconds: float) -> str:
     if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         return _reason(error.exceptions[0], wire, seconds)
     if isinstance(error, TimeoutError):
@@ -89,7 +89,7 @@ def _reason(error: BaseException, wire: Wire, seconds: float) -> str:
 
 
 @asynccontextmanager
-async def _streams(server: McpServer, wire: Wire) -> AsyncIterator[tuple[Any, Any]]:
+async def _streams(server: McpServer, wire: McpTransport) -> AsyncIterator[tuple[Any, Any]]:
     if server.transport is Transport.SSE:
         async with sse_client(server.url, httpx_client_factory=lambda *_, **__: http_client(wire)) as (read, write):
             yield read, write
@@ -113,7 +113,7 @@ class SessionActor:
         on_change: Callable[[], None],
         denied: tuple[Network, ...],
     ) -> None:
-        session = opened(server, layout, seconds=seconds, on_change=on_change, denied=denied)
+        session = open_session(server, layout, seconds=seconds, on_change=on_change, denied=denied)
         self._inbox: asyncio.Queue[_Job] = asyncio.Queue()
         self._reason: McpUnreachable | None = None
         self._task = asyncio.create_task(self._live(session))
@@ -167,7 +167,7 @@ class SessionActor:
 class _Session(ClientSession):
     """Fails a request when no answer can come any more, and notifies the server when a caller gives up."""
 
-    def __init__(self, read: Any, write: Any, *, wire: Wire, heard: MessageHandlerFnT) -> None:
+    def __init__(self, read: Any, write: Any, *, wire: McpTransport, heard: MessageHandlerFnT) -> None:
         super().__init__(read, write, message_handler=heard)
         self._wire = wire
 

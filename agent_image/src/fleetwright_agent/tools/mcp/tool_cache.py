@@ -11,7 +11,7 @@ _MOST: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ServerTools:
     tools: int
     """The number of tools that the agent may use."""
     missing: tuple[str, ...] = ()
@@ -22,9 +22,9 @@ class Offer:
     """Tools that are not used, because they would take too much of the context window."""
 
 
-class Offers:
+class ToolCache:
     def __init__(self) -> None:
-        self._by_server: dict[str, Offer] = {}
+        self._by_server: dict[str, ServerTools] = {}
 
     def put(
         self,
@@ -35,8 +35,8 @@ class Offers:
         refused: Collection[str] = (),
         guarded: Collection[str] = (),
     ) -> None:
-        missing = sorted(({*server.allow} - {*offered} - {*server.deny}) | unmatched(server, offered, guarded))
-        self._by_server[server.name] = Offer(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
+        missing = sorted(({*server.allow} - {*offered} - {*server.deny}) | unoffered_tools(server, offered, guarded))
+        self._by_server[server.name] = ServerTools(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
 
     def exclude(self, server: str, oversized: Collection[str]) -> None:
         """Record the tools of the newest list that are excluded for their size."""
@@ -45,11 +45,11 @@ class Offers:
             usable = offer.tools - len(oversized)
             self._by_server[server] = replace(offer, tools=usable, oversized=tuple(sorted(oversized)[:_MOST]))
 
-    def of(self, server: str) -> Offer | None:
+    def of(self, server: str) -> ServerTools | None:
         return self._by_server.get(server)
 
 
-def unmatched(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
+def unoffered_tools(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
     """Return the tools with an approval or a rule that the server does not offer, at least under this name."""
     known = {_as_called(server, tool) for tool in (*offered, *server.deny)}
     named = {*server.require_approval, *guarded}

@@ -50,7 +50,7 @@ class McpUnreachable(Exception):  # noqa: N818 - reads as the state of the serve
         self.arrival = arrival
 
 
-class Wire(httpx.AsyncBaseTransport):
+class McpTransport(httpx.AsyncBaseTransport):
     """The HTTP transport of one session. Call `expect` before a request is sent, and `forget` afterwards."""
 
     def __init__(
@@ -145,7 +145,7 @@ class _Body(httpx.AsyncByteStream):
         await self._inner.aclose()
 
 
-def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = ()) -> Wire:
+def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = ()) -> McpTransport:
     """Return the transport; it ignores environment variables and connects only to the declared host.
 
     Raises:
@@ -158,10 +158,10 @@ def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = 
     pinned = PinnedTransport(policy, verify=_trust(server, layout))
     inner = BoundedTransport(pinned, document=MOST_BYTES, stream=MOST_BYTES, event=MOST_BYTES)
     in_body = server.transport is Transport.STREAMABLE_HTTP
-    return Wire(inner, headers=lambda: header_values(server, layout), answers_in_body=in_body)
+    return McpTransport(inner, headers=lambda: header_values(server, layout), answers_in_body=in_body)
 
 
-def http_client(wire: Wire) -> httpx.AsyncClient:
+def http_client(wire: McpTransport) -> httpx.AsyncClient:
     timeout = httpx.Timeout(CALL_SECONDS, connect=_CONNECT_SECONDS)
     return httpx.AsyncClient(transport=wire, trust_env=False, timeout=timeout)
 

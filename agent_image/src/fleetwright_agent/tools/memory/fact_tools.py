@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fleetwright_agent.config.memory import KnowledgeMemory
-from fleetwright_agent.memory.fact_text import MOST_CHARACTERS, told, worded
-from fleetwright_agent.storage.source import Source
+from fleetwright_agent.memory.fact_text import MOST_CHARACTERS, normalise_fact, render_facts
+from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.facts import Knowledge, TooManyFacts
+from fleetwright_agent.storage.sqlite.facts import FactStore, TooManyFacts
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 
 _MOST_FOUND: Final = 10
@@ -25,17 +25,17 @@ _RECALL: Final = "Search the facts that were remembered for this caller, by word
 _FORGET: Final = "Forget a remembered fact, by its number."
 
 
-def knowledge_tools(knowledge: Knowledge, policy: KnowledgeMemory, redact: Callable[[str], str]) -> tuple[Tool, ...]:
+def knowledge_tools(knowledge: FactStore, policy: KnowledgeMemory, redact: Callable[[str], str]) -> tuple[Tool, ...]:
     """`remember`, `recall_memory` and `forget`; no tools if the policy disables knowledge."""
     if not policy.enabled:
         return ()
 
     async def remember(call: ToolCall) -> str:
         turn = call.turn
-        text = worded(call.arguments["fact"], redact)
+        text = normalise_fact(call.arguments["fact"], redact)
         if not text:
             raise ToolError("fact is empty; say what is to be remembered")
-        source = Source(turn.owner, turn.context_id, turn.task_id)
+        source = Provenance(turn.owner, turn.context_id, turn.task_id)
         hot = policy.hot and bool(call.arguments.get("always", False))
         try:
             n = await knowledge.remember(turn.owner, text, source, hot=hot, most=policy.max_facts_per_caller)
@@ -51,7 +51,7 @@ def knowledge_tools(knowledge: Knowledge, policy: KnowledgeMemory, redact: Calla
             found = await knowledge.recall(call.turn.owner, call.arguments["query"], most=_MOST_FOUND)
         except MemoryUnusable:
             raise ToolError(_SHUT) from None
-        return told(found) or "Nothing that is remembered has these words."
+        return render_facts(found) or "Nothing that is remembered has these words."
 
     async def forget(call: ToolCall) -> str:
         n = call.arguments["number"]

@@ -15,7 +15,7 @@ from a2a.types import CancelTaskRequest, GetTaskRequest, SendMessageRequest, Str
 
 from fleetwright_agent.security.bounded_responses import TooLarge
 from fleetwright_agent.security.pinned_http import DeniedAddress
-from fleetwright_agent.tools.peers.response import Heard
+from fleetwright_agent.tools.peers.response import PeerResponse
 
 ENDED: Final = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}
 _OVER: Final = {*ENDED, TaskState.TASK_STATE_COMPLETED}
@@ -26,20 +26,20 @@ _AWAY_SECONDS: Final = 90.0
 _GIVE_UP_SECONDS: Final = 2.0
 
 
-async def follow(
+async def poll_task(
     client: Client,
     request: SendMessageRequest,
     context: ClientCallContext,
     *,
     look: float = _LOOK_SECONDS,
     away: float = _AWAY_SECONDS,
-) -> Heard:
+) -> PeerResponse:
     """Send the request and follow its task; a task whose result no caller will read is cancelled.
 
     Args: `look` is the polling interval after the stream ended, and `away` how long a peer may be unreachable; in
     seconds.
     """
-    heard = Heard(request.message.task_id)
+    heard = PeerResponse(request.message.task_id)
     ended = False
     try:
         await _listen(client, request, context, heard)
@@ -53,7 +53,7 @@ async def follow(
     return heard
 
 
-def asks(heard: Heard) -> bool:
+def asks(heard: PeerResponse) -> bool:
     """Return whether the peer waits for an answer that an agent may give."""
     return heard.state == TaskState.TASK_STATE_INPUT_REQUIRED and not heard.wants_approval
 
@@ -64,7 +64,7 @@ async def cancel(client: Client, context: ClientCallContext, task_id: str) -> No
             await client.cancel_task(CancelTaskRequest(id=task_id), context=context)
 
 
-async def _listen(client: Client, request: SendMessageRequest, context: ClientCallContext, heard: Heard) -> None:
+async def _listen(client: Client, request: SendMessageRequest, context: ClientCallContext, heard: PeerResponse) -> None:
     """Read the stream to its end, which may come before the end of the task."""
     try:
         async for event in client.send_message(request, context=context):

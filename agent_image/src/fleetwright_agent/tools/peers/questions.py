@@ -11,16 +11,16 @@ from contextlib import suppress
 from typing import Final
 
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions, Place, Question
+from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey
 
 _MOST: Final = 1000
 
 
-class Questions:
+class PeerQuestions:
     def __init__(
         self,
         kept: OpenQuestions,
-        give_up: Callable[[Question], Awaitable[None]],
+        give_up: Callable[[OpenQuestion], Awaitable[None]],
         *,
         outlived: bool = True,
         most: int = _MOST,
@@ -32,7 +32,7 @@ class Questions:
         self._most = most
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def put(self, question: Question) -> None:
+    async def put(self, question: OpenQuestion) -> None:
         """Store a question, replacing an earlier one of its slot. Above the limit, the oldest question is closed."""
         await self.end(question.place, answered=question.task_id)
         await self._kept.put(question)
@@ -40,7 +40,7 @@ class Questions:
         if len(others) >= self._most:
             await self.end(others[0].place)
 
-    async def end(self, place: Place, *, answered: str = "") -> None:
+    async def end(self, place: QuestionKey, *, answered: str = "") -> None:
         """Close the question of a slot; unless it was answered, the peer is notified."""
         former = await self._kept.take(place)
         if former is not None and former.task_id != answered:

@@ -11,7 +11,7 @@ from a2a.types import Artifact, Message, Part, StreamResponse, Task, TaskState, 
 
 from fleetwright_agent.protocol.extension_codec import read
 from fleetwright_agent.protocol.extensions import ASK, COST, HITL
-from fleetwright_agent.protocol.frames import AskKind
+from fleetwright_agent.protocol.frames import InterruptKind
 
 MOST_CHARACTERS: Final = 50_000
 _MOST_ARTIFACTS: Final = 64
@@ -21,11 +21,11 @@ _REPLY: Final = "message"
 """The artifact id for the text of a message that was the whole answer."""
 
 
-class TooMuchSaid(Exception):  # noqa: N818 - states what the peer did, and reads so where it is raised
+class TooManyArtifacts(Exception):  # noqa: N818 - states what the peer did, and reads so where it is raised
     """The peer sent more artifacts than the limit."""
 
 
-class Heard:
+class PeerResponse:
     def __init__(self, task_id: str = "") -> None:
         self.task_id = task_id
         self.state = TaskState.TASK_STATE_UNSPECIFIED
@@ -79,7 +79,7 @@ class Heard:
     def _hear(self, artifact: Artifact, *, append: bool) -> None:
         name = artifact.artifact_id
         if name not in self._texts and len(self._texts) == _MOST_ARTIFACTS:
-            raise TooMuchSaid
+            raise TooManyArtifacts
         before = self._texts.get(name, "") if append else ""
         if len(before) < MOST_CHARACTERS:
             before = (before + "".join(_texts(artifact.parts)))[:MOST_CHARACTERS]
@@ -95,7 +95,7 @@ def wants_approval(status: TaskStatus) -> bool:
     if status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
         return status.state == TaskState.TASK_STATE_AUTH_REQUIRED
     asked = (read(status.message, ASK) or {}, read(status.message, HITL) or {})
-    return any(each.get("kind") == AskKind.APPROVAL for each in asked)
+    return any(each.get("kind") == InterruptKind.APPROVAL for each in asked)
 
 
 def _texts(parts: Iterable[Part]) -> Iterator[str]:

@@ -42,11 +42,11 @@ from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.bounded_responses import BoundedTransport, TooLarge
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned_http import DeniedAddress, PinnedTransport
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions, Place, Question
-from fleetwright_agent.telemetry.tracing import here
-from fleetwright_agent.tools.peers.polling import ENDED, asks, cancel, follow
-from fleetwright_agent.tools.peers.questions import Questions
-from fleetwright_agent.tools.peers.response import Heard, TooMuchSaid, wants_approval
+from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey
+from fleetwright_agent.telemetry.tracing import current_trace
+from fleetwright_agent.tools.peers.polling import ENDED, asks, cancel, poll_task
+from fleetwright_agent.tools.peers.questions import PeerQuestions
+from fleetwright_agent.tools.peers.response import PeerResponse, TooManyArtifacts, wants_approval
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 
 _MOST_OF_CARD = 1024 * 1024
@@ -78,7 +78,7 @@ class PeerCalls:
         self._peers = tuple(peers)
         self._layout = layout
         self._client = client
-        self._questions = Questions(kept, self._give_up, outlived=outlived)
+        self._questions = PeerQuestions(kept, self._give_up, outlived=outlived)
 
     def over(self, owner: str, task_id: str) -> None:
         """End the open questions of a task that will not continue."""
@@ -88,7 +88,7 @@ class PeerCalls:
     async def aclose(self) -> None:
         await self._questions.aclose()
 
-    async def _give_up(self, question: Question) -> None:
+    async def _give_up(self, question: OpenQuestion) -> None:
         peer = next((each for each in self._peers if _name(each) == question.place.peer), None)
         with contextlib.suppress(Exception):
             if peer is not None:
@@ -118,20 +118,20 @@ class PeerCalls:
             raise ToolError(f"this request already went through {len(path)} agents; answer without asking further")
         try:
             return await self._converse(peer, call, path)
-        except TooMuchSaid:
+        except TooManyArtifacts:
             raise ToolError(f"{peer.name} said more than this agent listens to") from None
         except (httpx.HTTPError, A2AClientError, A2AError, OSError) as error:
             raise ToolError(f"{peer.name} could not be asked: {_meaning(error)}") from error
 
     async def _converse(self, peer: Peer, call: ToolCall, path: tuple[str, ...]) -> str:
         client, context = await self._reached(peer)
-        place = Place(call.turn.owner, call.turn.context_id, _name(peer))
+        place = QuestionKey(call.turn.owner, call.turn.context_id, _name(peer))
         answered = call.arguments.get("task_id", "")
         ask, told = await _question(peer, client, context, answered, place) if answered else ({}, Decimal(0))
         await self._questions.end(place, answered=answered)
-        heard = await follow(client, _request(place, call, path, ask), context)
+        heard = await poll_task(client, _request(place, call, path, ask), context)
         if asks(heard):
-            await self._questions.put(Question(place, heard.task_id, call.turn.task_id))
+            await self._questions.put(OpenQuestion(place, heard.task_id, call.turn.task_id))
         # A peer reports the total of its task, including the cost before its question, which was already charged.
         if (since := sum(heard.costs, Decimal(0)) - told) > 0:
             call.emit(PeerCost(peer.name, since))
@@ -153,7 +153,7 @@ def _name(peer: Peer) -> str:
 
 
 async def _question(
-    peer: Peer, client: Client, context: ClientCallContext, task_id: str, place: Place
+    peer: Peer, client: Client, context: ClientCallContext, task_id: str, place: QuestionKey
 ) -> tuple[dict[str, Any], Decimal]:
     """Return the metadata that names the open question, and the cost reported so far.
 
@@ -172,18 +172,18 @@ async def _question(
     if wants_approval(task.status):
         raise ToolError(f"{peer.name} waits for the approval of a person, which no agent gives")
     about = MessageToDict(task.status.message.metadata).get(ASK)
-    heard = Heard()
+    heard = PeerResponse()
     heard.take(StreamResponse(task=task))
     cost = sum(heard.costs, Decimal(0))
     return ({ASK: {"id": about["id"]}} if isinstance(about, dict) and "id" in about else {}), cost
 
 
-def _context_id(place: Place) -> str:
+def _context_id(place: QuestionKey) -> str:
     # The peer keys conversations by this agent's identity, not its caller's. Derive an id that no two callers share.
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{place.owner}\n{place.context_id}\n{place.peer}"))
 
 
-def _request(place: Place, call: ToolCall, path: tuple[str, ...], ask: Mapping[str, Any]) -> SendMessageRequest:
+def _request(place: QuestionKey, call: ToolCall, path: tuple[str, ...], ask: Mapping[str, Any]) -> SendMessageRequest:
     message = Message(
         message_id=str(uuid.uuid4()),
         task_id=call.arguments.get("task_id", ""),
@@ -191,7 +191,7 @@ def _request(place: Place, call: ToolCall, path: tuple[str, ...], ask: Mapping[s
         role=Role.ROLE_USER,
         parts=[Part(text=call.arguments["message"])],
     )
-    trace = dict(here()) or trace_of(call.turn.metadata)
+    trace = dict(current_trace()) or trace_of(call.turn.metadata)
     about: dict[str, Any] = {**({TRACE: trace} if trace else {}), **labels_of(call.turn.metadata)}
     message.metadata.update({CALL_PATH: list(path), **about, **ask})
     message.extensions.append(CALL_PATH)
@@ -206,7 +206,7 @@ def _at_its_declared_address(card: AgentCard, peer: Peer) -> AgentCard:
     return card
 
 
-def _outcome(peer: Peer, heard: Heard) -> str:
+def _outcome(peer: Peer, heard: PeerResponse) -> str:
     if heard.state in ENDED:
         raise ToolError(f"{peer.name} ended without an answer: {heard.sentence or 'it gave no reason'}")
     if heard.wants_approval:

@@ -49,7 +49,7 @@ def listed(result: str) -> list[str]:
     return _LISTED.findall(result) if result.startswith(_FOUND) else []
 
 
-def withheld(tools: Mapping[str, Tool], policy: ToolSearch) -> frozenset[str]:
+def deferred_tools(tools: Mapping[str, Tool], policy: ToolSearch) -> frozenset[str]:
     """Return the names of tools that the model does not see: the deferred ones, or the search tool if all are shown."""
     deferrable = {name for name, tool in tools.items() if tool.deferrable}
     if len(deferrable) <= policy.above:

@@ -17,17 +17,17 @@ from fleetwright_agent.config.compaction import Compaction, PinKind
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
-from fleetwright_agent.turn.compaction.extraction_cache import Reading
-from fleetwright_agent.turn.compaction.ledger import merged
+from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
+from fleetwright_agent.turn.compaction.ledger import merge_entries
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 from fleetwright_agent.turn.compaction.pairs import active_request
 from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
 from fleetwright_agent.turn.compaction.prompt import Prompt
-from fleetwright_agent.turn.compaction.pruning import FORCED_OVER, Batch, Shape, oversized
-from fleetwright_agent.turn.compaction.selection import Weighed, weighed
-from fleetwright_agent.turn.compaction.summariser import Ask, Material, Summariser, SummaryFailed
-from fleetwright_agent.turn.compaction.summary import Composed, compose
-from fleetwright_agent.turn.compaction.validate import wrong
+from fleetwright_agent.turn.compaction.pruning import FORCED_OVER, PruneBatch, Shape, oversized
+from fleetwright_agent.turn.compaction.selection import WeightedEntries, weigh_entries
+from fleetwright_agent.turn.compaction.summariser import AskModel, Summariser, SummaryFailed, SummaryInput
+from fleetwright_agent.turn.compaction.summary import ComposedSummary, compose
+from fleetwright_agent.turn.compaction.validate import rejection_reason
 from fleetwright_agent.turn.compaction.view import View, position
 
 _RATIO: Final = 4
@@ -38,7 +38,7 @@ _CHARACTERS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CompactionResult:
     view: View
     method: str
     before: int
@@ -58,14 +58,14 @@ class _Gathered:
     """The inputs of a summary, apart from the model's own text."""
 
     held: list[pins.Pin]
-    pinned: pins.Pinned
-    known: Weighed
+    pinned: pins.PinMessage
+    known: WeightedEntries
     """The ledger with the new entries, before the model's own notes."""
     characters: int
     """The maximum length of the summary."""
 
 
-class Maker:
+class Compactor:
     def __init__(self, policy: Compaction, model: Model, read_skill: pins.ReadSkill) -> None:
         self._policy = policy
         self._read_skill = read_skill
@@ -105,27 +105,27 @@ class Maker:
         kept = max(0, prompt.estimated - prompt.declared - leaving - earlier)
         return summary_payback(self._rates, leaving=leaving + earlier, summary=summary, kept=kept, warm=warm)
 
-    def pruned(self, prompt: Prompt, batch: Batch) -> Made:
+    def pruned(self, prompt: Prompt, batch: PruneBatch) -> CompactionResult:
         view = replace(
             prompt.view or View(),
             newest=prompt.stored[-1].id or "",
             pruned={**(prompt.view.pruned if prompt.view else {}), **self._shapes(batch.ids)},
         )
         before, after = prompt.estimated, prompt.under(view).estimated
-        return Made(view, "prune", before, after, batch.after, payback=batch.payback)
+        return CompactionResult(view, "prune", before, after, batch.after, payback=batch.payback)
 
     async def summarised(
         self,
         prompt: Prompt,
-        ask: Ask,
+        ask: AskModel,
         *,
-        reading: Reading,
+        reading: ExtractionCache,
         chat: Any,
         own: Any = None,
         cold: bool,
         refused: int | None = None,
         settings: Mapping[str, Any] | None = None,
-    ) -> Made:
+    ) -> CompactionResult:
         """Return a view with a summary.
 
         Args:
@@ -162,30 +162,30 @@ class Maker:
         reading.forget(prompt.stored[prompt.cut : until])
         return made
 
-    def _gathered(self, prompt: Prompt, until: int, reading: Reading) -> _Gathered:
+    def _gathered(self, prompt: Prompt, until: int, reading: ExtractionCache) -> _Gathered:
         reading.read(prompt.stored, behind=prompt.cut)
         old, kinds = prompt.view or View(), self._policy.pin.kinds
         leaving = prompt.stored[prompt.cut : until]
-        held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
+        held = pins.merge_pins(old.pins, pins.pins_of(leaving, kinds), kinds)
         fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
         # Compute the cached estimate in this thread, while the model writes; the later check of the view needs it.
         _ = prompt.estimated
         return _Gathered(
             held=held,
             pinned=self._pinned(held),
-            known=weighed(merged(old.ledger, reading.found(leaving)), reading.words),
+            known=weigh_entries(merge_entries(old.ledger, reading.found(leaving)), reading.words),
             characters=_CHARACTERS * min(self._policy.summary.max_tokens, fair),
         )
 
     def _made(
         self,
         prompt: Prompt,
-        material: Material,
+        material: SummaryInput,
         until: int,
         method: str,
-        summary: Callable[..., Composed],
+        summary: Callable[..., ComposedSummary],
         gathered: _Gathered,
-    ) -> Made:
+    ) -> CompactionResult:
         """Raises: SummaryFailed."""
         refused = material.refused
         composed = summary(characters=gathered.characters)
@@ -196,7 +196,7 @@ class Maker:
         made = self._checked(prompt, view, method, missing, min_gain=None if refused is None else 0.0)
         return self._judged(made, material, prompt)
 
-    def _judged(self, made: Made, material: Material, prompt: Prompt) -> Made:
+    def _judged(self, made: CompactionResult, material: SummaryInput, prompt: Prompt) -> CompactionResult:
         """Add the payback and the cheapest trigger, by the prices of the agent's own model."""
         leaving = material.gone + estimate_text(material.earlier)
         summary = estimate_text(made.view.summary)
@@ -213,17 +213,17 @@ class Maker:
         )
         return replace(made, payback=payback, cheapest=cheapest)
 
-    def _pinned(self, held: Sequence[pins.Pin]) -> pins.Pinned:
-        return pins.pinned(held, self._policy.pin, self._read_skill, window=self._window)
+    def _pinned(self, held: Sequence[pins.Pin]) -> pins.PinMessage:
+        return pins.render_pins(held, self._policy.pin, self._read_skill, window=self._window)
 
     def _with_proposed(self, prompt: Prompt, until: int, rules: Sequence[str], gathered: _Gathered) -> _Gathered:
         """Return the inputs with the rules that the summariser proposes, if messages of the user contain them."""
-        found = pins.proposed(rules, prompt.stored[prompt.cut : until])
+        found = pins.proposed_rules(rules, prompt.stored[prompt.cut : until])
         if not found or PinKind.POLICY not in self._policy.pin.kinds:
             return gathered
         known = {pin.text for pin in gathered.held}
         new = [pin for pin in found if not any(pin.text in text for text in known)]
-        held = pins.merged(gathered.held, new, self._policy.pin.kinds)
+        held = pins.merge_pins(gathered.held, new, self._policy.pin.kinds)
         return replace(gathered, held=held, pinned=self._pinned(held))
 
     def _with_later(self, gathered: _Gathered, later: Mapping[str, str]) -> _Gathered:
@@ -240,9 +240,9 @@ class Maker:
             return view, 0
         return replace(view, pinned=found.text, digest=found.digest), found.missing
 
-    def _material(self, prompt: Prompt, until: int, *, chat: Any, cold: bool, refused: int | None) -> Material:
+    def _material(self, prompt: Prompt, until: int, *, chat: Any, cold: bool, refused: int | None) -> SummaryInput:
         leaving, gone = prompt.leaving(until)
-        return Material(
+        return SummaryInput(
             chat=chat,
             system=SystemMessage(prompt.system) if prompt.system else None,
             tools=prompt.tools,
@@ -255,7 +255,7 @@ class Maker:
             refused=refused,
         )
 
-    def _view(self, prompt: Prompt, until: int, summary: Composed, gathered: _Gathered) -> View:
+    def _view(self, prompt: Prompt, until: int, summary: ComposedSummary, gathered: _Gathered) -> View:
         old = prompt.view or View()
         staying = {message.id for message in prompt.stored[until:]}
         shapes = {name: shape for name, shape in old.pruned.items() if name in staying}
@@ -290,7 +290,7 @@ class Maker:
         leaving = prompt.stored[prompt.cut : until] if until is not None else ()
         return estimate(leaving) <= float(self._policy.guard.min_gain) * refused
 
-    def _cut_results(self, prompt: Prompt, refused: int) -> Made:
+    def _cut_results(self, prompt: Prompt, refused: int) -> CompactionResult:
         """Raises: SummaryFailed."""
         old = replace(prompt.view or View(), newest=prompt.stored[-1].id or "")
         view = self._fitting(prompt, old, prompt.cut, refused)
@@ -298,16 +298,18 @@ class Maker:
             raise SummaryFailed("nothing_to_cut")
         return self._checked(prompt, view, "prune", 0, min_gain=0.0)
 
-    def _checked(self, prompt: Prompt, view: View, method: str, missing: int, *, min_gain: float | None) -> Made:
+    def _checked(
+        self, prompt: Prompt, view: View, method: str, missing: int, *, min_gain: float | None
+    ) -> CompactionResult:
         before, after = prompt.estimated, prompt.under(view).estimated
         gain = float(self._policy.guard.min_gain) if min_gain is None else min_gain
-        reason = wrong(
+        reason = rejection_reason(
             prompt.stored, view, prior_sessions=prompt.prior_sessions, before=before, after=after, min_gain=gain
         )
         if reason is not None or after >= before:
             raise SummaryFailed(reason or "no_gain")
         unchanged = prompt.declared + estimate_text(prompt.prior_sessions)
-        return Made(view, method, before, after, max(0, after - unchanged), missing)
+        return CompactionResult(view, method, before, after, max(0, after - unchanged), missing)
 
     def _shapes(self, ids: tuple[str, ...]) -> Mapping[str, Shape]:
         shape = (self._policy.prune.head, self._policy.prune.tail)

@@ -12,7 +12,7 @@ from fleetwright_agent.config.model import Price
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class PriceRatios:
     """Prices per token, relative to a fresh input token."""
 
     cache_read: float
@@ -20,21 +20,21 @@ class Rates:
     output: float
 
 
-USUAL: Final = Rates(cache_read=0.1, cache_write=1.25, output=5.0)
+USUAL: Final = PriceRatios(cache_read=0.1, cache_write=1.25, output=5.0)
 """The usual rates of providers with a prompt cache, if no price is declared."""
 
 
-def rates(price: Price | None) -> Rates:
+def rates(price: Price | None) -> PriceRatios:
     """The rates by the declared price, as the ledger charges. Without a cache price, the plain input price applies."""
     if price is None or price.input_per_million == 0:
         return USUAL
     base = price.input_per_million
     cached = base if price.cached_input_per_million is None else price.cached_input_per_million
     written = base if price.cache_write_per_million is None else price.cache_write_per_million
-    return Rates(float(cached / base), float(written / base), float(price.output_per_million / base))
+    return PriceRatios(float(cached / base), float(written / base), float(price.output_per_million / base))
 
 
-def prune_payback(rates: Rates, *, freed: int, after: int) -> float:
+def prune_payback(rates: PriceRatios, *, freed: int, after: int) -> float:
     """Calls until removing `freed` tokens has paid for rewriting the `after` tokens behind them to the cache."""
     if freed <= 0:
         return math.inf
@@ -44,7 +44,7 @@ def prune_payback(rates: Rates, *, freed: int, after: int) -> float:
     return rewrite / (rates.cache_read * freed)
 
 
-def summary_payback(rates: Rates, *, leaving: int, summary: int, kept: int, warm: bool) -> float:
+def summary_payback(rates: PriceRatios, *, leaving: int, summary: int, kept: int, warm: bool) -> float:
     """Calls until a summary of `leaving` tokens before `kept` ones has paid for itself."""
     if summary >= leaving or rates.cache_read == 0:
         return math.inf
@@ -54,7 +54,7 @@ def summary_payback(rates: Rates, *, leaving: int, summary: int, kept: int, warm
     return spent / (rates.cache_read * (leaving - summary))
 
 
-def cheapest_trigger(rates: Rates, *, floor: int, growth: float, summary: int, kept: int) -> int | None:
+def cheapest_trigger(rates: PriceRatios, *, floor: int, growth: float, summary: int, kept: int) -> int | None:
     """The prompt size at which summarising costs least in the long run, for any window; None if nothing is cached.
 
     Args:

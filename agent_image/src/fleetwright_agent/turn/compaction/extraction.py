@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.turn.compaction.ledger import ENTRY, GROUPED, Entry, Kind, Source, words
+from fleetwright_agent.turn.compaction.ledger import ENTRY, GROUPED, EntryKind, EntrySource, LedgerEntry, words
 from fleetwright_agent.turn.compaction.subjects import antecedent, corrects
 from fleetwright_agent.turn.compaction.voice import Voice, lines
 
@@ -37,18 +37,18 @@ _DECISION: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MessageExtract:
     """The extracted content of one message."""
 
     words: tuple[str, ...] = ()
     """The words, with repetitions; of a long text, only those at its beginning."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LedgerEntry, ...] = ()
     """The entries: statements of a person or the model, or one entry for each line of a result with an identifier."""
     spoken: frozenset[str] = frozenset()
     """The identifiers in a message of a person or the model."""
-    made: Mapping[str, "Made"] = field(default_factory=dict)
+    made: Mapping[str, "ToolCallExtract"] = field(default_factory=dict)
     """The tool calls of the message, by id."""
-    first: "Said | None" = None
+    first: "Sentence | None" = None
     """The first sentence of a result."""
     whole: bool = False
     """True for a result that is short enough for all of its lines."""
@@ -57,50 +57,52 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ToolCallExtract:
     """A tool call."""
 
     signature: str
     words: tuple[str, ...]
     """The words of the signature."""
-    files: tuple[Entry, ...] = ()
+    files: tuple[LedgerEntry, ...] = ()
 
 
-def page_of(message: AnyMessage) -> Page:
+def page_of(message: AnyMessage) -> MessageExtract:
     text = message.text
-    said = [Said(sentence, words(sentence)) for sentence in sentences(text)]
+    said = [Sentence(sentence, words(sentence)) for sentence in sentences(text)]
     used = tuple(islice(chain.from_iterable(each.words for each in said), _MOST_WORDS))
     if isinstance(message, ToolMessage):
         return _result(said, used, whole=len(text) <= _SHORT_RESULT)
     if not isinstance(message, HumanMessage | AIMessage):
-        return Page(used)
+        return MessageExtract(used)
     spoken = frozenset(word for each in said for word in _IDENTIFIER.findall(each.text) if len(word) > 2)
-    otherwise = Kind.SAID if isinstance(message, HumanMessage) else Kind.NOTED
-    source = Source.USER if isinstance(message, HumanMessage) else Source.AGENT
-    quoted = _quoted(text) if source is Source.USER else ()
+    otherwise = EntryKind.SAID if isinstance(message, HumanMessage) else EntryKind.NOTED
+    source = EntrySource.USER if isinstance(message, HumanMessage) else EntrySource.AGENT
+    quoted = _quoted(text) if source is EntrySource.USER else ()
     calls = message.tool_calls if isinstance(message, AIMessage) else ()
     made = {call["id"] or "": _made(call["name"], call["args"]) for call in calls}
-    return Page(used, tuple(map(_known, _of_text(said, otherwise, source, quoted))), spoken, made)
+    return MessageExtract(used, tuple(map(_known, _of_text(said, otherwise, source, quoted))), spoken, made)
 
 
-class Said(NamedTuple):
+class Sentence(NamedTuple):
     """A sentence, or a line."""
 
     text: str
     words: tuple[str, ...]
 
 
-def _result(said: Sequence[Said], used: tuple[str, ...], *, whole: bool) -> Page:
+def _result(said: Sequence[Sentence], used: tuple[str, ...], *, whole: bool) -> MessageExtract:
     told = [(each, found) for each in said if (found := set(_IDENTIFIER.findall(each.text)))]
     names: dict[str, tuple[int, ...]] = {}
     for index, (_, found) in enumerate([] if whole else told):
         for name in found:
             names[name] = (*names.get(name, ()), index)
-    entries = tuple(_known(Entry(Kind.FOUND, each.text, read=each.words, source=Source.TOOL)) for each, _ in told)
-    return Page(used, entries, first=said[0] if said else None, whole=whole, names=names)
+    entries = tuple(
+        _known(LedgerEntry(EntryKind.FOUND, each.text, read=each.words, source=EntrySource.TOOL)) for each, _ in told
+    )
+    return MessageExtract(used, entries, first=said[0] if said else None, whole=whole, names=names)
 
 
-def _known(entry: Entry) -> Entry:
+def _known(entry: LedgerEntry) -> LedgerEntry:
     """Compute the cached properties of an entry now, so that a compaction need not."""
     _ = entry.identity, entry.folded
     if entry.kind in GROUPED:
@@ -108,11 +110,11 @@ def _known(entry: Entry) -> Entry:
     return entry
 
 
-def found(messages: Sequence[AnyMessage], pages: Sequence[Page]) -> list[Entry]:
+def found(messages: Sequence[AnyMessage], pages: Sequence[MessageExtract]) -> list[LedgerEntry]:
     """The entries of some messages, oldest first. Args: `pages` are the pages of these messages."""
     made = {identity: call for page in pages for identity, call in page.made.items()}
     spoken: frozenset[str] = frozenset().union(*(page.spoken for page in pages))
-    entries: list[Entry] = []
+    entries: list[LedgerEntry] = []
     before: list[str] = []
     for message, page in zip(messages, pages, strict=True):
         if isinstance(message, ToolMessage):
@@ -123,15 +125,15 @@ def found(messages: Sequence[AnyMessage], pages: Sequence[Page]) -> list[Entry]:
     return entries
 
 
-_STATEMENTS: Final = frozenset((Kind.DECISION, Kind.IDENTIFIER, Kind.SAID))
+_STATEMENTS: Final = frozenset((EntryKind.DECISION, EntryKind.IDENTIFIER, EntryKind.SAID))
 
 
-def _with_antecedents(entries: Sequence[Entry], before: Sequence[str]) -> list[Entry]:
+def _with_antecedents(entries: Sequence[LedgerEntry], before: Sequence[str]) -> list[LedgerEntry]:
     """Return the entries; a correction without a subject of its own also quotes the statement that it corrects."""
-    told: list[Entry] = []
+    told: list[LedgerEntry] = []
     said = list(before[-_BEFORE:])
     for entry in entries:
-        about = antecedent(entry.text, said) if entry.source is Source.USER and entry.kind in _STATEMENTS else None
+        about = antecedent(entry.text, said) if entry.source is EntrySource.USER and entry.kind in _STATEMENTS else None
         told.append(
             entry if about is None else replace(entry, text=f'{entry.text} (about: "{_short(about)}")', read=None)
         )
@@ -142,24 +144,26 @@ def _with_antecedents(entries: Sequence[Entry], before: Sequence[str]) -> list[E
 _BEFORE: Final = 8
 
 
-def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: Sequence[str]) -> list[Entry]:
-    entries: list[Entry] = []
+def _of_text(
+    said: Sequence[Sentence], otherwise: EntryKind, source: EntrySource, quoted: Sequence[str]
+) -> list[LedgerEntry]:
+    entries: list[LedgerEntry] = []
     for sentence, read in said:
         entries += [_file(path) for path in _PATH.findall(sentence)]
         marked = corrects(sentence)
         if sentence.endswith("?") and not marked:
             continue
         if any(each in sentence or sentence in each for each in quoted):
-            kind = Kind.QUOTED
+            kind = EntryKind.QUOTED
         elif _DECISION.search(sentence):
-            kind = Kind.DECISION
+            kind = EntryKind.DECISION
         elif _IDENTIFIER.search(sentence) or _NAME.search(sentence):
-            kind = Kind.IDENTIFIER
+            kind = EntryKind.IDENTIFIER
         elif marked or len(sentence.split()) > 2:
             kind = otherwise
         else:
             continue
-        entries.append(Entry(kind, sentence, read=read, source=source))
+        entries.append(LedgerEntry(kind, sentence, read=read, source=source))
     # Keep corrections beyond the limit, because the statement they correct may be kept from another message.
     late = [entry for entry in entries[_MOST_OF_MESSAGE:] if corrects(entry.text)]
     return [*entries[:_MOST_OF_MESSAGE], *late[:_MOST_OF_MESSAGE]]
@@ -174,30 +178,32 @@ _QUOTATION: Final = 12
 """The least length of a quoted line. Shorter lines are parts of many sentences."""
 
 
-def _of_result(message: ToolMessage, page: Page, call: Made | None, spoken: frozenset[str]) -> list[Entry]:
+def _of_result(
+    message: ToolMessage, page: MessageExtract, call: ToolCallExtract | None, spoken: frozenset[str]
+) -> list[LedgerEntry]:
     made = call or _made(message.name or "a tool", {})
     first, used = (page.first.text, page.first.words) if page.first else ("", ())
     whole = f"{made.signature}: {first}"
     done = _short(whole)
     read = (*made.words, *used) if done == whole else words(done)
     if message.status == "error":
-        return [Entry(Kind.ERROR, done, made.signature, read)]
+        return [LedgerEntry(EntryKind.ERROR, done, made.signature, read)]
     # From a long result, keep only lines that the conversation mentions; it may hold thousands of irrelevant numbers.
     told = page.entries if page.whole else _told(page, spoken)
-    return [*[*made.files, *told][:_MOST_OF_RESULT], Entry(Kind.DONE, done, made.signature, read)]
+    return [*[*made.files, *told][:_MOST_OF_RESULT], LedgerEntry(EntryKind.DONE, done, made.signature, read)]
 
 
-def _told(page: Page, spoken: frozenset[str]) -> list[Entry]:
+def _told(page: MessageExtract, spoken: frozenset[str]) -> list[LedgerEntry]:
     return [page.entries[i] for i in sorted({i for name in spoken & page.names.keys() for i in page.names[name]})]
 
 
-def _made(name: str, arguments: Mapping[str, Any]) -> Made:
+def _made(name: str, arguments: Mapping[str, Any]) -> ToolCallExtract:
     signature = _signature(name, arguments)
-    return Made(signature, words(signature), tuple(map(_file, _PATH.findall(signature))))
+    return ToolCallExtract(signature, words(signature), tuple(map(_file, _PATH.findall(signature))))
 
 
-def _file(path: str) -> Entry:
-    return _known(Entry(Kind.FILE, path, path, words(path)))
+def _file(path: str) -> LedgerEntry:
+    return _known(LedgerEntry(EntryKind.FILE, path, path, words(path)))
 
 
 def _signature(name: str, arguments: Mapping[str, Any]) -> str:

@@ -12,17 +12,17 @@ from typing import Final
 from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.turn.compaction import extraction
-from fleetwright_agent.turn.compaction.ledger import Entry
+from fleetwright_agent.turn.compaction.ledger import LedgerEntry
 
 _MOST: Final = 8
 
 
-class Reading:
+class ExtractionCache:
     """The extracted messages of one conversation. It is thread-safe."""
 
     def __init__(self) -> None:
         self._read: set[str] = set()
-        self._pages: dict[str, extraction.Page] = {}
+        self._pages: dict[str, extraction.MessageExtract] = {}
         self._over: list[str] = []
         self._words: Counter[str] = Counter()
         self._alone = Lock()
@@ -47,7 +47,7 @@ class Reading:
                 if index >= behind:
                     self._pages[message.id] = page
 
-    def found(self, messages: Sequence[AnyMessage]) -> list[Entry]:
+    def found(self, messages: Sequence[AnyMessage]) -> list[LedgerEntry]:
         """The entries of these messages."""
         known = (self._pages.get(message.id or "") for message in messages)
         read = [page or extraction.page_of(message) for message, page in zip(messages, known, strict=True)]
@@ -58,15 +58,15 @@ class Reading:
         self._over += [message.id or "" for message in messages]
 
 
-class Readings:
+class ExtractionCaches:
     """The most recently used conversations, by thread."""
 
     def __init__(self, *, most: int = _MOST) -> None:
         self._most = most
-        self._readings: OrderedDict[str, Reading] = OrderedDict()
+        self._readings: OrderedDict[str, ExtractionCache] = OrderedDict()
 
-    def of(self, thread: str) -> Reading:
-        reading = self._readings.setdefault(thread, Reading())
+    def of(self, thread: str) -> ExtractionCache:
+        reading = self._readings.setdefault(thread, ExtractionCache())
         self._readings.move_to_end(thread)
         while len(self._readings) > self._most:
             self._readings.popitem(last=False)

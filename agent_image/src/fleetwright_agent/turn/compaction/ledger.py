@@ -22,7 +22,7 @@ EARLIER: Final = " [earlier]"
 _WORD: Final = re.compile(r"\w+")
 
 
-class Source(StrEnum):
+class EntrySource(StrEnum):
     """The author of the text of an entry."""
 
     USER = "user"
@@ -32,7 +32,7 @@ class Source(StrEnum):
     """The model that wrote a summary; it may repeat statements that were corrected since."""
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """The kind of an entry, in the order of the sections of a summary."""
 
     DECISION = "decisions"
@@ -48,25 +48,25 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """An entry of the ledger. Derived values are cached, because a compaction needs them for thousands of entries."""
 
-    kind: Kind
+    kind: EntryKind
     text: str
     key: str = ""
     """A newer entry of the same kind and key replaces this one; if empty, the text is the key."""
     read: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
     """The words of the text, if the caller already has them."""
-    source: Source = field(default=Source.AGENT, compare=False)
+    source: EntrySource = field(default=EntrySource.AGENT, compare=False)
 
     mark: str = field(default="", compare=False)
     """`LATEST`, `EARLIER` or empty: the position among the shown statements on its subject."""
 
-    def marked(self, mark: str) -> "Entry":
+    def marked(self, mark: str) -> "LedgerEntry":
         return self if mark == self.mark else replace(self, mark=mark)
 
     @cached_property
-    def identity(self) -> tuple[Kind, str]:
+    def identity(self) -> tuple[EntryKind, str]:
         return self.kind, self.key.casefold() if self.key else self.folded
 
     @cached_property
@@ -83,9 +83,9 @@ class Entry:
         return words(self.text) if self.read is None else self.read
 
 
-def merged(earlier: Sequence[Entry], newer: Sequence[Entry]) -> list[Entry]:
+def merge_entries(earlier: Sequence[LedgerEntry], newer: Sequence[LedgerEntry]) -> list[LedgerEntry]:
     """Return both, oldest first, without duplicates; of entries with the same identity, the newest stays."""
-    entries: dict[tuple[Kind, str], Entry] = {}
+    entries: dict[tuple[EntryKind, str], LedgerEntry] = {}
     for entry in [*earlier, *newer]:
         entries.pop(entry.identity, None)
         entries[entry.identity] = entry
@@ -96,26 +96,26 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(map(sys.intern, _WORD.findall(text.casefold())))
 
 
-GROUPED: Final = frozenset((Kind.DECISION, Kind.IDENTIFIER, Kind.SAID, Kind.NOTED))
+GROUPED: Final = frozenset((EntryKind.DECISION, EntryKind.IDENTIFIER, EntryKind.SAID, EntryKind.NOTED))
 """The kinds that are grouped by subject. For the other kinds, a new result of a call replaces its earlier result."""
 _HEADINGS: Final = {
-    Kind.DECISION: "Decisions",
-    Kind.IDENTIFIER: "Names, numbers and identifiers, to the letter",
-    Kind.SAID: "The user said",
-    Kind.NOTED: "Noted",
-    Kind.FOUND: "Found by tools",
-    Kind.FILE: "Files",
-    Kind.ERROR: "Errors",
-    Kind.DONE: "Done, not to be done again",
-    Kind.QUOTED: "Quoted in messages of the user, not said by the user",
+    EntryKind.DECISION: "Decisions",
+    EntryKind.IDENTIFIER: "Names, numbers and identifiers, to the letter",
+    EntryKind.SAID: "The user said",
+    EntryKind.NOTED: "Noted",
+    EntryKind.FOUND: "Found by tools",
+    EntryKind.FILE: "Files",
+    EntryKind.ERROR: "Errors",
+    EntryKind.DONE: "Done, not to be done again",
+    EntryKind.QUOTED: "Quoted in messages of the user, not said by the user",
 }
 
 
-def line(entry: Entry) -> str:
+def line(entry: LedgerEntry) -> str:
     return f"- {entry.text}{entry.mark}\n"
 
 
-def rendered(entries: Sequence[Entry]) -> str:
+def rendered(entries: Sequence[LedgerEntry]) -> str:
     sections: list[str] = []
     for kind, heading in _HEADINGS.items():
         lines = [line(entry) for entry in entries if entry.kind is kind]

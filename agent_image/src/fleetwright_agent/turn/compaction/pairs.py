@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 
-def repaired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def repair_pairs(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the same history with a result for each call and without results that have no call.
 
     An interrupted turn leaves calls without results. Providers refuse such a history, so the next turn would fail too.
     """
-    if not torn(messages):
+    if not is_torn(messages):
         return [*messages]
     answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
     history: list[AnyMessage] = []
@@ -30,7 +30,7 @@ def _aborted(call_id: str, name: str) -> ToolMessage:
     return ToolMessage(text, tool_call_id=call_id, name=name, status="error")
 
 
-def torn(messages: Sequence[AnyMessage]) -> bool:
+def is_torn(messages: Sequence[AnyMessage]) -> bool:
     """Return True if a call is not directly followed by its results in order, or a result has no call."""
     waiting: list[str] = []
     for message in messages:

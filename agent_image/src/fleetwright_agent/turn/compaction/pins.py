@@ -21,7 +21,7 @@ from fleetwright_agent.turn.compaction.ledger import EARLIER, LATEST
 from fleetwright_agent.turn.compaction.measure import estimate_text
 from fleetwright_agent.turn.compaction.rules import Rule as _Rule
 from fleetwright_agent.turn.compaction.rules import accepted, beginning, is_rule, names_rule, revises, rules_of
-from fleetwright_agent.turn.compaction.subjects import Groups, Subject, subject_of
+from fleetwright_agent.turn.compaction.subjects import Subject, SubjectGroups, subject_of
 from fleetwright_agent.turn.compaction.voice import Voice
 
 _NOTE: Final = "what still holds of the earlier conversation, word for word; the newest request is not here"
@@ -68,7 +68,7 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinMessage:
     """The message with the pins, and the number of pins that did not fit."""
 
     text: str = ""
@@ -109,7 +109,7 @@ def _of_rule(rule: _Rule, message: HumanMessage) -> Pin:
     return Pin(PinKind.POLICY, rule.text, rule.voice, rule.withdraws, rule.personal, message.id or "", begins)
 
 
-def proposed(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[Pin]:
+def proposed_rules(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[Pin]:
     """Return the rules that a summariser proposed, if a message of a user contains them verbatim."""
     if not proposals:
         return []
@@ -118,7 +118,7 @@ def proposed(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[P
     return pins[-_PROPOSALS:]
 
 
-def merged(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind]) -> list[Pin]:
+def merge_pins(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind]) -> list[Pin]:
     """Return both, without duplicates and without ended rules; of plans and of todos, only the newest stays."""
     # `earlier` is a merged list: rules that a withdrawal ended are gone already, and the withdrawal is kept.
     kept: dict[Pin, Pin] = {pin: pin for pin in earlier if pin.kind in kinds}
@@ -227,7 +227,9 @@ def with_later(pin: Pin, later: Mapping[str, str]) -> Pin:
     return replace(pin, later=next(filter(None, reversed(found)), "")) if found else pin
 
 
-def pinned(pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *, window: int | None = None) -> Pinned:
+def render_pins(
+    pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *, window: int | None = None
+) -> PinMessage:
     """Return the message with the pins. If the room does not suffice, pins of the lowest rank are omitted and counted.
 
     Args:
@@ -255,7 +257,7 @@ def pinned(pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *,
             fitting.add(pin)
     parts = [_line(pin, texts[pin] or "", marks) for pin in sorted(pins, key=_place) if pin in fitting]
     rules = tuple(pin for pin in pins if pin in fitting and pin.kind is PinKind.POLICY)
-    return Pinned(fence(PINNED, _NOTE, "\n".join(parts)) if parts else "", len(pins) - len(fitting), rules)
+    return PinMessage(fence(PINNED, _NOTE, "\n".join(parts)) if parts else "", len(pins) - len(fitting), rules)
 
 
 _FRAME: Final = estimate_text(fence(PINNED, _NOTE, ""))
@@ -273,7 +275,7 @@ def _place(pin: Pin) -> int:
 def _marks(pins: Sequence[Pin]) -> dict[Pin, str]:
     """Return the marks of rules that a later rule revises, and of the revising rules."""
     rules = [pin for pin in pins if pin.kind is PinKind.POLICY and pin.voice is Voice.OWN and not pin.withdraws]
-    groups, marks = Groups(), dict[Pin, str]()
+    groups, marks = SubjectGroups(), dict[Pin, str]()
     for place, pin in enumerate(rules):
         about = subject_of(pin.text)
         if revises(pin.text):

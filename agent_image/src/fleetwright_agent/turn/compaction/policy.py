@@ -12,26 +12,26 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from fleetwright_agent.config.compaction import Compaction, CompactionMode
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction.measure import estimate
-from fleetwright_agent.turn.compaction.pruning import Batch
+from fleetwright_agent.turn.compaction.pruning import PruneBatch
 
 
-class Step(StrEnum):
+class CompactionStep(StrEnum):
     NOTHING = "none"
     PRUNE = "prune"
     SUMMARISE = "summary"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    step: Step
+class CompactionDecision:
+    step: CompactionStep
     trigger: str = ""
 
 
-_NOTHING = Decision(Step.NOTHING)
+_NOTHING = CompactionDecision(CompactionStep.NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class PromptState:
     """The state of the next prompt before it is sent."""
 
     tokens: int
@@ -40,7 +40,7 @@ class Situation:
     """The number of messages after the summary."""
     leaving: int
     """Tokens of the messages that a summary would replace."""
-    batch: Batch | None = None
+    batch: PruneBatch | None = None
     """The results that pruning would truncate."""
     cold: bool = False
     """True if the provider's cache of this prompt has surely expired."""
@@ -85,7 +85,7 @@ def may_act(policy: Compaction, *, trigger: str | None, tokens: int, room: int, 
     return trigger is not None or cold or _is_filled(policy, tokens, room)
 
 
-def decide(policy: Compaction, now: Situation) -> Decision:
+def decide(policy: Compaction, now: PromptState) -> CompactionDecision:
     """Prune if that frees enough, because it loses least; otherwise summarise."""
     if policy.mode is CompactionMode.OFF or now.busy or now.resting:
         return _NOTHING
@@ -94,12 +94,14 @@ def decide(policy: Compaction, now: Situation) -> Decision:
     if trigger is None:
         return _early(policy, now)
     if now.batch is not None and now.batch.freed >= gain and trigger != "messages":
-        return Decision(Step.PRUNE, trigger)
+        return CompactionDecision(CompactionStep.PRUNE, trigger)
     # A summary must replace more tokens than the minimum gain, or it cannot pay.
-    return Decision(Step.SUMMARISE, trigger) if now.leaving > gain and _pays_again(now) else _NOTHING
+    return (
+        CompactionDecision(CompactionStep.SUMMARISE, trigger) if now.leaving > gain and _pays_again(now) else _NOTHING
+    )
 
 
-def _pays_again(now: Situation) -> bool:
+def _pays_again(now: PromptState) -> bool:
     """Return True if another summary within one turn is worth its cost.
 
     A turn is expected to continue for about as many calls as have passed since its last summary. The first summary of
@@ -108,14 +110,18 @@ def _pays_again(now: Situation) -> bool:
     return now.calls_since_summary is None or now.nearly_full or now.payback <= now.calls_since_summary
 
 
-def _early(policy: Compaction, now: Situation) -> Decision:
+def _early(policy: Compaction, now: PromptState) -> CompactionDecision:
     """Before a trigger fires, prune only if that is free or pays back soon."""
     if now.batch is None:
         return _NOTHING
     if now.cold:
-        return Decision(Step.PRUNE, "cold")
+        return CompactionDecision(CompactionStep.PRUNE, "cold")
     pays = now.batch.payback <= policy.prune.max_payback_calls
-    return Decision(Step.PRUNE, "payback") if pays and _is_filled(policy, now.tokens, now.room) else _NOTHING
+    return (
+        CompactionDecision(CompactionStep.PRUNE, "payback")
+        if pays and _is_filled(policy, now.tokens, now.room)
+        else _NOTHING
+    )
 
 
 def _is_filled(policy: Compaction, tokens: int, room: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text, prompt_tokens
-from fleetwright_agent.turn.compaction.view import View, head, position, shown
+from fleetwright_agent.turn.compaction.view import View, head, position, visible_messages
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Prompt:
 
     @cached_property
     def messages(self) -> list[AnyMessage]:
-        return shown(self.stored, self.view, self.prior_sessions)
+        return visible_messages(self.stored, self.view, self.prior_sessions)
 
     @cached_property
     def head(self) -> list[AnyMessage]:
@@ -44,7 +44,7 @@ class Prompt:
     def leaving(self, until: int) -> tuple[list[AnyMessage], int]:
         """Return the shown form of the first `until` stored messages, without the head, and its size in tokens."""
         if until not in self._leaving:
-            messages = shown(self.stored[:until], self.view, self.prior_sessions)[len(self.head) :]
+            messages = visible_messages(self.stored[:until], self.view, self.prior_sessions)[len(self.head) :]
             self._leaving[until] = messages, estimate(messages)
         return self._leaving[until]
 

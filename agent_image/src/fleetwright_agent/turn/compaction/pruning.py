@@ -11,7 +11,7 @@ from typing import Final
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from fleetwright_agent.config.compaction import CompactionPrune
-from fleetwright_agent.turn.compaction.economics import Rates, prune_payback
+from fleetwright_agent.turn.compaction.economics import PriceRatios, prune_payback
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 
 _SKILL_TOOLS: Final = frozenset({"load_skill", "read_skill_file"})
@@ -23,7 +23,7 @@ Shape = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PruneBatch:
     """Results that are truncated together."""
 
     ids: tuple[str, ...]
@@ -38,12 +38,12 @@ class Batch:
 def best_batch(
     messages: Sequence[AnyMessage],
     policy: CompactionPrune,
-    rates: Rates,
+    rates: PriceRatios,
     *,
     before: int,
     pruned: Mapping[str, Shape],
     thrifty: bool,
-) -> Batch | None:
+) -> PruneBatch | None:
     """Select the results to truncate among the first `before` messages.
 
     Without `thrifty`, that is every candidate. With `thrifty`, it is the most profitable set of the newest candidates:
@@ -53,7 +53,7 @@ def best_batch(
     if not candidates:
         return None
     sizes = [estimate([message]) for message in messages]
-    best: Batch | None = None
+    best: PruneBatch | None = None
     worth = 0.0
     freed, after, behind = 0, 0, len(messages)
     chosen: list[str] = []
@@ -62,7 +62,7 @@ def best_batch(
         chosen.insert(0, messages[index].id or "")
         after += sum(sizes[index:behind])
         behind = index
-        batch = Batch(tuple(chosen), freed, after - freed, prune_payback(rates, freed=freed, after=after - freed))
+        batch = PruneBatch(tuple(chosen), freed, after - freed, prune_payback(rates, freed=freed, after=after - freed))
         gain = (
             rates.cache_read * freed * policy.max_payback_calls - (rates.cache_write - rates.cache_read) * batch.after
         )
@@ -71,7 +71,7 @@ def best_batch(
     return best
 
 
-def shortened(messages: Sequence[AnyMessage], pruned: Mapping[str, Shape]) -> list[AnyMessage]:
+def shorten_results(messages: Sequence[AnyMessage], pruned: Mapping[str, Shape]) -> list[AnyMessage]:
     """Return the same messages, with the recorded truncations applied."""
     return [
         _cut(message, *shape)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fleetwright_agent.turn.compaction.voice import Line, Voice, is_reported, lines, own_words, plain
+from fleetwright_agent.turn.compaction.voice import Voice, VoicedLine, is_reported, lines, own_words, plain
 
 _RULE: Final = re.compile(
     r"\b(?:always|never|must(?:n't)?|do not|don't|dont"
@@ -132,7 +132,7 @@ def _is_clearly_own(said: str) -> bool:
     return len(said) <= _SHORT_RULE and (_FIRST.search(said) is not None or _IMPERATIVE.match(said) is not None)
 
 
-def _parts(read: Sequence[Line]) -> Iterator[_Part]:
+def _parts(read: Sequence[VoicedLine]) -> Iterator[_Part]:
     place, header = 0, ""
     while place < len(read):
         line = read[place]
@@ -153,7 +153,7 @@ def _parts(read: Sequence[Line]) -> Iterator[_Part]:
             yield from (_Part(each if each != text else under, line.voice) for each in _passages(text))
 
 
-def _unwrapped(read: Sequence[Line], place: int) -> tuple[str, int]:
+def _unwrapped(read: Sequence[VoicedLine], place: int) -> tuple[str, int]:
     """Join a wrapped line with its continuation lines, and return it with the index of the next line."""
     text, voice = read[place].text, read[place].voice
     last = text
@@ -166,7 +166,7 @@ def _unwrapped(read: Sequence[Line], place: int) -> tuple[str, int]:
     return text, place
 
 
-def _items(read: Sequence[Line], place: int) -> int:
+def _items(read: Sequence[VoicedLine], place: int) -> int:
     """Return how many lines from this index on form the list under the header before them."""
     count = 0
     marked = place < len(read) and _ITEM.match(read[place].text) is not None
@@ -178,7 +178,7 @@ def _items(read: Sequence[Line], place: int) -> int:
     return count
 
 
-def _listed(header: str, items: Sequence[Line]) -> Iterator[_Part]:
+def _listed(header: str, items: Sequence[VoicedLine]) -> Iterator[_Part]:
     """Yield a header with its list; a long list is split into several parts, each with the header."""
     part: list[str] = []
     for line in items:

@@ -11,29 +11,29 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from fleetwright_agent.turn.compaction.ledger import EARLIER, GROUPED, LATEST, Entry, Kind, Source, line
-from fleetwright_agent.turn.compaction.subjects import Groups, subject_of
+from fleetwright_agent.turn.compaction.ledger import EARLIER, GROUPED, LATEST, EntryKind, EntrySource, LedgerEntry, line
+from fleetwright_agent.turn.compaction.subjects import SubjectGroups, subject_of
 
 _SHARES: Final = {
-    Kind.DECISION: 0.15,
-    Kind.IDENTIFIER: 0.35,
-    Kind.SAID: 0.2,
-    Kind.NOTED: 0.1,
-    Kind.FOUND: 0.05,
-    Kind.ERROR: 0.05,
-    Kind.DONE: 0.05,
-    Kind.FILE: 0.05,
-    Kind.QUOTED: 0.05,
+    EntryKind.DECISION: 0.15,
+    EntryKind.IDENTIFIER: 0.35,
+    EntryKind.SAID: 0.2,
+    EntryKind.NOTED: 0.1,
+    EntryKind.FOUND: 0.05,
+    EntryKind.ERROR: 0.05,
+    EntryKind.DONE: 0.05,
+    EntryKind.FILE: 0.05,
+    EntryKind.QUOTED: 0.05,
 }
 """The initial share of the room for each kind. Lines of a summary use the share of noted statements."""
-_MORE: Final = {Kind.ERROR: 0.15, Kind.DONE: 0.15}
+_MORE: Final = {EntryKind.ERROR: 0.15, EntryKind.DONE: 0.15}
 """The share of errors and finished calls in the remaining room, because repeating finished work is a costly mistake."""
 _LAST: Final = dict.fromkeys(_SHARES, 1.0)
 _RAISED: Final = 0.2
 """How much more a correction weighs than the statement that it corrects."""
-_AUTHORITY: Final = {Source.USER: 2, Source.AGENT: 1, Source.TOOL: 1, Source.SUMMARY: 0}
+_AUTHORITY: Final = {EntrySource.USER: 2, EntrySource.AGENT: 1, EntrySource.TOOL: 1, EntrySource.SUMMARY: 0}
 _MARK: Final = len(EARLIER)
-_PER_LINE: Final = len(line(Entry(Kind.SAID, "")))
+_PER_LINE: Final = len(line(LedgerEntry(EntryKind.SAID, "")))
 
 
 class _Logarithms(dict[int, float]):
@@ -44,7 +44,7 @@ class _Logarithms(dict[int, float]):
         return logarithm
 
 
-def _weights(entries: Sequence[Entry], used: Counter[str]) -> list[float]:
+def _weights(entries: Sequence[LedgerEntry], used: Counter[str]) -> list[float]:
     """Return the mean rarity of each entry's words, from 0 to 1."""
     most, times, logarithm = math.log(used.total() + 2), used.__getitem__, _Logarithms().__getitem__
     said = [entry.words for entry in entries]
@@ -52,16 +52,16 @@ def _weights(entries: Sequence[Entry], used: Counter[str]) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeightedEntries:
     """Entries, oldest first, with everything that a selection needs and that does not depend on the summary."""
 
-    entries: list[Entry]
+    entries: list[LedgerEntry]
     weights: list[float]
     ranked: list[int]
     """The indexes of the entries by descending weight; of equal weights, the newest first."""
     texts: dict[str, int]
     """The index of each case-folded text; of equal texts, the last."""
-    groups: Groups
+    groups: SubjectGroups
     """The statements among the entries, grouped by subject."""
     members: dict[int, list[int]]
     """The indexes of the statements of each group, oldest first."""
@@ -77,14 +77,14 @@ class Weighed:
         return all(self.latest[group] == place for group in self.of.get(place, ()))
 
 
-def weighed(entries: Sequence[Entry], used: Counter[str]) -> Weighed:
+def weigh_entries(entries: Sequence[LedgerEntry], used: Counter[str]) -> WeightedEntries:
     """Weight and group the entries.
 
     Args:
         entries: The ledger, oldest first.
         used: The number of uses of each word.
     """
-    groups = Groups()
+    groups = SubjectGroups()
     statements = [(place, groups.add(entry.subject)) for place, entry in enumerate(entries) if entry.kind in GROUPED]
     members: dict[int, list[int]] = {}
     for place, statement in statements:
@@ -96,19 +96,19 @@ def weighed(entries: Sequence[Entry], used: Counter[str]) -> Weighed:
     latest = {group: _latest(entries, places) for group, places in shared.items()}
     of = {place: frozenset((group,)) for group, places in shared.items() for place in places}
     texts = {entry.folded: place for place, entry in enumerate(entries)}
-    return Weighed(list(entries), weights, _ranked(weights), texts, groups, members, of, latest)
+    return WeightedEntries(list(entries), weights, _ranked(weights), texts, groups, members, of, latest)
 
 
 def _ranked(weights: Sequence[float]) -> list[int]:
     return sorted(range(len(weights) - 1, -1, -1), key=weights.__getitem__, reverse=True)
 
 
-def _latest(entries: Sequence[Entry], places: Sequence[int]) -> int:
+def _latest(entries: Sequence[LedgerEntry], places: Sequence[int]) -> int:
     """Return the index of the newest statement; statements of the user take precedence over others."""
     return max(places, key=lambda i: (_AUTHORITY[entries[i].source], i))
 
 
-def _order(entries: Sequence[Entry], weights: list[float], places: Sequence[int]) -> None:
+def _order(entries: Sequence[LedgerEntry], weights: list[float], places: Sequence[int]) -> None:
     """Reorder the weights of a group so that each statement weighs at least as much as the earlier ones."""
     newest_first = sorted(places, key=lambda i: (_AUTHORITY[entries[i].source], i), reverse=True)
     corrects = any(entries[i].subject.marked for i in places)
@@ -117,7 +117,7 @@ def _order(entries: Sequence[Entry], weights: list[float], places: Sequence[int]
         weights[older] = min(weights[older], weights[newer])
 
 
-def joined(known: Weighed, notes: Sequence[Entry], used: Counter[str]) -> Weighed:
+def join_summary(known: WeightedEntries, notes: Sequence[LedgerEntry], used: Counter[str]) -> WeightedEntries:
     """Return the entries with the lines of a summary added to the groups of the statements that they repeat.
 
     A line with the text of an entry adds no entry; that entry may use the room of the line. No line counts as the
@@ -140,10 +140,10 @@ def joined(known: Weighed, notes: Sequence[Entry], used: Counter[str]) -> Weighe
     added = sorted(range(len(entries) - 1, len(known.entries) - 1, -1), key=by_weight, reverse=True)
     # Both lists are sorted already, so sorting their concatenation takes one pass.
     ranked = sorted([*added, *known.ranked], key=by_weight, reverse=True)
-    return Weighed(entries, weights, ranked, known.texts, known.groups, known.members, of, latest, repeated)
+    return WeightedEntries(entries, weights, ranked, known.texts, known.groups, known.members, of, latest, repeated)
 
 
-def required(known: Weighed, shown: Iterable[str]) -> dict[int, list[str]]:
+def required(known: WeightedEntries, shown: Iterable[str]) -> dict[int, list[str]]:
     """Return the latest statements on the subjects of texts that are shown next to the ledger, with those texts."""
     places: dict[int, list[str]] = {}
     texts = list(shown)
@@ -156,7 +156,7 @@ def required(known: Weighed, shown: Iterable[str]) -> dict[int, list[str]]:
     return places
 
 
-def bounded(known: Weighed, limit: int, needed: Collection[int] = ()) -> list[Entry]:
+def fit_entries(known: WeightedEntries, limit: int, needed: Collection[int] = ()) -> list[LedgerEntry]:
     """Return the entries that fit into `limit` characters, in order; each kind keeps those with the highest weight.
 
     Whenever a statement is included, the latest one on its subject is included too.
@@ -181,17 +181,17 @@ def bounded(known: Weighed, limit: int, needed: Collection[int] = ()) -> list[En
 class _Filling:
     """The room of one summary while it is filled with entries."""
 
-    def __init__(self, known: Weighed, sizes: Sequence[int], limit: int) -> None:
+    def __init__(self, known: WeightedEntries, sizes: Sequence[int], limit: int) -> None:
         self._known = known
         self._sizes = sizes
         self._left = limit
         self._kept: set[int] = set()
         self._shown: set[str] = set()
-        self._of_kind: dict[Kind, list[int]] = {kind: [] for kind in _SHARES}
+        self._of_kind: dict[EntryKind, list[int]] = {kind: [] for kind in _SHARES}
         for place in known.ranked:
             self._of_kind[known.entries[place].kind].append(place)
-            if place in known.repeated and known.entries[place].kind is not Kind.NOTED:
-                self._of_kind[Kind.NOTED].append(place)
+            if place in known.repeated and known.entries[place].kind is not EntryKind.NOTED:
+                self._of_kind[EntryKind.NOTED].append(place)
 
     def take(self, places: Iterable[int]) -> None:
         """Add each of these entries that fits."""
@@ -199,7 +199,7 @@ class _Filling:
             if self._sizes[place] <= self._left:
                 self._put(place)
 
-    def share(self, shares: dict[Kind, float], limit: int) -> None:
+    def share(self, shares: dict[EntryKind, float], limit: int) -> None:
         """Give each kind its share of the room, as far as room is left."""
         for kind, part in shares.items():
             room = min(self._left, int(part * limit))
@@ -230,7 +230,7 @@ class _Filling:
         return {i for i in self._kept if all(known.latest[group] in self._kept for group in known.of.get(i, ()))}
 
 
-def _marked(known: Weighed, places: Iterable[int], needed: Container[int]) -> list[Entry]:
+def _marked(known: WeightedEntries, places: Iterable[int], needed: Container[int]) -> list[LedgerEntry]:
     """Return the entries at those indexes, in order and without duplicate texts.
 
     A statement is marked if another one on its subject is shown, here or next to the ledger.
@@ -239,7 +239,7 @@ def _marked(known: Weighed, places: Iterable[int], needed: Container[int]) -> li
     for place in sorted(places, key=lambda i: (known.is_latest(i), i)):
         chosen[known.entries[place].folded] = place
     shown = Counter(group for place in chosen.values() for group in known.of.get(place, ()))
-    entries: list[Entry] = []
+    entries: list[LedgerEntry] = []
     for place in sorted(chosen.values()):
         several = place in needed or any(shown[group] > 1 for group in known.of.get(place, ()))
         mark = (LATEST if known.is_latest(place) else EARLIER) if several else ""

@@ -19,7 +19,7 @@ from fleetwright_agent.protocol.fences import ARCHIVED, SUMMARY, fence
 from fleetwright_agent.turn.compaction.economics import other_is_cheaper
 from fleetwright_agent.turn.compaction.measure import estimate_text
 from fleetwright_agent.turn.compaction.pruning import hardest
-from fleetwright_agent.turn.compaction.summary import Written, extracted, instruction, read, transcript
+from fleetwright_agent.turn.compaction.summary import SummaryReply, extracted, instruction, read, transcript
 from fleetwright_agent.turn.providers.models import portable
 
 _KEEPER: Final = "You keep the notes of a conversation between a user and an agent. You take no part in it."
@@ -40,11 +40,11 @@ class SummaryFailed(Exception):  # noqa: N818 - the name states the condition
         self.reason = reason
 
 
-class TooLong(Exception):  # noqa: N818 - the name states the condition
+class SummaryTooLong(Exception):  # noqa: N818 - the name states the condition
     """The provider refused the size of the request."""
 
 
-class Ask(Protocol):
+class AskModel(Protocol):
     async def __call__(self, prompt: Sequence[AnyMessage], *, model: Any, chat: Any, most: int) -> AIMessage:
         """Make one call with the usual retries and charges.
 
@@ -62,7 +62,7 @@ class Ask(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class SummaryInput:
     """The messages to summarise, as the model has seen them so far."""
 
     chat: Any
@@ -92,7 +92,7 @@ class Summariser:
         self._auxiliary = model.auxiliary
         self._settings = policy.summary
 
-    async def write(self, material: Material, ask: Ask) -> tuple[str, Written]:
+    async def write(self, material: SummaryInput, ask: AskModel) -> tuple[str, SummaryReply]:
         """Return the method and the parsed summary.
 
         Raises:
@@ -101,7 +101,7 @@ class Summariser:
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
                 return await self._write(material, ask)
-        except (TimeoutError, TooLong, SummaryFailed) as error:
+        except (TimeoutError, SummaryTooLong, SummaryFailed) as error:
             if material.refused is not None:
                 # The turn fails without a shorter prompt, so use a summary that code can extract.
                 return "extract", extracted(material.leaving)
@@ -109,13 +109,13 @@ class Summariser:
                 raise
             raise SummaryFailed("timeout" if isinstance(error, TimeoutError) else "too_long") from error
 
-    async def _write(self, material: Material, ask: Ask) -> tuple[str, Written]:
+    async def _write(self, material: SummaryInput, ask: AskModel) -> tuple[str, SummaryReply]:
         if self._warm(material):
-            with suppress(TooLong):
+            with suppress(SummaryTooLong):
                 return "summary", await self._of_prefix(material, ask)
         return "transcript", await self._of_transcript(material, ask)
 
-    def _warm(self, material: Material) -> bool:
+    def _warm(self, material: SummaryInput) -> bool:
         """Return True if sending the cached prefix is possible and cheapest."""
         other = self._auxiliary
         known = material.chat.endpoint
@@ -130,7 +130,7 @@ class Summariser:
             summary=self._settings.max_tokens // 2,
         )
 
-    async def _of_prefix(self, material: Material, ask: Ask) -> Written:
+    async def _of_prefix(self, material: SummaryInput, ask: AskModel) -> SummaryReply:
         # The cached prefix begins with the tools, so the request must declare the same ones.
         chat = material.chat
         model = chat.bind_tools(list(material.tools), tool_choice="none") if material.tools else chat
@@ -144,10 +144,10 @@ class Summariser:
         prompt = portable(prompt, chat.endpoint.provider)
         return self._read(await ask(prompt, model=capped, chat=chat, most=self._settings.max_tokens))
 
-    async def _of_transcript(self, material: Material, ask: Ask) -> Written:
+    async def _of_transcript(self, material: SummaryInput, ask: AskModel) -> SummaryReply:
         text = transcript(hardest(material.leaving, self._policy.prune))
         chat, pieces = self._reader(material, text)
-        written, earlier, facts, rules = Written(), material.earlier, list[str](), list[str]()
+        written, earlier, facts, rules = SummaryReply(), material.earlier, list[str](), list[str]()
         for piece in pieces:
             prompt: list[AnyMessage] = [
                 SystemMessage(_KEEPER),
@@ -160,9 +160,9 @@ class Summariser:
             facts += written.facts
             rules += written.rules
             earlier = fence(SUMMARY, _NOTE, reply.text)
-        return Written(written.goal, written.now, written.next, tuple(facts), tuple(rules))
+        return SummaryReply(written.goal, written.now, written.next, tuple(facts), tuple(rules))
 
-    def _reader(self, material: Material, text: str) -> tuple[Any, list[str]]:
+    def _reader(self, material: SummaryInput, text: str) -> tuple[Any, list[str]]:
         """Choose the summary model, or the conversation's model if the text is too long for it, and split the text."""
         others = [(material.own or material.chat).other(self._auxiliary)] if self._auxiliary else []
         for chat in (*others, material.chat):
@@ -171,7 +171,7 @@ class Summariser:
                 return chat, pieces
         raise SummaryFailed("too_long")
 
-    def _piece(self, material: Material, chat: Any) -> int:
+    def _piece(self, material: SummaryInput, chat: Any) -> int:
         """The characters of one piece. After a refused size, half of that size is assumed to be the window."""
         window: int = chat.endpoint.context_window
         if material.refused is not None and chat is material.chat:
@@ -182,7 +182,7 @@ class Summariser:
     def _capped(self, model: Any, chat: Any) -> Any:
         return model.bind(**chat.cap(self._settings.max_tokens))
 
-    def _read(self, reply: AIMessage) -> Written:
+    def _read(self, reply: AIMessage) -> SummaryReply:
         text = reply.text.strip()
         if len(text) > _INFLATED * _CHARACTERS * self._settings.max_tokens:
             raise SummaryFailed("inflated")

@@ -14,8 +14,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from fleetwright_agent.protocol.fences import SUMMARY, fence
 from fleetwright_agent.turn.compaction.extraction import sentences
-from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source, merged, rendered
-from fleetwright_agent.turn.compaction.selection import Weighed, bounded, joined, required
+from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry, merge_entries, rendered
+from fleetwright_agent.turn.compaction.selection import WeightedEntries, fit_entries, join_summary, required
 
 _INSTRUCTION: Final = """\
 Summarise the conversation above so that the work can go on without it. Call no tool. Write five parts under these
@@ -41,7 +41,7 @@ _EXTRACT: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SummaryReply:
     """The parsed reply of a model."""
 
     goal: str = ""
@@ -66,7 +66,7 @@ def instruction(added: str) -> HumanMessage:
     return HumanMessage(_INSTRUCTION + (f"\n\n{added}" if added else ""))
 
 
-def read(reply: str) -> Written:
+def read(reply: str) -> SummaryReply:
     """Parse the five parts of a reply; text without a heading counts as facts."""
     parts, place = _Parts(), "facts"
     for text in reply.splitlines():
@@ -79,23 +79,23 @@ def read(reply: str) -> Written:
     goal, now, following = (" ".join(parts.lines[name]) for name in ("goal", "now", "next"))
     facts = tuple(part for fact in parts.lines["facts"] for part in sentences(fact.lstrip("-*• ")))
     rules = tuple(rule.lstrip("-*• ") for rule in parts.lines["rules"])
-    return Written(goal, now, following, facts, rules)
+    return SummaryReply(goal, now, following, facts, rules)
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class ComposedSummary:
     """A summary within its size limit, and its entries."""
 
     text: str
-    ledger: tuple[Entry, ...]
+    ledger: tuple[LedgerEntry, ...]
     later: Mapping[str, str] = field(default_factory=dict)
     """Texts next to the summary that a later statement corrects. The value is that statement, or an empty string if the
     summary shows it."""
 
 
 def compose(
-    written: Written, known: Weighed, *, used: Counter[str], characters: int, beside: Iterable[str] = ()
-) -> Composed:
+    written: SummaryReply, known: WeightedEntries, *, used: Counter[str], characters: int, beside: Iterable[str] = ()
+) -> ComposedSummary:
     """Compose a summary from the model's goal, now and next, and from the ledger with the model's facts.
 
     A sentence of the model is left out if a later statement on its subject does not fit.
@@ -110,11 +110,13 @@ def compose(
     allowed = characters // _MODEL_SHARE // 3
     parts = (("Goal", written.goal), ("Now", written.now), ("Next", written.next))
     top = {name: sentences(_within(text, allowed)) for name, text in parts if text}
-    noted = merged([], [Entry(Kind.NOTED, text, source=Source.SUMMARY) for text in written.facts])
-    everything = joined(known, noted, used)
+    noted = merge_entries(
+        [], [LedgerEntry(EntryKind.NOTED, text, source=EntrySource.SUMMARY) for text in written.facts]
+    )
+    everything = join_summary(known, noted, used)
     needed = required(everything, [*beside, *(each for said in top.values() for each in said)])
     # Headings and the fence also need room.
-    kept = bounded(everything, max(0, characters - len(_top(top)) - _FRAME), needed)
+    kept = fit_entries(everything, max(0, characters - len(_top(top)) - _FRAME), needed)
     shown = {entry.folded for entry in kept}
     later: dict[str, str] = {}
     for place, texts in needed.items():
@@ -122,27 +124,27 @@ def compose(
         missing = "" if entry.folded in shown else entry.text
         later |= {text: missing or later.get(text, "") for text in texts}
     top = {name: [each for each in said if not later.get(each)] for name, said in top.items()}
-    return Composed(fence(SUMMARY, _NOTE, f"{_top(top)}{rendered(kept)}".rstrip()), tuple(kept), later)
+    return ComposedSummary(fence(SUMMARY, _NOTE, f"{_top(top)}{rendered(kept)}".rstrip()), tuple(kept), later)
 
 
 def _top(parts: Mapping[str, Sequence[str]]) -> str:
     return "".join(f"{name}: {' '.join(said)}\n" for name, said in parts.items() if said)
 
 
-_FRAME: Final = len(fence(SUMMARY, _NOTE, rendered([Entry(kind, "") for kind in Kind])))
+_FRAME: Final = len(fence(SUMMARY, _NOTE, rendered([LedgerEntry(kind, "") for kind in EntryKind])))
 
 
 def _within(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: max(0, most - 1)]}…"
 
 
-def extracted(messages: Sequence[AnyMessage]) -> Written:
+def extracted(messages: Sequence[AnyMessage]) -> SummaryReply:
     """Extract a summary without a model, for when the model refuses the size that must shrink."""
     asked = [message.text for message in messages if isinstance(message, HumanMessage) and message.text]
     answered = [message.text for message in messages if isinstance(message, AIMessage) and message.text]
     goal = asked[-1] if asked else ""
     now = answered[-1] if answered else ""
-    return Written(" ".join(goal.split())[:_EXTRACT], " ".join(now.split())[:_EXTRACT])
+    return SummaryReply(" ".join(goal.split())[:_EXTRACT], " ".join(now.split())[:_EXTRACT])
 
 
 def transcript(messages: Sequence[AnyMessage]) -> str:

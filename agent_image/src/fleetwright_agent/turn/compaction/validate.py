@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.protocol.fences import SUMMARY
-from fleetwright_agent.turn.compaction.pairs import active_request, torn
-from fleetwright_agent.turn.compaction.view import View, shown
+from fleetwright_agent.turn.compaction.pairs import active_request, is_torn
+from fleetwright_agent.turn.compaction.view import View, visible_messages
 
 
-def wrong(
+def rejection_reason(
     messages: Sequence[AnyMessage], view: View, *, prior_sessions: str, before: int, after: int, min_gain: float
 ) -> str | None:
     """Check the view as it will be shown, and return the reason for a rejection, or None.
@@ -22,8 +22,8 @@ def wrong(
         after: Tokens of the prompt with the new view.
         min_gain: The fraction by which the prompt must shrink.
     """
-    visible = shown(messages, view, prior_sessions)
-    if torn(visible):
+    visible = visible_messages(messages, view, prior_sessions)
+    if is_torn(visible):
         return "torn_pair"
     request = active_request(messages)
     if request is not None and not any(m.id == request.id and m.content == request.content for m in visible):

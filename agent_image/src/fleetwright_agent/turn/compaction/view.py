@@ -12,10 +12,10 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from fleetwright_agent.config.compaction import PinKind
-from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source
-from fleetwright_agent.turn.compaction.pairs import repaired
+from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry
+from fleetwright_agent.turn.compaction.pairs import repair_pairs
 from fleetwright_agent.turn.compaction.pins import Pin
-from fleetwright_agent.turn.compaction.pruning import Shape, shortened
+from fleetwright_agent.turn.compaction.pruning import Shape, shorten_results
 from fleetwright_agent.turn.compaction.voice import Voice
 
 
@@ -32,7 +32,7 @@ class View:
     behind: str = ""
     """The id of the message after which that request is shown again."""
     summary: str = ""
-    ledger: tuple[Entry, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
     pins: tuple[Pin, ...] = ()
     pinned: str = ""
     """The text of the message with the pins."""
@@ -43,7 +43,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CompactionState:
     """The compaction state of one conversation."""
 
     view: View | None = None
@@ -56,7 +56,7 @@ class Standing:
     """
 
 
-def dumped(view: View) -> dict[str, Any]:
+def dump_view(view: View) -> dict[str, Any]:
     """The view as plain values."""
     return {
         "cut": view.cut,
@@ -72,7 +72,7 @@ def dumped(view: View) -> dict[str, Any]:
     }
 
 
-def loaded(body: Mapping[str, Any]) -> View:
+def load_view(body: Mapping[str, Any]) -> View:
     return View(
         cut=body["cut"],
         newest=body["newest"],
@@ -87,9 +87,9 @@ def loaded(body: Mapping[str, Any]) -> View:
     )
 
 
-def _loaded_entry(kind: str, text: str, key: str, source: str = Source.AGENT) -> Entry:
+def _loaded_entry(kind: str, text: str, key: str, source: str = EntrySource.AGENT) -> LedgerEntry:
     """Return a stored entry; earlier versions stored no source."""
-    return Entry(Kind(kind), text, key, source=Source(source))
+    return LedgerEntry(EntryKind(kind), text, key, source=EntrySource(source))
 
 
 def _dumped_pin(pin: Pin) -> list[Any]:
@@ -120,26 +120,26 @@ def head(view: View | None, prior_sessions: str) -> list[AnyMessage]:
     return [HumanMessage(text) for text in texts if text]
 
 
-def shown(messages: Sequence[AnyMessage], view: View | None, prior_sessions: str) -> list[AnyMessage]:
+def visible_messages(messages: Sequence[AnyMessage], view: View | None, prior_sessions: str) -> list[AnyMessage]:
     """The messages of the next model call, in a form that every provider accepts."""
     if view is None:
-        return [*head(None, prior_sessions), *repaired(messages)]
+        return [*head(None, prior_sessions), *repair_pairs(messages)]
     begin = position(messages, view.cut)
     if view.cut and not begin:
         # A summary without its place in the conversation means nothing; show everything.
-        return [*head(None, prior_sessions), *repaired(messages)]
+        return [*head(None, prior_sessions), *repair_pairs(messages)]
     until = max(begin, position(messages, view.behind))
-    kept = shortened(messages[begin:], view.pruned)
+    kept = shorten_results(messages[begin:], view.pruned)
     before, later = kept[: until - begin], kept[until - begin :]
     asked = position(messages[:begin], view.request)
     again = messages[asked - 1 : asked] if asked else []
     return [
         *head(view, prior_sessions),
         *answered(messages, begin),
-        *repaired(before),
+        *repair_pairs(before),
         *answered(messages, asked - 1),
         *again,
-        *repaired(later),
+        *repair_pairs(later),
     ]
 
 

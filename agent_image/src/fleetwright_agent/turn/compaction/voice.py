@@ -23,7 +23,7 @@ class Voice(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class VoicedLine:
     """One line of a message, without white space around it."""
 
     text: str
@@ -104,7 +104,7 @@ def is_reported(said: str) -> bool:
     return _REPORTED.search(said) is not None and not _CONDITION.search(said)
 
 
-def lines(text: str) -> list[Line]:
+def lines(text: str) -> list[VoicedLine]:
     """Return the lines of a user's message, each with its voice; a line that introduces a text is the user's own."""
     return list(_Reader(text).read())
 
@@ -124,7 +124,7 @@ class _Reader:
         self._introduced = False
         """True if the previous line introduces a text without a colon."""
 
-    def read(self) -> Iterator[Line]:
+    def read(self) -> Iterator[VoicedLine]:
         for index, raw in enumerate(self._raw):
             if not raw.strip():
                 self._blank = True
@@ -132,19 +132,19 @@ class _Reader:
             yield from self._line(index, raw)
             self._blank, self._begun = False, True
 
-    def _line(self, index: int, raw: str) -> Iterator[Line]:
+    def _line(self, index: int, raw: str) -> Iterator[VoicedLine]:
         text, indented = " ".join(raw.split()), raw[:1].isspace()
         if self._is_marked(raw):
-            yield Line(text, Voice.QUOTED, indented, self._blank)
+            yield VoicedLine(text, Voice.QUOTED, indented, self._blank)
             return
         voice = self._voice_of(index, raw)
         if voice is Voice.QUOTED:
-            yield Line(text, voice, indented, self._blank)
+            yield VoicedLine(text, voice, indented, self._blank)
             return
         head, rest, behind = _split(text)
-        yield Line(head, Voice.UNCLEAR if self._quotes(text) else voice, indented, self._blank)
+        yield VoicedLine(head, Voice.UNCLEAR if self._quotes(text) else voice, indented, self._blank)
         if rest:
-            yield Line(rest, behind)
+            yield VoicedLine(rest, behind)
         self._after(head, rest, behind)
 
     def _is_marked(self, raw: str) -> bool:

@@ -18,10 +18,10 @@ from uuid import uuid4
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.model import OtherModel, Price
 from fleetwright_agent.protocol.frames import Purpose, TurnRequest, Usage
-from fleetwright_agent.storage.open_model_calls import OpenCalls
-from fleetwright_agent.storage.sqlite.usage_store import Entry, Ledger, Line
+from fleetwright_agent.storage.open_model_calls import OpenModelCalls
+from fleetwright_agent.storage.sqlite.usage_store import ModelCallUsage, TaskUsageLine, UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.cost.budgets import Spent, Window, cheaper, exceeded, too_small, window
+from fleetwright_agent.turn.cost.budgets import BudgetUsage, BudgetWindow, cheaper, exceeded, too_small, window
 from fleetwright_agent.turn.cost.prices import cost_usd
 from fleetwright_agent.turn.cost.task_usage import body_of, usage_from
 
@@ -35,7 +35,7 @@ _OTHERS: Final = "(others)"
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class CostAccount:
     """The model, price and purpose that a call is charged under."""
 
     model: str
@@ -46,21 +46,21 @@ class Account:
 class OverBudget(Exception):  # noqa: N818 - the name states the condition
     """The call does not fit in this budget before its window ends."""
 
-    def __init__(self, full: Window, *, alone: bool = False) -> None:
+    def __init__(self, full: BudgetWindow, *, alone: bool = False) -> None:
         """Args: `alone` is True if the call would not fit even into an unspent budget."""
         super().__init__(full.name)
         self.full = full
         self.alone = alone
 
 
-class Books:
+class CostAccounting:
     def __init__(
         self,
         budgets: Sequence[Budget],
-        ledger: Ledger,
+        ledger: UsageStore,
         metrics: Metrics,
         *,
-        open_calls: OpenCalls | None = None,
+        open_calls: OpenModelCalls | None = None,
         now: Callable[[], float],
     ) -> None:
         """Args:
@@ -74,9 +74,9 @@ class Books:
         self._ledger = ledger
         self._metrics = metrics
         self._now = now
-        self._windows: dict[Budget, Window] = {}
-        self._running = Spent()
-        self._least: Spent | None = None
+        self._windows: dict[Budget, BudgetWindow] = {}
+        self._running = BudgetUsage()
+        self._least: BudgetUsage | None = None
         """The smallest amount that a call of this process has reserved."""
         self._turning = asyncio.Lock()
         self._callers: set[str] = set()
@@ -100,7 +100,7 @@ class Books:
         # Writing tokens to the provider's cache may cost more than plain input.
         dear = partial(cost_usd, price, input_tokens=tokens_in, output_tokens=tokens_out)
         usd = max(dear() or Decimal(0), dear(cache_write_tokens=tokens_in) or Decimal(0))
-        most = Spent(usd, tokens_in + tokens_out)
+        most = BudgetUsage(usd, tokens_in + tokens_out)
         if full := exceeded(windows, running=self._running, call=most):
             raise OverBudget(full, alone=too_small(full.budget, most))
         self._least = most if self._least is None else self._least.least(most)
@@ -113,7 +113,7 @@ class Books:
             self._running -= most
 
     @contextmanager
-    def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> Iterator[str]:
+    def recorded(self, account: CostAccount, turn: TurnRequest, *, tokens_in: int) -> Iterator[str]:
         """Record a call until it has ended; if the process dies meanwhile, the next process charges an estimate.
 
         Args: `tokens_in` is the size of the prompt; the estimate includes no output tokens.
@@ -162,7 +162,7 @@ class Books:
             )
 
     def charge(
-        self, message: "AIMessage", account: Account, turn: TurnRequest, *, estimated: bool = False, call: str = ""
+        self, message: "AIMessage", account: CostAccount, turn: TurnRequest, *, estimated: bool = False, call: str = ""
     ) -> Usage:
         """Charge the tokens and cost of one reply to the ledger and the metrics, and return the same usage as a frame.
 
@@ -174,7 +174,7 @@ class Books:
 
     def _put(self, used: Usage, owner: str, task_id: str, *, call: str = "") -> None:
         writing = self._ledger.put(
-            Entry(
+            ModelCallUsage(
                 model=used.model,
                 purpose=used.purpose.value,
                 caller=owner,
@@ -184,7 +184,7 @@ class Books:
                 cache_write_tokens=used.cache_write_tokens,
                 usd=used.cost_usd,
             ),
-            Line(owner, task_id, body_of(used), call),
+            TaskUsageLine(owner, task_id, body_of(used), call),
         )
         if call:
             self._charging.add(call)
@@ -192,7 +192,7 @@ class Books:
         count(used, self._metrics)
         if used.cost_usd is not None:
             self._metrics.caller_cost_usd.labels(self._label(owner)).inc(float(used.cost_usd))
-        spent = Spent(used.cost_usd or Decimal(0), used.input_tokens + used.output_tokens)
+        spent = BudgetUsage(used.cost_usd or Decimal(0), used.input_tokens + used.output_tokens)
         for each in self._windows.values():
             each.spent += spent
             self._tell(each)
@@ -224,7 +224,7 @@ class Books:
         now = datetime.fromtimestamp(self._now(), UTC)
         return [_reported(each, self._least) for each in self._windows.values() if each.ends > now]
 
-    async def _current(self) -> list[Window]:
+    async def _current(self) -> list[BudgetWindow]:
         """The current budget windows. Each is read from the ledger when this process first uses it."""
         if not self._budgets:
             return []
@@ -234,10 +234,10 @@ class Books:
                 begins, ends = window(budget.period, now)
                 known = self._windows.get(budget)
                 if known is None or known.begins != begins:
-                    await self._open(budget, Window(budget, begins, ends))
+                    await self._open(budget, BudgetWindow(budget, begins, ends))
             return list(self._windows.values())
 
-    async def _open(self, budget: Budget, opened: Window) -> None:
+    async def _open(self, budget: Budget, opened: BudgetWindow) -> None:
         # Register the window before the read: charges made meanwhile are added to it, and the read does not see them.
         self._windows[budget] = opened
         try:
@@ -245,10 +245,10 @@ class Books:
         except BaseException:
             del self._windows[budget]
             raise
-        opened.spent += Spent(former.usd, former.input_tokens + former.output_tokens)
+        opened.spent += BudgetUsage(former.usd, former.input_tokens + former.output_tokens)
         self._tell(opened)
 
-    def _tell(self, each: Window) -> None:
+    def _tell(self, each: BudgetWindow) -> None:
         budget = each.budget
         if budget.usd is not None:
             left = max(Decimal(0), budget.usd - each.spent.usd)
@@ -256,7 +256,7 @@ class Books:
         if budget.tokens is not None:
             left_tokens = max(0, budget.tokens - each.spent.tokens)
             self._metrics.budget_remaining_tokens.labels(budget.period.value).set(left_tokens)
-        if not each.warned and each.has_used(budget.warn_at, Spent()):
+        if not each.warned and each.has_used(budget.warn_at, BudgetUsage()):
             each.warned = True
             _log.warning("budget nearly used up", extra={"budget": each.name, "resets": each.ends.isoformat()})
 
@@ -267,14 +267,14 @@ class Books:
         return owner
 
 
-def _reported(each: Window, least: Spent | None) -> dict[str, Any]:
+def _reported(each: BudgetWindow, least: BudgetUsage | None) -> dict[str, Any]:
     """Args: `least` is the smallest call so far; if even that does not fit, the budget counts as exceeded."""
     budget = each.budget
     limits = {
         **({"usd": str(budget.usd), "spentUsd": str(round(each.spent.usd, 6))} if budget.usd is not None else {}),
         **({"tokens": budget.tokens, "spentTokens": each.spent.tokens} if budget.tokens is not None else {}),
     }
-    full = each.has_used(Decimal(1), Spent()) or (least is not None and not each.fits(least))
+    full = each.has_used(Decimal(1), BudgetUsage()) or (least is not None and not each.fits(least))
     state = {"exceeded": full or each.refused, "low": each.warned}
     return {"period": budget.period.value, **limits, **state, "resetsAt": moment(each.ends)}
 
@@ -292,7 +292,7 @@ def moment(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def usage_of(message: "AIMessage", account: Account) -> Usage:
+def usage_of(message: "AIMessage", account: CostAccount) -> Usage:
     usage = message.usage_metadata
     if not usage:
         # Without usage there is no cost: an unreported cost must not appear as zero.

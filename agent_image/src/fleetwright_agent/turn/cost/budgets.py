@@ -14,19 +14,19 @@ from fleetwright_agent.config.model import OtherModel
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class BudgetUsage:
     usd: Decimal = Decimal(0)
     tokens: int = 0
 
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.usd + other.usd, self.tokens + other.tokens)
+    def __add__(self, other: "BudgetUsage") -> "BudgetUsage":
+        return BudgetUsage(self.usd + other.usd, self.tokens + other.tokens)
 
-    def __sub__(self, other: "Spent") -> "Spent":
-        return Spent(self.usd - other.usd, self.tokens - other.tokens)
+    def __sub__(self, other: "BudgetUsage") -> "BudgetUsage":
+        return BudgetUsage(self.usd - other.usd, self.tokens - other.tokens)
 
-    def least(self, other: "Spent") -> "Spent":
+    def least(self, other: "BudgetUsage") -> "BudgetUsage":
         """Return the smaller of both amounts, separately for money and tokens."""
-        return Spent(min(self.usd, other.usd), min(self.tokens, other.tokens))
+        return BudgetUsage(min(self.usd, other.usd), min(self.tokens, other.tokens))
 
 
 def window(period: Period, now: datetime) -> tuple[datetime, datetime]:
@@ -42,21 +42,21 @@ def window(period: Period, now: datetime) -> tuple[datetime, datetime]:
 
 
 @dataclass(slots=True)
-class Window:
+class BudgetWindow:
     """One budget and its usage in the current window."""
 
     budget: Budget
     begins: datetime
     ends: datetime
-    spent: Spent = field(default_factory=Spent)
+    spent: BudgetUsage = field(default_factory=BudgetUsage)
     warned: bool = False
     refused: bool = False
     """True if a call did not fit, although the budget is not fully spent."""
 
-    def fits(self, more: Spent) -> bool:
+    def fits(self, more: BudgetUsage) -> bool:
         return _holds(self.budget, self.spent + more)
 
-    def has_used(self, part: Decimal, running: Spent) -> bool:
+    def has_used(self, part: Decimal, running: BudgetUsage) -> bool:
         """Return True if at least this fraction of the budget is spent or reserved."""
         whole = self.spent + running
         usd, tokens = self.budget.usd, self.budget.tokens
@@ -70,11 +70,11 @@ class Window:
         return f"{' and '.join(part for part in parts if part)} {_EACH[self.budget.period]}"
 
 
-def _holds(budget: Budget, used: Spent) -> bool:
+def _holds(budget: Budget, used: BudgetUsage) -> bool:
     return (budget.usd is None or used.usd <= budget.usd) and (budget.tokens is None or used.tokens <= budget.tokens)
 
 
-def too_small(budget: Budget, call: Spent) -> bool:
+def too_small(budget: Budget, call: BudgetUsage) -> bool:
     """Return True if a call does not fit even into an unspent budget."""
     return not _holds(budget, call)
 
@@ -82,17 +82,17 @@ def too_small(budget: Budget, call: Spent) -> bool:
 _EACH = {Period.HOUR: "an hour", Period.DAY: "a day", Period.MONTH: "a month"}
 
 
-def exceeded(windows: Sequence[Window], *, running: Spent, call: Spent) -> Window | None:
+def exceeded(windows: Sequence[BudgetWindow], *, running: BudgetUsage, call: BudgetUsage) -> BudgetWindow | None:
     """Return the budget that a call does not fit into; of several, the one whose window ends last."""
     full = [each for each in windows if not each.fits(running + call)]
     return max(full, key=lambda each: each.ends, default=None)
 
 
-def cheaper(windows: Sequence[Window], *, running: Spent) -> OtherModel | None:
+def cheaper(windows: Sequence[BudgetWindow], *, running: BudgetUsage) -> OtherModel | None:
     """The cheaper model for the rest of a window; None if no budget requires one."""
     found = (each.budget.downgrade for each in windows if _downgraded(each, running))
     return next((downgrade.model for downgrade in found if downgrade), None)
 
 
-def _downgraded(each: Window, running: Spent) -> bool:
+def _downgraded(each: BudgetWindow, running: BudgetUsage) -> bool:
     return each.budget.downgrade is not None and each.has_used(each.budget.downgrade.at, running)

@@ -9,15 +9,15 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any, Final
 
-from fleetwright_agent.protocol.frames import Called, Frame, PeerCost, Purpose, ToolStart, TurnRequest, Usage
-from fleetwright_agent.storage.sqlite.inflight_usage import Spending
+from fleetwright_agent.protocol.frames import EarlierToolCall, Frame, PeerCost, Purpose, ToolStart, TurnRequest, Usage
+from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
 
 _KEPT_SECONDS: Final = 60.0
 """How long the usage stays after the turn has ended; the end of its task is stored well within this time."""
 
 
-class Bills:
-    def __init__(self, spending: Spending, *, clock: Callable[[], float] = time.time) -> None:
+class TaskUsage:
+    def __init__(self, spending: InflightUsage, *, clock: Callable[[], float] = time.time) -> None:
         """Args: `clock` returns the seconds since the epoch."""
         self._spending = spending
         self._clock = clock
@@ -33,7 +33,7 @@ class Bills:
         """Start recording the usage of a turn. The usage of earlier turns is already stored with the task."""
         self._spending.begin(owner, task_id, before=self._clock() - _KEPT_SECONDS)
 
-    async def of(self, owner: str, task_id: str) -> list[Usage | PeerCost | Called]:
+    async def of(self, owner: str, task_id: str) -> list[Usage | PeerCost | EarlierToolCall]:
         """The recorded frames of a turn that has not ended."""
         return [_frame(body) for body in await self._spending.of(owner, task_id)]
 
@@ -56,9 +56,9 @@ def body_of(frame: Usage | PeerCost) -> dict[str, Any]:
     return {**asdict(frame), "cost_usd": None if cost is None else str(cost)}
 
 
-def _frame(body: dict[str, Any]) -> Usage | PeerCost | Called:
+def _frame(body: dict[str, Any]) -> Usage | PeerCost | EarlierToolCall:
     if "tool" in body:
-        return Called(body["tool"])
+        return EarlierToolCall(body["tool"])
     if "peer" in body:
         return PeerCost(body["peer"], Decimal(body["cost_usd"]))
     return usage_from(body)

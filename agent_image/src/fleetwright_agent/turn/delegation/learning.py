@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable
 
 from fleetwright_agent.config.memory import LearnedSkillMemory
-from fleetwright_agent.memory.skill_drafts import drafted
-from fleetwright_agent.protocol.frames import Frame, Learned, TurnRequest
+from fleetwright_agent.memory.skill_drafts import draft_skill
+from fleetwright_agent.protocol.frames import Frame, SkillLearned, TurnRequest
 from fleetwright_agent.storage.learned_skill import skill_v1
-from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.approval_policy import is_remembered
 from fleetwright_agent.turn.delegation.listener import FinishedTask
@@ -21,11 +21,11 @@ from fleetwright_agent.turn.delegation.listener import FinishedTask
 _log = logging.getLogger(__name__)
 
 
-class Learning:
+class SkillLearner:
     """Receives finished sub-agent tasks, and stores the skills that they taught."""
 
     def __init__(
-        self, skills: LearnedSkills, policy: LearnedSkillMemory, *, redact: Callable[[str], str], metrics: Metrics
+        self, skills: LearnedSkillStore, policy: LearnedSkillMemory, *, redact: Callable[[str], str], metrics: Metrics
     ) -> None:
         """Args: `redact` removes secrets from text that is reused in prompts."""
         self._skills = skills
@@ -37,8 +37,8 @@ class Learning:
         if not (task.tools and is_remembered(task.request) and self._may_learn_from(task.sub_agent)):
             return
         turn = task.request
-        draft = drafted(task.sub_agent, self._redact(task.task), task.tools)
-        source = Source(turn.owner, turn.context_id, turn.task_id)
+        draft = draft_skill(task.sub_agent, self._redact(task.task), task.tools)
+        source = Provenance(turn.owner, turn.context_id, turn.task_id)
         try:
             new = await self._skills.learn(turn.owner, draft, source, most=self._policy.max_skills_per_caller)
         except MemoryUnusable as error:
@@ -46,7 +46,7 @@ class Learning:
             return
         self._metrics.skills_learned.labels("new" if new else "again").inc()
 
-    async def learned(self, request: TurnRequest) -> list[Learned]:
+    async def learned(self, request: TurnRequest) -> list[SkillLearned]:
         """The skills learned in this task, read from the store, so that a restart during the task loses none."""
         if not is_remembered(request):
             return []
@@ -55,7 +55,7 @@ class Learning:
         except MemoryUnusable as error:
             _log.warning("the learned skills of a task cannot be read: %s", error)
             return []
-        return [Learned(skill_v1(skill)) for skill in found]
+        return [SkillLearned(skill_v1(skill)) for skill in found]
 
     def _may_learn_from(self, sub_agent: str) -> bool:
         return not self._policy.sub_agents or sub_agent in self._policy.sub_agents

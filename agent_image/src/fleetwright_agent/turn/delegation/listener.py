@@ -21,7 +21,7 @@ class FinishedTask:
     """The tools that returned without an error, without duplicates, in the order of their first success."""
 
 
-class Listener(Protocol):
+class TaskListener(Protocol):
     """Called after the answer is on disk, at most once for each task: a crash at that moment loses the call.
 
     The turn waits for the listener, so it must be quick or work in the background. Its exceptions are logged and

@@ -11,7 +11,7 @@ from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined
 
 
-def shared(tools: Mapping[str, Tool], sub_agent: SubAgent) -> dict[str, Tool]:
+def shared_tools(tools: Mapping[str, Tool], sub_agent: SubAgent) -> dict[str, Tool]:
     """The listed tools that the turn has. Tools that are denied to the agent, or unreachable, are not included."""
     allowed = {offered_name(name) for name in sub_agent.tools} - DELEGATING
     return {name: _unasking(tool) for name, tool in tools.items() if name in allowed}

@@ -10,7 +10,7 @@ from typing import Any, Final
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.delegation.work import Work
+from fleetwright_agent.turn.delegation.work import SubAgentRun
 
 _MOST_CHARACTERS: Final = 6000
 _MOST_AT_ONCE: Final = 4
@@ -21,8 +21,8 @@ _TASK: Final = (
 _TASKS: Final = "Give several tasks to sub-agents that work side by side, and wait for all of their answers."
 
 
-class Delegation:
-    def __init__(self, work: Work) -> None:
+class DelegationTools:
+    def __init__(self, work: SubAgentRun) -> None:
         self._work = work
 
     def tools(self, context: TurnContext) -> tuple[Tool, ...]:
@@ -54,7 +54,7 @@ class Delegation:
         order = _order(self._work.sub_agents)
         many = {"type": "array", "items": order, "minItems": 1, "maxItems": _MOST_TASKS}
         listed = "\n".join(f"- {each.name}: {each.description}" for each in self._work.sub_agents)
-        # Repeatable: `Work` stores the progress of a task itself.
+        # Repeatable: `SubAgentRun` stores the progress of a task itself.
         return (
             Tool("task", f"{_TASK} Sub-agents:\n{listed}", order, task, repeatable=True),
             Tool("task_batch", f"{_TASKS} As many as {_MOST_TASKS}.", _object(tasks=many), batch, repeatable=True),

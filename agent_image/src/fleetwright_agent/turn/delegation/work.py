@@ -15,13 +15,13 @@ from langchain_core.runnables import RunnableConfig
 
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.protocol.frames import Frame, ToolEnd, ToolStart, TurnFailed
-from fleetwright_agent.storage.sqlite.conversations.threads import Aside
-from fleetwright_agent.storage.sqlite.tool_journal import CallState, Journal
+from fleetwright_agent.storage.sqlite.conversations.threads import SideThread
+from fleetwright_agent.storage.sqlite.tool_journal import CallState, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.delegation.listener import FinishedTask, Listener
-from fleetwright_agent.turn.delegation.sharing import shared
+from fleetwright_agent.turn.delegation.listener import FinishedTask, TaskListener
+from fleetwright_agent.turn.delegation.sharing import shared_tools
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _SPARE_CALLS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class SubAgentLoop:
     """A sub-agent and its compiled graph."""
 
     config: SubAgent
@@ -38,16 +38,21 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class _SubAgentResult:
     word: str
     """The label of the metric."""
     text: str
     tools: tuple[str, ...] = ()
 
 
-class Work:
+class SubAgentRun:
     def __init__(
-        self, workers: Sequence[Worker], *, journal: Journal, metrics: Metrics, listeners: Sequence[Listener] = ()
+        self,
+        workers: Sequence[SubAgentLoop],
+        *,
+        journal: ToolJournal,
+        metrics: Metrics,
+        listeners: Sequence[TaskListener] = (),
     ) -> None:
         self._workers = {worker.config.name: worker for worker in workers}
         self._journal = journal
@@ -67,7 +72,7 @@ class Work:
             ToolError: There is no answer; the message gives the reason.
         """
         turn = context.request
-        thread = Aside(turn.owner, turn.context_id, turn.task_id).delegated(place)
+        thread = SideThread(turn.owner, turn.context_id, turn.task_id).delegated(place)
         before = await self._journal.get(thread, _OUTCOME)
         if before is not None and before.state is CallState.DONE:
             return _told(before.body["word"], before.body["text"])
@@ -79,23 +84,23 @@ class Work:
             await self._tell(FinishedTask(turn, sub_agent, task, outcome.text, outcome.tools), call.emit)
         return _told(outcome.word, outcome.text)
 
-    async def _outcome(self, worker: Worker, task: str, inner: TurnContext) -> _Outcome:
+    async def _outcome(self, worker: SubAgentLoop, task: str, inner: TurnContext) -> _SubAgentResult:
         name, seconds = worker.config.name, worker.config.timeout_seconds
         try:
             async with asyncio.timeout(seconds) as limit:
                 messages = await _worked(worker, task, inner)
         except TurnFailed as failed:
-            return _Outcome("failed", f"{name} came to no end: {failed.message}")
+            return _SubAgentResult("failed", f"{name} came to no end: {failed.message}")
         except TimeoutError:
             if limit.expired():
-                return _Outcome("timeout", f"{name} was not done within {seconds} s and was stopped")
+                return _SubAgentResult("timeout", f"{name} was not done within {seconds} s and was stopped")
             return _broke(name)
         except Exception:
             return _broke(name)
         text = messages[-1].text
         if not text.strip():
-            return _Outcome("failed", f"{name} gave an empty answer")
-        return _Outcome("ok", text, _answered(messages))
+            return _SubAgentResult("failed", f"{name} gave an empty answer")
+        return _SubAgentResult("ok", text, _answered(messages))
 
     async def _tell(self, finished: FinishedTask, tell: Callable[[Frame], None]) -> None:
         for listener in self._listeners:
@@ -110,7 +115,7 @@ def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: TurnContex
     return TurnContext(
         replace(context.request, sub_agent=sub_agent.name),
         _within(call.identity, context.emit),
-        shared(context.tools, sub_agent),
+        shared_tools(context.tools, sub_agent),
         thread,
         tally=context.tally,
         attended=False,
@@ -129,7 +134,7 @@ def _within(outer: str, emit: Callable[[Frame], None]) -> Callable[[Frame], None
     return told
 
 
-async def _worked(worker: Worker, task: str, inner: TurnContext) -> list[AnyMessage]:
+async def _worked(worker: SubAgentLoop, task: str, inner: TurnContext) -> list[AnyMessage]:
     """Run the graph, or resume it where the last process stopped, and return all messages."""
     steps = STEPS_PER_CALL * (worker.config.max_model_calls + _SPARE_CALLS)
     # An explicit place: otherwise LangGraph treats this run as a subgraph of the current step.
@@ -155,6 +160,6 @@ def _told(word: str, text: str) -> str:
     return text
 
 
-def _broke(name: str) -> _Outcome:
+def _broke(name: str) -> _SubAgentResult:
     _log.exception("a sub-agent failed", extra={"subAgent": name})
-    return _Outcome("failed", f"{name} broke; go on without it")
+    return _SubAgentResult("failed", f"{name} broke; go on without it")

@@ -28,29 +28,31 @@ from fleetwright_agent.memory.retrieval import facts_of, skills_of
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.skills.loading import skill_reader
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.dependencies import Supplies
+from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.pipeline.composite import ModelLink
 from fleetwright_agent.turn.pipeline.model.compaction import CompactionLink
 from fleetwright_agent.turn.pipeline.model.empty_replies import EmptyReplies
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback
 from fleetwright_agent.turn.pipeline.model.prompt_cache import PromptCache
-from fleetwright_agent.turn.pipeline.model.prompt_retry import Mending
+from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
 from fleetwright_agent.turn.pipeline.model.reasoning_effort import ReasoningEffort
 from fleetwright_agent.turn.pipeline.model.recollection import Recollect, RecollectionLink
-from fleetwright_agent.turn.pipeline.model.repeat_limit import RepeatsLink
-from fleetwright_agent.turn.pipeline.model.round_limit import LimitsLink
-from fleetwright_agent.turn.pipeline.model.system_prompt import EquipmentLink
+from fleetwright_agent.turn.pipeline.model.repeat_limit import RepeatLimitLink
+from fleetwright_agent.turn.pipeline.model.round_limit import RoundLimitLink
+from fleetwright_agent.turn.pipeline.model.system_prompt import SystemPromptLink
 from fleetwright_agent.turn.pipeline.model.tool_deferral import DeferralLink
 from fleetwright_agent.turn.pipeline.model.typed_result import TypedResultLink
-from fleetwright_agent.turn.pipeline.model.vision_filter import Sight
-from fleetwright_agent.turn.pipeline.tracing import TracedModel
+from fleetwright_agent.turn.pipeline.model.vision_filter import VisionFilter
+from fleetwright_agent.turn.pipeline.tracing import ModelTracing
 from fleetwright_agent.turn.prompt import read_instructions, sub_agent_prompt, system_prompt
 from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.views import Views
 
 
-def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
+def model_links(
+    supplies: TurnDependencies, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
+) -> tuple[ModelLink, ...]:
     """Args: `chats` are the agent's own model and its fallbacks, in order."""
     config, layout = supplies.config, supplies.layout
 
@@ -59,7 +61,7 @@ def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: S
 
     return (
         *([DeferralLink(config.tool_search, supplies.metrics)] if config.tool_search else []),
-        EquipmentLink(prompt),
+        SystemPromptLink(prompt),
         _compaction(supplies, config.model, views=views, calls=calls),
         *([RecollectionLink(remembered)] if (remembered := tuple(_recollections(supplies))) else []),
         *_guards(config.limits, supplies.metrics),
@@ -69,7 +71,7 @@ def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: S
 
 
 def sub_agent_links(
-    supplies: Supplies, sub_agent: SubAgent, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
+    supplies: TurnDependencies, sub_agent: SubAgent, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
 ) -> tuple[ModelLink, ...]:
     """The chain of a sub-agent, without the links that only the caller needs: remembered facts, and answers as data.
 
@@ -77,7 +79,7 @@ def sub_agent_links(
     """
     limits = supplies.config.limits.model_copy(update={"max_model_calls": sub_agent.max_model_calls})
     return (
-        EquipmentLink(lambda context: sub_agent_prompt(sub_agent.instructions, context.unreachable)),
+        SystemPromptLink(lambda context: sub_agent_prompt(sub_agent.instructions, context.unreachable)),
         _compaction(supplies, model_of(sub_agent, supplies.config.model), views=views, calls=calls),
         *_guards(limits, supplies.metrics),
         *_innermost(supplies, calls=calls, chats=chats),
@@ -89,7 +91,7 @@ def model_of(sub_agent: SubAgent, own: Model) -> Model:
     return own.model_copy(update=dict(sub_agent.model)) if sub_agent.model else own
 
 
-def _compaction(supplies: Supplies, model: Model, *, views: Views, calls: ModelCalls) -> CompactionLink:
+def _compaction(supplies: TurnDependencies, model: Model, *, views: Views, calls: ModelCalls) -> CompactionLink:
     config = supplies.config
     read_skill = skill_reader(config.skills, supplies.layout)
     return CompactionLink(config.compaction, model, supplies.metrics, views=views, calls=calls, read_skill=read_skill)
@@ -97,26 +99,26 @@ def _compaction(supplies: Supplies, model: Model, *, views: Views, calls: ModelC
 
 def _guards(limits: Limits, metrics: Metrics) -> tuple[ModelLink, ...]:
     repeats = limits.max_repeated_calls
-    return (LimitsLink(limits.most_model_calls), *([RepeatsLink(repeats, metrics)] if repeats else []))
+    return (RoundLimitLink(limits.most_model_calls), *([RepeatLimitLink(repeats, metrics)] if repeats else []))
 
 
-def _innermost(supplies: Supplies, *, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
+def _innermost(supplies: TurnDependencies, *, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
     metrics, choices, limits = supplies.metrics, supplies.config.caller_choices, supplies.config.limits
     thinks = CallerChoice.REASONING_EFFORT in choices
     return (
         *([EmptyReplies(limits.max_empty_replies, metrics)] if limits.max_empty_replies else []),
-        *([Mending(limits.max_mended_requests, metrics)] if limits.max_mended_requests else []),
+        *([PromptRetry(limits.max_mended_requests, metrics)] if limits.max_mended_requests else []),
         *([ModelFallback(chats, metrics, chosen=CallerChoice.MODEL in choices)] if len(chats) > 1 else []),
         *([ReasoningEffort(chosen=thinks)] if thinks or any(chat.endpoint.reasoning_effort for chat in chats) else []),
         # A conversation that began with a vision model may continue with one that has no vision.
-        *([Sight()] if not all(chat.endpoint.vision for chat in chats) else []),
+        *([VisionFilter()] if not all(chat.endpoint.vision for chat in chats) else []),
         *([PromptCache()] if any(chat.endpoint.prompt_cache for chat in chats) else []),
         calls,
-        *([TracedModel(supplies.tracing)] if supplies.config.telemetry else []),
+        *([ModelTracing(supplies.tracing)] if supplies.config.telemetry else []),
     )
 
 
-def _recollections(supplies: Supplies) -> Iterator[Recollect]:
+def _recollections(supplies: TurnDependencies) -> Iterator[Recollect]:
     memory = supplies.config.memory
     if memory.knowledge.enabled:
         yield facts_of(supplies.knowledge, memory.knowledge)

@@ -8,7 +8,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from fleetwright_agent.telemetry.tracing import Tracing
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request, ToolRunner
-from fleetwright_agent.turn.pipeline.model.chat_span import traced
+from fleetwright_agent.turn.pipeline.model.chat_span import chat_span
 from fleetwright_agent.turn.pipeline.model.model_calls import answer_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "(unknown)"
 
 
-class TracedModel:
+class ModelTracing:
     """The link next to the provider, so that each attempt is a span."""
 
     def __init__(self, tracing: Tracing) -> None:
@@ -26,10 +26,10 @@ class TracedModel:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         chat = cast("Chat", request.model)
-        return await traced(lambda: call(request), self._tracing, chat, request.runtime.context, answer=answer_of)
+        return await chat_span(lambda: call(request), self._tracing, chat, request.runtime.context, answer=answer_of)
 
 
-class TracedTools:
+class ToolTracing:
     """Wraps the whole tool call, including policy checks and approval."""
 
     def __init__(self, runner: ToolRunner, tracing: Tracing) -> None:

@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field, SecretStr
 
 from fleetwright_agent.config.model import Endpoint, OtherModel
-from fleetwright_agent.turn.providers.streaming import Spoken, thought_of
+from fleetwright_agent.turn.providers.streaming import StreamingChat, thought_of
 
 _NO_KEY = "none"
 _KEEP: Final = {"type": "ephemeral"}
@@ -40,7 +40,7 @@ class _Client(anthropic.AsyncAnthropic):
         return await super()._prepare_options(options)
 
 
-class AnthropicChat(Spoken, ChatAnthropic):
+class AnthropicChat(StreamingChat, ChatAnthropic):
     client: Any = Field(exclude=True)
 
     @cached_property

@@ -10,7 +10,7 @@ _HIGH: Final = ("\ud800", "\udbff")
 _UTF16: Final = "utf-16-le"
 
 
-class Whole:
+class WholeCharacters:
     """Holds a high surrogate back until its other half arrives, and replaces one that stays alone."""
 
     def __init__(self) -> None:

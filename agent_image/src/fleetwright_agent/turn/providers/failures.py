@@ -65,7 +65,7 @@ class UntrustedAuthority(Exception):  # noqa: N818 - the name states the conditi
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ModelFailure:
     reason: str
     message: str
     transient: bool = False
@@ -78,7 +78,7 @@ class Failure:
     """The tokens of the context window, if the provider names them when a prompt is too long."""
 
 
-def classify(error: BaseException) -> Failure | None:
+def classify(error: BaseException) -> ModelFailure | None:
     """Classify an exception of a model call; None if it is not a provider's exception."""
     for cause in _causes(error):
         found = _known(cause)
@@ -87,7 +87,7 @@ def classify(error: BaseException) -> Failure | None:
     return None
 
 
-def spent(error: BaseException) -> AIMessage | None:
+def usage_of_failure(error: BaseException) -> AIMessage | None:
     """The usage of a failed call, if the provider reported it."""
     return next((cause.spent for cause in _causes(error) if isinstance(cause, MalformedToolCall)), None)
 
@@ -115,23 +115,25 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
-def _known(error: BaseException) -> Failure | None:
+def _known(error: BaseException) -> ModelFailure | None:
     if isinstance(error, MalformedToolCall):
         # Retry at once: the model is available, and its next output will differ.
         sentence = _CUT_CALL if error.at_limit else "The model kept sending tool arguments that are not valid JSON."
-        return Failure("model_malformed_tool_call", sentence, True, retry_after=0.0)
+        return ModelFailure("model_malformed_tool_call", sentence, True, retry_after=0.0)
     if isinstance(error, MissingKey):
-        return Failure("model_key_missing", "A key or header for the model is missing from this agent's Secrets.")
+        return ModelFailure("model_key_missing", "A key or header for the model is missing from this agent's Secrets.")
     if isinstance(error, UntrustedAuthority):
-        return Failure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
+        return ModelFailure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
     if _is(error, "APIStatusError"):
         return _status(error.status_code, error)  # type: ignore[attr-defined]  # recognised by its class name
     if any(each.__module__ == _GOOGLE for each in type(error).__mro__):
         return _status(getattr(error, "code", 500), error)
     if _is(error, "APITimeoutError") or isinstance(error, httpx2.TimeoutException | TimeoutError):
-        return Failure("model_timeout", "The model did not answer in time.", transient=True)
+        return ModelFailure("model_timeout", "The model did not answer in time.", transient=True)
     if _is(error, "APIConnectionError") or isinstance(error, httpx2.TransportError):
-        return Failure("model_unreachable", "The model could not be reached, or the connection broke.", transient=True)
+        return ModelFailure(
+            "model_unreachable", "The model could not be reached, or the connection broke.", transient=True
+        )
     if _is(error, "APIError"):
         # An error event inside a stream has no status code.
         return _overflow(error) if _overflowed(error) else _IN_STREAM
@@ -142,41 +144,41 @@ def _is(error: BaseException, name: str) -> bool:
     return any(each.__name__ == name and each.__module__.partition(".")[0] in _CLIENTS for each in type(error).__mro__)
 
 
-_OVERFLOW = Failure(
+_OVERFLOW = ModelFailure(
     "model_context_overflow",
     "The conversation is larger than the model's context window.",
     overflow=True,
     elsewhere=False,
 )
-_IN_STREAM = Failure("model_error", "The model reported an error while answering.", transient=True)
+_IN_STREAM = ModelFailure("model_error", "The model reported an error while answering.", transient=True)
 
 
-def _status(status: int, error: Any) -> Failure:
+def _status(status: int, error: Any) -> ModelFailure:
     if status < 400:
         return _IN_STREAM
     if status == 413 or (status in {400, 422} and _overflowed(error)):
         return _overflow(error)
     if status == 401 or _KEY_WORDS in str(error.message):
-        return Failure("model_unauthorized", "The model refused this agent's key (401).")
+        return ModelFailure("model_unauthorized", "The model refused this agent's key (401).")
     if status == 402 or _CREDIT_WORDS in str(error.message):
-        return Failure("model_unpaid", "The account at the model's provider has no credit left (402).")
+        return ModelFailure("model_unpaid", "The account at the model's provider has no credit left (402).")
     if status == 403:
-        return Failure("model_forbidden", "The model refused this agent (403).")
+        return ModelFailure("model_forbidden", "The model refused this agent (403).")
     if status == 404:
-        return Failure("model_not_found", "The model or its address is unknown to the provider (404).")
+        return ModelFailure("model_not_found", "The model or its address is unknown to the provider (404).")
     if status == 429:
         wait = _retry_after(error.response)
         wait = _RATE_WAIT if wait is None else wait
-        return Failure("model_rate_limited", "The model's rate limit is exhausted (429).", True, retry_after=wait)
+        return ModelFailure("model_rate_limited", "The model's rate limit is exhausted (429).", True, retry_after=wait)
     if status in {408, 409, 425} or status >= 500:
         wait = _retry_after(error.response)
-        return Failure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
+        return ModelFailure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
     if status in {400, 422}:
-        return Failure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
-    return Failure("model_error", f"The model answered with an error ({status}).")
+        return ModelFailure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
+    return ModelFailure("model_error", f"The model answered with an error ({status}).")
 
 
-def _overflow(error: Any) -> Failure:
+def _overflow(error: Any) -> ModelFailure:
     named = _WINDOW.search(str(error.message).lower())
     return replace(_OVERFLOW, window=int(named[1].replace(",", ""))) if named else _OVERFLOW
 

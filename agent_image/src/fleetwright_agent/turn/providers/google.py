@@ -17,7 +17,7 @@ from pydantic import SecretStr, model_validator
 
 from fleetwright_agent.config.model import Endpoint, OtherModel
 from fleetwright_agent.turn.providers.failures import MalformedToolCall
-from fleetwright_agent.turn.providers.streaming import Spoken, thought_of
+from fleetwright_agent.turn.providers.streaming import StreamingChat, thought_of
 
 _NO_KEY = "none"
 _KEY_HEADER = "x-goog-api-key"
@@ -29,7 +29,7 @@ _HALF_A_CALL = "MALFORMED_FUNCTION_CALL"
 logging.getLogger("langchain_google_genai._function_utils").setLevel(logging.ERROR)
 
 
-class GoogleChat(Spoken, ChatGoogleGenerativeAI):
+class GoogleChat(StreamingChat, ChatGoogleGenerativeAI):
     @model_validator(mode="after")
     def validate_environment(self) -> Self:
         """Replace the stock validator, which creates a client with its own transport."""

@@ -9,12 +9,12 @@ from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
 from fleetwright_agent.config.model import Endpoint, OtherModel
-from fleetwright_agent.turn.providers.streaming import Spoken
-from fleetwright_agent.turn.providers.tool_call_deltas import EXTRA, Called, returned
+from fleetwright_agent.turn.providers.streaming import StreamingChat
+from fleetwright_agent.turn.providers.tool_call_deltas import EXTRA, ToolCallDeltas, restore_extras
 
 
-class OpenAIChat(Spoken, ChatOpenAI):
-    called: Called = Field(default_factory=Called, exclude=True)
+class OpenAIChat(StreamingChat, ChatOpenAI):
+    called: ToolCallDeltas = Field(default_factory=ToolCallDeltas, exclude=True)
 
     def other(self, model: OtherModel) -> Self:
         return self.model_copy(update={"model_name": model.name, "endpoint": model.at(self.endpoint)})
@@ -42,13 +42,13 @@ class OpenAIChat(Spoken, ChatOpenAI):
         return read
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        answering = self.model_copy(update={"called": Called()})
+        answering = self.model_copy(update={"called": ToolCallDeltas()})
         async for chunk in super(OpenAIChat, answering)._astream(*args, **kwargs):
             yield chunk
 
     def _get_request_payload(self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
         payload: dict[str, Any] = super()._get_request_payload(input_, stop=stop, **kwargs)
-        returned(self._convert_input(input_).to_messages(), payload["messages"], self.endpoint.base_url)
+        restore_extras(self._convert_input(input_).to_messages(), payload["messages"], self.endpoint.base_url)
         return payload
 
 
@@ -77,7 +77,7 @@ def build(
         temperature=endpoint.temperature,
         extra_body=endpoint.extra_body or None,
         timeout=timeout,
-        stream_chunk_timeout=None,  # `Spoken` has the timeout for every provider
+        stream_chunk_timeout=None,  # `StreamingChat` has the timeout for every provider
         streaming=True,
         stream_usage=True,
         use_responses_api=False,

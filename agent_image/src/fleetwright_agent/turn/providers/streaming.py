@@ -15,8 +15,8 @@ from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field
 
 from fleetwright_agent.config.model import Endpoint
-from fleetwright_agent.turn.providers.characters import Whole
-from fleetwright_agent.turn.providers.finish_reason import End, end_of
+from fleetwright_agent.turn.providers.characters import WholeCharacters
+from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.tool_arguments import require_object
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ _BATCH: Final = 64
 """The number of chunks merged at a time, because LangChain keeps every chunk of 2.5 KB until the call ends."""
 
 
-class Spoken(BaseChatModel):
+class StreamingChat(BaseChatModel):
     """A mixin that precedes a provider's class; the provider's stream passes through it."""
 
     endpoint: Endpoint = Field(exclude=True)
@@ -46,16 +46,16 @@ class Spoken(BaseChatModel):
         """Yield the whole answer as one chunk at its end, and pass each chunk to `said` and `thought` as it arrives."""
         arguments: dict[int, list[str]] = {}
         batch: list[ChatGenerationChunk] = []
-        whole = Whole()
+        whole = WholeCharacters()
         used: UsageMetadata | None = None
-        end = End.NONE
+        end = FinishReason.NONE
         # Close the connection as soon as the consumer stops, not at garbage collection.
         async with aclosing(cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))) as source:
             async for spoken in _in_time(source, self.endpoint.timeout_seconds):
                 chunk = _with(spoken, whole)
                 message = chunk.message
                 ended = end_of({**(chunk.generation_info or {}), **message.response_metadata})
-                end = end if ended is End.NONE else ended
+                end = end if ended is FinishReason.NONE else ended
                 if isinstance(message, AIMessageChunk):
                     used = add_usage(used, message.usage_metadata) if message.usage_metadata else used
                     for part in message.tool_call_chunks:
@@ -101,7 +101,7 @@ def thought_of(message: object) -> str:
     return "".join(str(block.get("thinking", "")) for block in blocks if isinstance(block, dict))
 
 
-def _with(chunk: ChatGenerationChunk, whole: Whole) -> ChatGenerationChunk:
+def _with(chunk: ChatGenerationChunk, whole: WholeCharacters) -> ChatGenerationChunk:
     """Return the chunk with complete characters only, both for the reader and for storage."""
     said = chunk.message.content
     if not isinstance(said, str) or (text := whole(said)) == said:

@@ -8,24 +8,24 @@ from langchain_core.messages import AIMessage
 
 from fleetwright_agent.turn.providers.characters import is_whole
 from fleetwright_agent.turn.providers.failures import MalformedToolCall
-from fleetwright_agent.turn.providers.finish_reason import End
+from fleetwright_agent.turn.providers.finish_reason import FinishReason
 
 _MOST_DEPTH: Final = 24
 """The maximum nesting; questions and typed results must fit into the messages of the protocol."""
 
 
-def require_object(text: str, spent: AIMessage, *, end: End = End.OWN) -> None:
+def require_object(text: str, spent: AIMessage, *, end: FinishReason = FinishReason.OWN) -> None:
     """Args: `end` tells how the answer with the call ended.
 
     Raises: MalformedToolCall, with the usage in `spent`.
     """
-    if end is not End.OWN and not text.strip():
+    if end is not FinishReason.OWN and not text.strip():
         # After a complete answer, empty text is a call without arguments.
-        raise MalformedToolCall("a tool call ends before its arguments", spent, at_limit=end is End.LIMIT)
+        raise MalformedToolCall("a tool call ends before its arguments", spent, at_limit=end is FinishReason.LIMIT)
     try:
         value = json.loads(text or "{}", parse_constant=_no_constant, parse_float=_finite)
     except ValueError as error:
-        raise MalformedToolCall("tool arguments are not JSON", spent, at_limit=end is End.LIMIT) from error
+        raise MalformedToolCall("tool arguments are not JSON", spent, at_limit=end is FinishReason.LIMIT) from error
     except RecursionError as error:
         raise MalformedToolCall("tool arguments are nested too deeply to parse", spent) from error
     if not isinstance(value, dict):

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 EXTRA: Final = "extra_content"
 
 
-class Called:
+class ToolCallDeltas:
     """The tool calls of one answer while it is streamed."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Called:
         return place
 
 
-def returned(messages: Sequence[BaseMessage], sent: Sequence[dict[str, Any]], address: str) -> None:
+def restore_extras(messages: Sequence[BaseMessage], sent: Sequence[dict[str, Any]], address: str) -> None:
     """Add the extra data that came from this address to the calls of a request."""
     for message, body in zip(messages, sent, strict=True):
         extras = message.additional_kwargs.get(EXTRA, {}).get(address)
@@ -63,7 +63,7 @@ def returned(messages: Sequence[BaseMessage], sent: Sequence[dict[str, Any]], ad
                 call[EXTRA] = extras[call["id"]]
 
 
-def renamed(message: AIMessage, former: str, identity: str) -> None:
+def move_extras(message: AIMessage, former: str, identity: str) -> None:
     """Move the extra data of a call to the call's new id."""
     for extras in message.additional_kwargs.get(EXTRA, {}).values():
         if former in extras:

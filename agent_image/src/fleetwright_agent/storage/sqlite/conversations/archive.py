@@ -14,7 +14,7 @@ GONE: Final = "gone"
 """The kind of a message whose text was deleted."""
 
 
-async def expire(database: Database, before: float) -> int:
+async def expire_archive(database: Database, before: float) -> int:
     """Delete the text of messages archived before `before`, in seconds since the epoch, and return their number."""
 
     def write(db: sqlite3.Connection) -> int:

@@ -30,8 +30,14 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from fleetwright_agent.storage.sqlite.conversations import threads
 from fleetwright_agent.storage.sqlite.conversations.archive import GONE
-from fleetwright_agent.storage.sqlite.conversations.message_cache import Histories, Known
-from fleetwright_agent.storage.sqlite.conversations.steps import MESSAGES, Step, Steps, Writes, ends_with
+from fleetwright_agent.storage.sqlite.conversations.message_cache import CachedHistory, MessageCache
+from fleetwright_agent.storage.sqlite.conversations.steps import (
+    MESSAGES,
+    CheckpointStep,
+    PendingSteps,
+    Writes,
+    ends_with,
+)
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
@@ -63,12 +69,12 @@ class _Found:
 @dataclass(frozen=True, slots=True)
 class _Look:
     place: tuple[str, str]
-    known: Known
+    known: CachedHistory
     """The cached history of the thread after the read: all its messages."""
     found: _Found
 
 
-def _read(db: sqlite3.Connection, thread: str, ns: str, known: Known) -> _Found | None:
+def _read(db: sqlite3.Connection, thread: str, ns: str, known: CachedHistory) -> _Found | None:
     query = "SELECT id, kind, body, metadata_kind, metadata FROM checkpoints WHERE thread=? AND ns=?"
     checkpoint = db.execute(query, (thread, ns)).fetchone()
     if checkpoint is None:
@@ -92,8 +98,8 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         # Only LangChain's messages and plain values may come back from disk.
         super().__init__(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
         self._database = database
-        self._histories = Histories()
-        self._gathered: dict[tuple[str, str], tuple[Steps, asyncio.Future[None]]] = {}
+        self._histories = MessageCache()
+        self._gathered: dict[tuple[str, str], tuple[PendingSteps, asyncio.Future[None]]] = {}
         self._puts = 0
         self._last: _Look | None = None
         """The result of the latest read. A turn reads the checkpoint, and the graph reads it again right after."""
@@ -123,8 +129,8 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         thread, ns = _key(config)
         news = MESSAGES in new_versions
         history = [*(checkpoint["channel_values"].get(MESSAGES) or ())] if news else None
-        known = self._histories.begun(thread, ns, history) if history else Known()
-        step = Step(checkpoint, metadata, self._now())
+        known = self._histories.begun(thread, ns, history) if history else CachedHistory()
+        step = CheckpointStep(checkpoint, metadata, self._now())
         self._gathering(thread, ns).put(step, history, known=known)
         return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint["id"]}}
 
@@ -138,7 +144,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         checkpoint = config["configurable"]["checkpoint_id"]
         self._gathering(*_key(config)).writes.append(Writes(checkpoint, task_id, tuple(writes)))
 
-    def _gathering(self, thread: str, ns: str) -> Steps:
+    def _gathering(self, thread: str, ns: str) -> PendingSteps:
         """Return the thread's pending steps, whose write has not started yet."""
         place = (thread, ns)
         self._moved()
@@ -146,20 +152,20 @@ class ConversationSaver(BaseCheckpointSaver[int]):
             steps, done = found
             if self._database.is_waiting(done):
                 return steps
-        steps = Steps(thread, ns)
+        steps = PendingSteps(thread, ns)
         done = self._database.put(lambda db: steps.write(db, self.serde), of=thread)
         self._gathered[place] = steps, done
         done.add_done_callback(lambda done: self._written(steps, done))
         return steps
 
-    def _written(self, steps: Steps, done: "asyncio.Future[None]") -> None:
+    def _written(self, steps: PendingSteps, done: "asyncio.Future[None]") -> None:
         place = (steps.thread, steps.ns)
         if place in self._gathered and self._gathered[place][1] is done:
             del self._gathered[place]
         # An empty cache entry means that rows were deleted meanwhile; the turn may still hold the old messages.
         if steps.known.messages and self._histories.get(*place) is steps.known and done.exception() is None:
             before = steps.known.messages
-            self._histories.keep(*place, Known((*before, *(steps.history or ())[len(before) :]), steps.size))
+            self._histories.keep(*place, CachedHistory((*before, *(steps.history or ())[len(before) :]), steps.size))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         thread, ns = _key(config)
@@ -167,7 +173,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         puts, reused = self._puts, self._taken((thread, ns), known)
         found = reused or await self._found(thread, ns, known)
         if found is None:
-            self._histories.keep(thread, ns, Known())
+            self._histories.keep(thread, ns, CachedHistory())
             return None
         checkpoint_id, kind, body, metadata_kind, metadata = found.checkpoint
         checkpoint: Checkpoint = self.serde.loads_typed((kind, body))
@@ -182,7 +188,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         described = self.serde.loads_typed((metadata_kind, metadata))
         return CheckpointTuple(place, checkpoint, described, None, pending)
 
-    async def _found(self, thread: str, ns: str, known: Known) -> _Found | None:
+    async def _found(self, thread: str, ns: str, known: CachedHistory) -> _Found | None:
         def read(db: sqlite3.Connection) -> _Found | None:
             return _read(db, thread, ns, known)
 
@@ -191,16 +197,16 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         # Decoding a whole conversation takes long, so the writer thread reads it.
         return await self._database.read(read) if await self.holds(thread) else None
 
-    def _taken(self, place: tuple[str, str], known: Known) -> _Found | None:
+    def _taken(self, place: tuple[str, str], known: CachedHistory) -> _Found | None:
         """Return the result of the latest read once, if the thread is the same and no write or deletion followed."""
         last, self._last = self._last, None
         return last.found if last is not None and last.place == place and last.known is known else None
 
-    def _decoded(self, thread: str, ns: str, known: Known, found: "_Found") -> list[AnyMessage]:
-        before = known if found.begins else Known()
+    def _decoded(self, thread: str, ns: str, known: CachedHistory, found: "_Found") -> list[AnyMessage]:
+        before = known if found.begins else CachedHistory()
         messages = (*before.messages, *(message_of(self.serde, *row) for row in found.messages))
         size = before.size + sum(len(body) for _, _, body in found.messages)
-        self._histories.keep(thread, ns, Known(messages, size))
+        self._histories.keep(thread, ns, CachedHistory(messages, size))
         return [*messages]
 
     async def alist(
@@ -221,7 +227,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
     async def adelete_thread(self, thread_id: str) -> None:
         await self._database.run(lambda db: threads.delete(db, thread_id))
 
-    async def adelete_aside(self, aside: threads.Aside) -> None:
+    async def adelete_aside(self, aside: threads.SideThread) -> None:
         """Delete the part of a conversation that was set aside for the task, and the data of its sub-agents."""
         await threads.forget(self._database, aside)
 

@@ -13,7 +13,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ConversationUse:
     owner: str
     context_id: str
     used: float
@@ -28,7 +28,7 @@ Place = tuple[str, str]
 """Owner and context."""
 
 
-async def conversations(database: Database, owner: str = "") -> list[Conversation]:
+async def conversations(database: Database, owner: str = "") -> list[ConversationUse]:
     """Return all conversations, or those of one owner; the least recently used first."""
     condition = f" WHERE {threads.BELOW}" if owner else ""
     query = f"SELECT thread, at FROM checkpoints{condition}"  # noqa: S608 - interpolates only constants
@@ -37,15 +37,15 @@ async def conversations(database: Database, owner: str = "") -> list[Conversatio
     for thread, at in rows:
         of, context_id = thread.split("\n")[:2]
         used[of, context_id] = max(at, used.get((of, context_id), 0.0))
-    return sorted((Conversation(*place, at) for place, at in used.items()), key=lambda each: each.used)
+    return sorted((ConversationUse(*place, at) for place, at in used.items()), key=lambda each: each.used)
 
 
-def idle(oldest_first: Iterable[Conversation], *, before: float, busy: Collection[Place]) -> list[Place]:
+def idle(oldest_first: Iterable[ConversationUse], *, before: float, busy: Collection[Place]) -> list[Place]:
     """Return the conversations that were not used since that time and are not busy."""
     return [each.place for each in oldest_first if each.used < before and each.place not in busy]
 
 
-def beyond(oldest_first: Collection[Conversation], *, most: int, busy: Collection[Place]) -> list[Place]:
+def beyond(oldest_first: Collection[ConversationUse], *, most: int, busy: Collection[Place]) -> list[Place]:
     """Return the oldest conversations of each owner that has more than `most`."""
     over = Counter(each.owner for each in oldest_first)
     found: list[Place] = []

@@ -19,7 +19,7 @@ _MOST: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class CachedHistory:
     """The cached beginning of a stored history."""
 
     messages: tuple[AnyMessage, ...] = ()
@@ -27,17 +27,17 @@ class Known:
     """Its size on disk in bytes."""
 
 
-class Histories:
+class MessageCache:
     def __init__(self, *, most: int = _MOST, most_of_one: int = _MOST_OF_ONE) -> None:
         """Args: the limits in bytes for all histories and for one. A longer history is decoded at each read."""
         self._most = most
         self._most_of_one = most_of_one
-        self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], CachedHistory] = OrderedDict()
 
-    def get(self, thread: str, ns: str) -> Known:
-        return self._known.get((thread, ns), Known())
+    def get(self, thread: str, ns: str) -> CachedHistory:
+        return self._known.get((thread, ns), CachedHistory())
 
-    def keep(self, thread: str, ns: str, known: Known) -> None:
+    def keep(self, thread: str, ns: str, known: CachedHistory) -> None:
         """Replace the cached history; the least recently used ones are evicted."""
         self._known.pop((thread, ns), None)
         if known.messages and known.size <= self._most_of_one:
@@ -48,7 +48,7 @@ class Histories:
     def clear(self) -> None:
         self._known.clear()
 
-    def begun(self, thread: str, ns: str, history: Sequence[Any]) -> Known:
+    def begun(self, thread: str, ns: str, history: Sequence[Any]) -> CachedHistory:
         """Return the cached part of a new history. If the new one begins differently, drop the cached one."""
         known = self.get(thread, ns)
         count = len(known.messages)
@@ -57,5 +57,5 @@ class Histories:
             return known
         if [message.id for message in history[:count]] == [message.id for message in known.messages]:
             return known
-        self.keep(thread, ns, Known())
-        return Known()
+        self.keep(thread, ns, CachedHistory())
+        return CachedHistory()

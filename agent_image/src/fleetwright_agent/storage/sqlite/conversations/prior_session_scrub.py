@@ -14,7 +14,7 @@ from fleetwright_agent.storage.sqlite.conversations import threads
 CHANNEL: Final = "prior_sessions"
 
 
-def forget_hearsay(db: sqlite3.Connection, owner: str) -> None:
+def scrub_prior_sessions(db: sqlite3.Connection, owner: str) -> None:
     """Remove the summaries from all conversations of the owner, because no record says which one mentions which."""
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)
     values = threads.below(owner)

@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any, Final
 
 from fleetwright_agent.protocol.fences import PRIOR, fence
-from fleetwright_agent.storage.call_record import Made
+from fleetwright_agent.storage.call_record import CallRecord
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,14 @@ class Sessions:
         self._clock = clock
 
     def put(
-        self, owner: str, context_id: str, *, asked: str, answered: str, calls: Sequence[Made] = (), trace_id: str = ""
+        self,
+        owner: str,
+        context_id: str,
+        *,
+        asked: str,
+        answered: str,
+        calls: Sequence[CallRecord] = (),
+        trace_id: str = "",
     ) -> "asyncio.Future[None]":
         """Store the latest exchange of a conversation and its tool calls; the few exchanges before it are kept.
 
@@ -96,7 +103,7 @@ class Sessions:
             self._lost()
             _log.error("the session could not be stored: %s", error)
 
-    def _told_calls(self, calls: Sequence[Made]) -> list[dict[str, Any]]:
+    def _told_calls(self, calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
         return [
             {
                 "name": call.name,

@@ -12,13 +12,13 @@ from typing import Any
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from fleetwright_agent.storage.sqlite.conversations.message_cache import Known
+from fleetwright_agent.storage.sqlite.conversations.message_cache import CachedHistory
 
 MESSAGES = "messages"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CheckpointStep:
     checkpoint: Checkpoint
     metadata: CheckpointMetadata
     at: float
@@ -35,21 +35,21 @@ class Writes:
 
 
 @dataclass(slots=True)
-class Steps:
+class PendingSteps:
     """The pending steps and writes of one thread."""
 
     thread: str
     ns: str
-    newest: Step | None = None
+    newest: CheckpointStep | None = None
     history: Sequence[Any] | None = None
     """The thread's messages, if the step added any."""
-    known: Known = field(default_factory=Known)
+    known: CachedHistory = field(default_factory=CachedHistory)
     """The prefix of `history` that is already stored, unless the thread was deleted meanwhile."""
     size: int = 0
     """The stored size of all messages in bytes, set by `write`."""
     writes: list[Writes] = field(default_factory=list)
 
-    def put(self, step: Step, history: Sequence[Any] | None, *, known: Known) -> None:
+    def put(self, step: CheckpointStep, history: Sequence[Any] | None, *, known: CachedHistory) -> None:
         """Replace the pending step; it includes the node outputs of earlier steps, which are dropped."""
         self.newest = step
         self.writes = [each for each in self.writes if each.checkpoint >= step.checkpoint["id"]]
@@ -64,7 +64,7 @@ class Steps:
         for each in self.writes:
             self._write_of_node(db, serde, each)
 
-    def _write(self, db: sqlite3.Connection, serde: SerializerProtocol, step: Step) -> None:
+    def _write(self, db: sqlite3.Connection, serde: SerializerProtocol, step: CheckpointStep) -> None:
         identity = step.checkpoint["id"]
         values = {name: value for name, value in step.checkpoint["channel_values"].items() if name != MESSAGES}
         body = serde.dumps_typed({**step.checkpoint, "channel_values": values})
@@ -90,7 +90,12 @@ def ends_with(db: sqlite3.Connection, thread: str, ns: str, count: int, identity
 
 
 def _extend(
-    db: sqlite3.Connection, serde: SerializerProtocol, thread: str, ns: str, history: Sequence[Any], known: Known
+    db: sqlite3.Connection,
+    serde: SerializerProtocol,
+    thread: str,
+    ns: str,
+    history: Sequence[Any],
+    known: CachedHistory,
 ) -> int:
     """Store the new messages, and return the stored size of the whole history in bytes."""
     query = "SELECT id, length(body) FROM messages WHERE thread=? AND ns=? AND position>=? ORDER BY position"

@@ -23,7 +23,7 @@ _TABLES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class SideThread:
     """A task with data outside the thread of its conversation."""
 
     owner: str
@@ -45,18 +45,18 @@ def conversation(owner: str, context_id: str) -> str:
     return f"{owner}\n{context_id}"
 
 
-async def asides(database: Database) -> list[Aside]:
+async def asides(database: Database) -> list[SideThread]:
     """Return every task with a set-aside thread, or with threads of its sub-agents."""
 
-    def read(db: sqlite3.Connection) -> list[Aside]:
+    def read(db: sqlite3.Connection) -> list[SideThread]:
         rows = db.execute("SELECT DISTINCT thread FROM checkpoints").fetchall()
-        found = (Aside(*parts[:3]) for (thread,) in rows if len(parts := thread.split("\n")) >= 3)
+        found = (SideThread(*parts[:3]) for (thread,) in rows if len(parts := thread.split("\n")) >= 3)
         return list(dict.fromkeys(found))
 
     return await database.run(read)
 
 
-async def forget(database: Database, aside: Aside) -> None:
+async def forget(database: Database, aside: SideThread) -> None:
     """Delete the set-aside thread and those of its sub-agents."""
     await database.run(lambda db: delete_below(db, aside.thread))
     database.taken_out()

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from fleetwright_agent.storage.sqlite.engine.sync_read import Glance
-from fleetwright_agent.storage.sqlite.engine.transaction import Kind
-from fleetwright_agent.storage.sqlite.engine.writer import Committer
+from fleetwright_agent.storage.sqlite.engine.sync_read import SyncReader
+from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
+from fleetwright_agent.storage.sqlite.engine.writer import SqliteWriter
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class MemoryUnusable(Exception):  # noqa: N818 - states a fact about the file, a
     """The file cannot be read or written. The text is for operators of the agent, not for callers."""
 
 
-class Database(Committer):
+class Database(SqliteWriter):
     """Every commit is durable: a power failure loses no committed data. The first call opens the file."""
 
     def __init__(self, path: Path, schema: Sequence[str], *, most: int = 256) -> None:
@@ -35,7 +35,7 @@ class Database(Committer):
         """
         super().__init__(f"sqlite-{path.stem}", most=most)
         self._path = path
-        self._glance = Glance(path)
+        self._glance = SyncReader(path)
         self._schema = tuple(schema)
         self._under_way: dict[str, list[asyncio.Future[None]]] = {}
         self._watching: list[Callable[[], None]] = []
@@ -65,7 +65,7 @@ class Database(Committer):
         Raises:
             MemoryUnusable: The file cannot be used.
         """
-        return await self._submit(work, Kind.READ)
+        return await self._submit(work, JobKind.READ)
 
     async def look(self, work: Callable[[sqlite3.Connection], T], *, of: str = "") -> T:
         """Run a short read on the event loop if no write under that name awaits its commit; otherwise use `read`.
@@ -94,7 +94,7 @@ class Database(Committer):
             of: The name for `settled`; without one, no caller waits for the write.
             keeps_failure: `settled` reports a failure of it. Otherwise only the returned future holds the failure.
         """
-        done = self._submit(work, Kind.LATER)
+        done = self._submit(work, JobKind.LATER)
         self._under_way.setdefault(of, []).append(done)
         done.add_done_callback(partial(self._written, of, keeps_failure=keeps_failure))
         return done
@@ -155,7 +155,7 @@ class Database(Committer):
 
     async def scrub(self) -> None:
         """Remove all traces of deleted rows from the file. While it runs, it needs the file's size in free space."""
-        await self._submit(_scrub, Kind.ALONE)
+        await self._submit(_scrub, JobKind.ALONE)
         self.taken_out()
 
     def watch(self, forget: Callable[[], None]) -> None:
@@ -169,7 +169,7 @@ class Database(Committer):
 
     async def shrink(self) -> None:
         """Return the space of deleted rows to the file system."""
-        await self._submit(_shrink, Kind.ALONE)
+        await self._submit(_shrink, JobKind.ALONE)
 
     async def aclose(self) -> None:
         """Close the file after all earlier calls. Closing it again has no effect."""
@@ -178,7 +178,7 @@ class Database(Committer):
             self._glance.close()
             await self._end()
 
-    def _submit(self, work: Callable[[sqlite3.Connection], T], kind: Kind = Kind.AWAITED) -> "asyncio.Future[T]":
+    def _submit(self, work: Callable[[sqlite3.Connection], T], kind: JobKind = JobKind.AWAITED) -> "asyncio.Future[T]":
         if self._closed or self._is_gone:
             raise MemoryUnusable(f"{self._path.name} in the memory volume is closed; restart the agent")
         return self._begin(work, kind)

@@ -15,7 +15,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 _OPEN: Final = 16
 
 
-class OwnerFiles:
+class OwnerDatabases:
     def __init__(self, folder: Path, schema: Sequence[str]) -> None:
         self._folder = folder
         self._schema = schema

@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Glance:
+class SyncReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: sqlite3.Connection | None = None

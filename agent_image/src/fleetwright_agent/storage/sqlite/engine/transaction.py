@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Kind(Enum):
+class JobKind(Enum):
     AWAITED = "awaited"
     SHORT = "short"
     """Awaited like AWAITED, and takes some tens of microseconds: the event loop may execute it."""
@@ -29,10 +29,10 @@ class Kind(Enum):
 
 
 @dataclass(slots=True)
-class Job(Generic[T]):
+class WriteJob(Generic[T]):
     work: Callable[[sqlite3.Connection], T]
     done: "asyncio.Future[T]"
-    kind: Kind
+    kind: JobKind
     result: Any = None
     error: Exception | None = None
 
@@ -44,7 +44,7 @@ class Job(Generic[T]):
 class Transaction:
     def __init__(self, connection: sqlite3.Connection, unusable: Callable[[Exception], Exception]) -> None:
         """Args: `unusable` maps an SQLite error to the exception that callers get."""
-        self.jobs: list[Job[Any]] = []
+        self.jobs: list[WriteJob[Any]] = []
         """The jobs executed in this transaction."""
         self._connection = connection
         self._unusable = unusable
@@ -55,7 +55,7 @@ class Transaction:
         """Raises: sqlite3.Error, also if another process holds the lock for longer than the busy timeout."""
         self._connection.execute("BEGIN IMMEDIATE")
 
-    def do(self, job: Job[Any]) -> None:
+    def do(self, job: WriteJob[Any]) -> None:
         """Raises: Exception if the whole transaction was rolled back."""
         self.jobs.append(job)
         if self._failing:
@@ -87,7 +87,7 @@ class Transaction:
         for job in self.jobs:
             self._try(job)
 
-    def _try(self, job: Job[Any]) -> None:
+    def _try(self, job: WriteJob[Any]) -> None:
         self._connection.execute("SAVEPOINT job")
         try:
             job.result = job.work(self._connection)
@@ -99,7 +99,7 @@ class Transaction:
         self._connection.execute("RELEASE job")
 
 
-def lost(jobs: list[Job[Any]], error: Exception) -> None:
+def lost(jobs: list[WriteJob[Any]], error: Exception) -> None:
     for job in jobs:
         job.error = error
 
@@ -114,7 +114,7 @@ def is_of_file(error: Exception) -> bool:
     return isinstance(error, sqlite3.Error | OSError)
 
 
-def _done(job: Job[Any], connection: sqlite3.Connection) -> bool:
+def _done(job: WriteJob[Any], connection: sqlite3.Connection) -> bool:
     try:
         job.result = job.work(connection)
     except Exception:

@@ -22,7 +22,14 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final, TypeVar
 
-from fleetwright_agent.storage.sqlite.engine.transaction import Job, Kind, Transaction, is_busy, is_of_file, lost
+from fleetwright_agent.storage.sqlite.engine.transaction import (
+    JobKind,
+    Transaction,
+    WriteJob,
+    is_busy,
+    is_of_file,
+    lost,
+)
 
 T = TypeVar("T")
 _MOST: Final = 256
@@ -34,17 +41,17 @@ _LINGER: Final = 0.02
 """Seconds until an unawaited job is queued, and the longest time until an open transaction commits."""
 
 
-class _Over(Exception):  # noqa: N818 - states what became of the writer
+class _WriterClosed(Exception):  # noqa: N818 - states what became of the writer
     """The writer no longer accepts work."""
 
 
-class Committer(ABC):
+class SqliteWriter(ABC):
     def __init__(self, name: str, *, most: int = _MOST) -> None:
         """Args: `most` is the largest number of jobs that share a commit."""
         self._most = most
         self._connection: sqlite3.Connection | None = None
-        self._queue: queue.SimpleQueue[list[Job[Any]] | Transaction | None] = queue.SimpleQueue()
-        self._waiting: list[Job[Any]] = []
+        self._queue: queue.SimpleQueue[list[WriteJob[Any]] | Transaction | None] = queue.SimpleQueue()
+        self._waiting: list[WriteJob[Any]] = []
         """Jobs that are queued together at the next handover."""
         self._timer: asyncio.TimerHandle | None = None
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -61,7 +68,7 @@ class Committer(ABC):
         """The event loop executed the latest batch."""
         self._patience: int | None = None
         self._ending = False
-        self._in_hand: deque[Job[Any] | Transaction] = deque()
+        self._in_hand: deque[WriteJob[Any] | Transaction] = deque()
         """Jobs that the thread took from the queue and has not executed yet."""
         self._broken: Exception | None = None
         """The reason why the thread died; `None` after an orderly end."""
@@ -79,17 +86,17 @@ class Committer(ABC):
         """Return whether the thread has ended."""
         return self._thread.ident is not None and not self._thread.is_alive()
 
-    def _begin(self, work: Callable[[sqlite3.Connection], T], kind: Kind = Kind.AWAITED) -> "asyncio.Future[T]":
+    def _begin(self, work: Callable[[sqlite3.Connection], T], kind: JobKind = JobKind.AWAITED) -> "asyncio.Future[T]":
         """Append a job to the order. After the end of the writer, the returned future fails."""
         if self._thread.ident is None and not self._ending:
             self._thread.start()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         if self._ending or self._is_gone:
-            done.set_exception(self._unusable(_Over("nothing writes it any more")))
+            done.set_exception(self._unusable(_WriterClosed("nothing writes it any more")))
             return done
-        self._waiting.append(Job(work, done, kind))
-        if kind is not Kind.LATER:
+        self._waiting.append(WriteJob(work, done, kind))
+        if kind is not JobKind.LATER:
             self._hand_over()
         elif len(self._waiting) == 1:
             self._timer = loop.call_later(_LINGER, self._hand_over)
@@ -115,7 +122,7 @@ class Committer(ABC):
             self._connection is not None
             and (self._own or self._is_idle)
             and len(self._waiting) <= _MOST_HERE
-            and all(job.kind is Kind.SHORT for job in self._waiting)
+            and all(job.kind is JobKind.SHORT for job in self._waiting)
         )
 
     @property
@@ -128,7 +135,7 @@ class Committer(ABC):
         self._own = False
         self._enqueue(together)
 
-    def _enqueue(self, handed: list[Job[Any]] | Transaction) -> None:
+    def _enqueue(self, handed: list[WriteJob[Any]] | Transaction) -> None:
         self._queue.put(handed)
         if self._broken is not None:
             self._give_up(self._broken)
@@ -186,7 +193,7 @@ class Committer(ABC):
         except BaseException as error:
             # An exception that ends the thread is no job's own failure, so the waiting callers have to be informed
             # here.
-            self._broken = _Over(f"its thread is gone ({type(error).__name__})")
+            self._broken = _WriterClosed(f"its thread is gone ({type(error).__name__})")
             self._give_up(self._broken)
             raise
 
@@ -218,11 +225,11 @@ class Committer(ABC):
                 self._do(self._in_hand[0])
                 self._in_hand.popleft()
             # A read does not ask for a commit: writes queued with it wait for more jobs to join.
-            asked = any(isinstance(each, list) and each and each[-1].kind is not Kind.READ for each in gathered)
+            asked = any(isinstance(each, list) and each and each[-1].kind is not JobKind.READ for each in gathered)
             if asked or time.monotonic() >= self._due or not going:
                 self._commit_own()
 
-    def _gathered(self) -> "list[list[Job[Any]] | Transaction | None]":
+    def _gathered(self) -> "list[list[WriteJob[Any]] | Transaction | None]":
         """Return the queued jobs; an empty list if the open transaction is due and the queue is empty."""
         try:
             left = max(0.0, self._due - time.monotonic()) if self._transaction else None
@@ -233,22 +240,22 @@ class Committer(ABC):
             gathered.append(self._queue.get())
         return gathered
 
-    def _do(self, job: Job[Any] | Transaction) -> None:
+    def _do(self, job: WriteJob[Any] | Transaction) -> None:
         if isinstance(job, Transaction):
             self._commit(job)
             return
-        if job.kind is Kind.ALONE or (self._transaction and len(self._transaction.jobs) >= self._most):
+        if job.kind is JobKind.ALONE or (self._transaction and len(self._transaction.jobs) >= self._most):
             self._commit_own()
         if job.done.cancelled():
             self._over += 1
             return
-        if job.kind in {Kind.ALONE, Kind.READ}:
+        if job.kind in {JobKind.ALONE, JobKind.READ}:
             self._apart(job)
             self._tell([job])
         else:
             self._attempt(job)
 
-    def _apart(self, job: Job[Any]) -> None:
+    def _apart(self, job: WriteJob[Any]) -> None:
         try:
             self._wait_for_others(_PATIENCE_MS)
             job.result = job.work(self._connected())
@@ -256,7 +263,7 @@ class Committer(ABC):
             # No failure may end this thread. A failed read leaves the open transaction intact.
             job.error = self._unusable(error) if is_of_file(error) else error
 
-    def _attempt(self, job: Job[Any]) -> None:
+    def _attempt(self, job: WriteJob[Any]) -> None:
         try:
             transaction = self._transaction or self._begun()
         except Exception as error:
@@ -295,7 +302,7 @@ class Committer(ABC):
         else:
             self._ended(transaction.jobs)
 
-    def _ended(self, jobs: list[Job[Any]]) -> None:
+    def _ended(self, jobs: list[WriteJob[Any]]) -> None:
         """Report the results of a transaction's jobs."""
         self._tell(jobs)
 
@@ -304,7 +311,7 @@ class Committer(ABC):
             self._connection = self._open()
         return self._connection
 
-    def _tell(self, jobs: list[Job[Any]]) -> None:
+    def _tell(self, jobs: list[WriteJob[Any]]) -> None:
         self._over += len(jobs)
         for loop, told in groupby(jobs, key=lambda job: job.loop):
             try:
@@ -318,7 +325,7 @@ class Committer(ABC):
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._hand_over)
 
-    def _settle(self, jobs: list[Job[Any]]) -> None:
+    def _settle(self, jobs: list[WriteJob[Any]]) -> None:
         for job in jobs:
             if job.done.done():
                 continue

@@ -10,7 +10,7 @@ from fleetwright_agent.storage.sqlite.engine.database import empty_log
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
-from fleetwright_agent.storage.task_log import Forgotten, Key
+from fleetwright_agent.storage.task_log import DeletedTasks, Key
 
 
 def keys(connection: sqlite3.Connection, owner: str, context_id: str) -> tuple[Key, ...]:
@@ -21,10 +21,10 @@ def held(connection: sqlite3.Connection) -> frozenset[tuple[str, str]]:
     return frozenset(connection.execute(sql.HELD).fetchall())
 
 
-def counted(connection: sqlite3.Connection, owner: str, context_id: str) -> Forgotten:
+def counted(connection: sqlite3.Connection, owner: str, context_id: str) -> DeletedTasks:
     numbers = _numbers(connection, owner, context_id)
     registrations = sum(connection.execute(push.COUNT_REGISTRATIONS, n).fetchone()[0] for n in numbers)
-    return Forgotten(len(numbers), registrations)
+    return DeletedTasks(len(numbers), registrations)
 
 
 def forget_of(connection: sqlite3.Connection, owner: str, context_id: str) -> None:

@@ -15,7 +15,7 @@ from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
 from fleetwright_agent.storage.sqlite.tasks.statements import INDEX_WAITING, TAKE_UP
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 TASKS = """
 CREATE TABLE tasks (
@@ -103,14 +103,14 @@ def open_writer(path: Path, *, now_ns: int) -> sqlite3.Connection:
     """
     evidence = sorted(path.parent.glob(f"{path.name}{_EVIDENCE}*"))
     if evidence:
-        raise LogUnusable(_evidence_text(evidence[0]))
+        raise TaskLogUnavailable(_evidence_text(evidence[0]))
     try:
         connection = _connect(path)
         _prepare(connection, now_ns)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
-            raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
-        raise LogUnusable(_evidence_text(_keep_aside(path))) from error
+            raise TaskLogUnavailable(f"the task log {path.name} cannot be opened: {error}") from error
+        raise TaskLogUnavailable(_evidence_text(_keep_aside(path))) from error
     return connection
 
 
@@ -125,7 +125,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
         connection = _connect(path)
         connection.execute("PRAGMA query_only = 1")
     except sqlite3.Error as error:
-        raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
+        raise TaskLogUnavailable(f"the task log {path.name} cannot be opened: {error}") from error
     return connection
 
 
@@ -144,7 +144,7 @@ def _prepare(connection: sqlite3.Connection, now_ns: int) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > _VERSION:
         connection.close()
-        raise LogUnusable(
+        raise TaskLogUnavailable(
             f"the task log was written by a newer version of the runtime (schema {version}, this one knows {_VERSION});"
             " go back to that version or start with an empty memory"
         )

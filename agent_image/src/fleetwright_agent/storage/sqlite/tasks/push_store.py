@@ -8,13 +8,20 @@ from typing import Any, Final, Protocol, TypeVar
 from a2a.types.a2a_pb2 import Task
 from google.protobuf.message import DecodeError
 
-from fleetwright_agent.storage.push_store import FAR_NS, Dead, Held, Letter, NoTask, Registration
+from fleetwright_agent.storage.push_store import (
+    FAR_NS,
+    Notification,
+    Registration,
+    StoredRegistration,
+    UndeliveredNotification,
+    UnknownTask,
+)
 from fleetwright_agent.storage.sqlite.tasks import push_statements as sql
 
 T = TypeVar("T")
 
 
-class Run(Protocol):
+class Submit(Protocol):
     """A callable that runs work on the writer's or the reader's connection. Raises: LogUnusable."""
 
     async def __call__(self, work: Callable[[sqlite3.Connection], T]) -> T: ...
@@ -27,7 +34,7 @@ def post_rest(connection: sqlite3.Connection, n: int, *, at_ns: int, snapshot: b
 
 
 class SqlitePushStore:
-    def __init__(self, *, commit: Run, read: Run) -> None:
+    def __init__(self, *, commit: Submit, read: Submit) -> None:
         self._commit = commit
         self._read = read
 
@@ -37,7 +44,7 @@ class SqlitePushStore:
             if others >= most:
                 return False
             if connection.execute(sql.REGISTER, (*_columns(registration), n)).rowcount != 1:
-                raise NoTask
+                raise UnknownTask
             for statement in sql.POST_LATE:
                 connection.execute(statement, {"n": n, "config": registration.id, "at": at_ns})
             return True
@@ -50,16 +57,20 @@ class SqlitePushStore:
 
         return await self._read(work)
 
-    async def sealed_otherwise(self, mark: bytes, *, after: tuple[int, str], most: int) -> tuple[Held, ...]:
+    async def sealed_otherwise(
+        self, mark: bytes, *, after: tuple[int, str], most: int
+    ) -> tuple[StoredRegistration, ...]:
         values = {"mark": mark, "n": after[0], "id": after[1], "most": most}
 
-        def work(connection: sqlite3.Connection) -> tuple[Held, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[StoredRegistration, ...]:
             rows = connection.execute(sql.SEALED_OTHERWISE, values)
-            return tuple(Held(n, owner, task_id, Registration(*rest)) for n, owner, task_id, *rest in rows)
+            return tuple(
+                StoredRegistration(n, owner, task_id, Registration(*rest)) for n, owner, task_id, *rest in rows
+            )
 
         return await self._read(work)
 
-    async def reseal(self, held: Held, sealed: bytes) -> None:
+    async def reseal(self, held: StoredRegistration, sealed: bytes) -> None:
         registration = held.registration
         await self._write(sql.RESEAL, (sealed, held.n, registration.id, registration.sealed))
 
@@ -84,7 +95,7 @@ class SqlitePushStore:
         hosts_but: Collection[str],
         owners_but: Collection[str],
         most: int,
-    ) -> tuple[Letter, ...]:
+    ) -> tuple[Notification, ...]:
         values = {
             "now": now_ns,
             "far": now_ns + FAR_NS,
@@ -117,10 +128,10 @@ class SqlitePushStore:
     async def give_up(self, letter: int, *, reason: str, at_ns: int) -> None:
         await self._write(sql.GIVE_UP, (reason, at_ns, letter))
 
-    async def dead(self, *, most: int) -> tuple[int, tuple[Dead, ...]]:
-        def work(connection: sqlite3.Connection) -> tuple[int, tuple[Dead, ...]]:
+    async def dead(self, *, most: int) -> tuple[int, tuple[UndeliveredNotification, ...]]:
+        def work(connection: sqlite3.Connection) -> tuple[int, tuple[UndeliveredNotification, ...]]:
             total = connection.execute(sql.COUNT_DEAD).fetchone()[0]
-            return total, tuple(Dead(*row) for row in connection.execute(sql.DEAD, (most,)))
+            return total, tuple(UndeliveredNotification(*row) for row in connection.execute(sql.DEAD, (most,)))
 
         return await self._read(work)
 
@@ -138,10 +149,10 @@ def _columns(registration: Registration) -> tuple[str, str, str, str, bytes]:
 _OF_LETTER: Final = 4
 
 
-def _letter(row: tuple[Any, ...]) -> Letter | None:
+def _letter(row: tuple[Any, ...]) -> Notification | None:
     letter, owner, attempts, snapshot = row[:_OF_LETTER]
     try:
         task = Task.FromString(snapshot)
     except DecodeError:
         return None
-    return Letter(letter, owner, Registration(*row[_OF_LETTER:]), attempts, task)
+    return Notification(letter, owner, Registration(*row[_OF_LETTER:]), attempts, task)

@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from fleetwright_agent.storage.sqlite.tasks.file import is_damage
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 T = TypeVar("T")
 
 
-class Reader:
+class TaskLogReader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="task-log-reader")
@@ -34,7 +34,7 @@ class Reader:
                 self.problem = f"the task log is damaged: {error}; restart the agent, which keeps the file as evidence"
             elif not self._damaged:
                 self.problem = f"the task log cannot be read: {error}"
-            raise LogUnusable(self.problem) from error
+            raise TaskLogUnavailable(self.problem) from error
         if not self._damaged:
             self.problem = None
         return result

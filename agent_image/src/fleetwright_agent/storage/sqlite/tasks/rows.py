@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError
 
 from fleetwright_agent.protocol.task_builder import replay
 from fleetwright_agent.protocol.task_events import Event, fold
-from fleetwright_agent.protocol.termination_reasons import UNREADABLE, ending
+from fleetwright_agent.protocol.termination_reasons import UNREADABLE, terminal_status
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
-from fleetwright_agent.storage.task_log import Stored
+from fleetwright_agent.storage.task_log import StoredTask
 
 KINDS: Final[dict[str, type[Event]]] = {
     "message": Message,
@@ -23,7 +23,7 @@ KINDS: Final[dict[str, type[Event]]] = {
 }
 
 
-class Row(NamedTuple):
+class TaskRow(NamedTuple):
     """A row of the table `tasks`, as the statements select it."""
 
     n: int
@@ -38,11 +38,11 @@ class Row(NamedTuple):
     snapshot: bytes
 
 
-def stored(connection: sqlite3.Connection, row: Row) -> Stored:
+def stored(connection: sqlite3.Connection, row: TaskRow) -> StoredTask:
     """Return the task of a row, with the events after its snapshot applied."""
     later = connection.execute(sql.EVENTS_AFTER, (row.n, row.snapshot_seq)).fetchall()
     task = _task(row, later)
-    return Stored(
+    return StoredTask(
         n=row.n,
         owner=row.owner,
         seq=later[-1][0] if later else row.snapshot_seq,
@@ -55,7 +55,7 @@ def stored(connection: sqlite3.Connection, row: Row) -> Stored:
     )
 
 
-def _task(row: Row, later: list[tuple[int, str, bytes]]) -> Task | None:
+def _task(row: TaskRow, later: list[tuple[int, str, bytes]]) -> Task | None:
     try:
         task = replay(Task.FromString(row.snapshot), (KINDS[kind].FromString(payload) for _, kind, payload in later))
     except (DecodeError, KeyError):
@@ -63,7 +63,7 @@ def _task(row: Row, later: list[tuple[int, str, bytes]]) -> Task | None:
     return task if task.id == row.task_id else None
 
 
-def _lost(row: Row) -> Task:
+def _lost(row: TaskRow) -> Task:
     task = Task(id=row.task_id, context_id=row.context_id)
-    fold(task, ending(task, UNREADABLE, at_ns=row.updated_ns))
+    fold(task, terminal_status(task, UNREADABLE, at_ns=row.updated_ns))
     return task

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from a2a.types.a2a_pb2 import TaskState
 
 from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL
-from fleetwright_agent.storage.task_log import Query
+from fleetwright_agent.storage.task_log import TaskQuery
 
 INSERT_TASK = (
     "INSERT INTO tasks (n, owner, id, context_id, seq, state, busy, updated_ns, snapshot_seq, snapshot)"
@@ -78,7 +78,7 @@ HELD = f"SELECT DISTINCT owner, context_id FROM tasks WHERE busy = 1 OR ({_WAITI
 WAKE_TASK = f"UPDATE tasks SET busy = 1, taken_up = 0, began_ns = NULL WHERE n = ? AND seq = ? AND {_WAITING}"
 
 
-def filters(query: Query) -> tuple[str, dict[str, object]]:
+def filters(query: TaskQuery) -> tuple[str, dict[str, object]]:
     conditions = ["owner = :owner"]
     if query.context_id:
         conditions.append("context_id = :context_id")

@@ -25,24 +25,24 @@ from fleetwright_agent.storage.sqlite.tasks import transitions as tasks
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
 from fleetwright_agent.storage.sqlite.tasks.file import open_reader, open_writer
 from fleetwright_agent.storage.sqlite.tasks.push_store import SqlitePushStore
-from fleetwright_agent.storage.sqlite.tasks.reader import Reader
-from fleetwright_agent.storage.sqlite.tasks.rows import Row
+from fleetwright_agent.storage.sqlite.tasks.reader import TaskLogReader
+from fleetwright_agent.storage.sqlite.tasks.rows import TaskRow
 from fleetwright_agent.storage.sqlite.tasks.rows import stored as stored_in
-from fleetwright_agent.storage.sqlite.tasks.writer import Writer
+from fleetwright_agent.storage.sqlite.tasks.writer import TaskLogWriter
 from fleetwright_agent.storage.task_log import (
-    Accepted,
+    AcceptedClaim,
     Claim,
-    Forgotten,
+    DeletedTasks,
+    DuplicateClaim,
+    EventRecord,
     Key,
-    Known,
-    LogUnusable,
-    NotResting,
-    Page,
-    Position,
-    Query,
-    Record,
-    Stored,
-    TooManyWait,
+    MessageNotAccepted,
+    PagePosition,
+    StoredTask,
+    TaskLogUnavailable,
+    TaskPage,
+    TaskQuery,
+    TooManyWaitingTasks,
 )
 
 _logger = logging.getLogger(__name__)
@@ -65,9 +65,9 @@ class SqliteTaskLog:
         self._path = path
         self._now_ns = now_ns
         self._lost = lost
-        self._writer: Writer | None = None
-        self._reader: Reader | None = None
-        self._gathered: list[tuple[int, Record]] = []
+        self._writer: TaskLogWriter | None = None
+        self._reader: TaskLogReader | None = None
+        self._gathered: list[tuple[int, EventRecord]] = []
         self._begun: list[tuple[int, int]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._unusable: str | None = "the task log is not open yet"
@@ -87,13 +87,13 @@ class SqliteTaskLog:
         try:
             connection = await asyncio.to_thread(open_writer, self._path, now_ns=self._now_ns())
             reader = await asyncio.to_thread(open_reader, self._path)
-        except LogUnusable as error:
+        except TaskLogUnavailable as error:
             self._unusable = str(error)
             raise
-        self._writer, self._reader, self._unusable = Writer(connection), Reader(reader), None
+        self._writer, self._reader, self._unusable = TaskLogWriter(connection), TaskLogReader(reader), None
         self.damaged = await self._read(damaged.kept)
 
-    async def known(self, claim: Claim) -> Known | None:
+    async def known(self, claim: Claim) -> DuplicateClaim | None:
         return await self._read(partial(tasks.claimed, claim=claim))
 
     async def is_reused(self, claim: Claim) -> bool:
@@ -102,11 +102,13 @@ class SqliteTaskLog:
 
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
-    ) -> Accepted | Known | TooManyWait:
+    ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
         work = partial(tasks.accept, claim=claim, task=task, at_ns=at_ns, most_waiting=most_waiting, also=also)
         return await self._submit_of(task, work)
 
-    async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
+    async def resume(
+        self, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
+    ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
         self._write(*self._taken(stored.n))
         work = partial(tasks.resume, claim=claim, stored=stored, records=records)
         return await self._submit_of(stored.task, work)
@@ -125,7 +127,7 @@ class SqliteTaskLog:
         if self._writer is not None:
             self._writer.post(lambda connection: tasks.done(connection, statement, values))
 
-    def append(self, n: int, record: Record) -> None:
+    def append(self, n: int, record: EventRecord) -> None:
         self._gathered.append((n, record))
         self._soon(_TEXT_SECONDS if isinstance(record.event, TaskArtifactUpdateEvent) else _STATE_SECONDS)
 
@@ -141,25 +143,27 @@ class SqliteTaskLog:
         self._flush()
         self._post(sql.LEAVE_TASK, (n,))
 
-    async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
+    async def rest(
+        self, n: int, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
+    ) -> None:
         self._taken(n)  # The snapshot contains the buffered records.
         await self._submit_of(task, partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
 
-    async def end(self, stored: Stored, record: Record, task: Task) -> bool:
+    async def end(self, stored: StoredTask, record: EventRecord, task: Task) -> bool:
         self._write(*self._taken(stored.n))
         return await self._submit_of(task, partial(tasks.end, stored=stored, record=record, task=task))
 
-    async def find(self, owner: str, task_id: str) -> Stored | None:
-        def work(connection: sqlite3.Connection) -> Stored | None:
+    async def find(self, owner: str, task_id: str) -> StoredTask | None:
+        def work(connection: sqlite3.Connection) -> StoredTask | None:
             row = connection.execute(sql.FIND_TASK, (owner, task_id)).fetchone()
-            return None if row is None else stored_in(connection, Row(*row))
+            return None if row is None else stored_in(connection, TaskRow(*row))
 
         stored = await self._read(work)
         if stored is not None and stored.lost:
             await self._lose(stored)
         return stored
 
-    async def page(self, query: Query) -> Page:
+    async def page(self, query: TaskQuery) -> TaskPage:
         # A caller that saw a state must find the task by it, so buffered states are written first. If they cannot be
         # written, the page shows what is on disk.
         self._flush()
@@ -167,13 +171,13 @@ class SqliteTaskLog:
             await asyncio.wait({self._under_way})
         where, values = sql.filters(query)
 
-        def work(connection: sqlite3.Connection) -> Page:
+        def work(connection: sqlite3.Connection) -> TaskPage:
             total = connection.execute(sql.count(where), values).fetchone()[0]
             # Lazily, one row at a time: rows that do not fit on the page are not loaded.
             with closing(connection.execute(sql.select_page(where, after=query.after is not None), values)) as rows:
-                read = map(Row._make, rows)
-                found = ((Position(row.updated_ns, row.task_id), stored_in(connection, row)) for row in read)
-                return Page.of(found, size=query.size, total=total)
+                read = map(TaskRow._make, rows)
+                found = ((PagePosition(row.updated_ns, row.task_id), stored_in(connection, row)) for row in read)
+                return TaskPage.of(found, size=query.size, total=total)
 
         page = await self._read(work)
         for each in page.tasks:
@@ -181,7 +185,7 @@ class SqliteTaskLog:
                 await self._lose(each)
         return page
 
-    async def _lose(self, stored: Stored) -> None:
+    async def _lose(self, stored: StoredTask) -> None:
         lost, self.damaged = await self._commit(partial(damaged.lose, stored=stored, now_ns=self._now_ns()))
         if lost:
             _logger.error("a task in the log cannot be read", extra={"task": stored.task.id, "number": stored.n})
@@ -215,7 +219,7 @@ class SqliteTaskLog:
     async def held(self) -> frozenset[tuple[str, str]]:
         return await self._read(erasure.held)
 
-    async def counted(self, owner: str, context_id: str = "") -> Forgotten:
+    async def counted(self, owner: str, context_id: str = "") -> DeletedTasks:
         return await self._read(lambda connection: erasure.counted(connection, owner, context_id))
 
     async def forget(self, owner: str, context_id: str = "") -> None:
@@ -223,7 +227,7 @@ class SqliteTaskLog:
 
     async def scrub(self) -> None:
         if self._writer is None:
-            raise LogUnusable(self._unusable or "the task log is closed")
+            raise TaskLogUnavailable(self._unusable or "the task log is closed")
         self._flush()
         await self._writer.alone(erasure.scrub)
 
@@ -245,7 +249,7 @@ class SqliteTaskLog:
         begun, self._begun = self._begun, []
         self._write(gathered, begun)
 
-    def _taken(self, n: int) -> tuple[list[tuple[int, Record]], list[tuple[int, int]]]:
+    def _taken(self, n: int) -> tuple[list[tuple[int, EventRecord]], list[tuple[int, int]]]:
         """Remove and return the buffered data of one task: its records, and its start time."""
         gathered = [each for each in self._gathered if each[0] == n]
         begun = [each for each in self._begun if each[1] == n]
@@ -255,7 +259,7 @@ class SqliteTaskLog:
             self._begun = [each for each in self._begun if each[1] != n]
         return gathered, begun
 
-    def _write(self, gathered: list[tuple[int, Record]], begun: list[tuple[int, int]]) -> None:
+    def _write(self, gathered: list[tuple[int, EventRecord]], begun: list[tuple[int, int]]) -> None:
         if not (gathered or begun) or self._writer is None:
             return
 
@@ -273,17 +277,17 @@ class SqliteTaskLog:
 
     async def _submit(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._writer is None:
-            raise LogUnusable(self._unusable or "the task log is closed")
+            raise TaskLogUnavailable(self._unusable or "the task log is closed")
         return await self._writer.submit(work)
 
     async def _submit_of(self, task: Task, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work whose duration depends on the size of the task."""
         if self._writer is None:
-            raise LogUnusable(self._unusable or "the task log is closed")
+            raise TaskLogUnavailable(self._unusable or "the task log is closed")
         is_short = task.ByteSize() <= _SMALL
         return await (self._writer.submit_short(work) if is_short else self._writer.submit(work))
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._reader is None:
-            raise LogUnusable(self._unusable or "the task log is closed")
+            raise TaskLogUnavailable(self._unusable or "the task log is closed")
         return await self._reader.submit(work)

@@ -10,7 +10,16 @@ from a2a.types.a2a_pb2 import Task, TaskStatusUpdateEvent
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks.push_store import post_rest
 from fleetwright_agent.storage.sqlite.tasks.rows import KINDS
-from fleetwright_agent.storage.task_log import Accepted, AtRest, Claim, Known, NotResting, Record, Stored, TooManyWait
+from fleetwright_agent.storage.task_log import (
+    AcceptedClaim,
+    Claim,
+    DuplicateClaim,
+    EventRecord,
+    MessageNotAccepted,
+    StoredTask,
+    TaskNotRunning,
+    TooManyWaitingTasks,
+)
 
 
 def accept(
@@ -21,13 +30,13 @@ def accept(
     at_ns: int,
     most_waiting: int | None,
     also: Claim | None,
-) -> Accepted | Known | TooManyWait:
+) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
     asked = (claim.owner, claim.message_id, claim.digest, claim.owner)
     known, waiting = connection.execute(sql.FIND_CLAIM_AND_COUNT_WAITING, asked).fetchone()
     if known is not None:
-        return Known(known)
+        return DuplicateClaim(known)
     if most_waiting is not None and waiting >= most_waiting:
-        return TooManyWait()
+        return TooManyWaitingTasks()
     snapshot = task.SerializeToString()
     row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
     n = connection.execute(sql.INSERT_TASK, row).lastrowid
@@ -36,30 +45,30 @@ def accept(
         if each is not None:
             connection.execute(sql.INSERT_CLAIM, (each.owner, each.message_id, each.digest, n))
     # The snapshot is the first event.
-    return Accepted(n)
+    return AcceptedClaim(n)
 
 
 def resume(
-    connection: sqlite3.Connection, claim: Claim, stored: Stored, records: tuple[Record, ...]
-) -> Accepted | Known | NotResting:
+    connection: sqlite3.Connection, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
+) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
     if known := claimed(connection, claim):
         return known
     if not _wake(connection, stored):
-        return NotResting()
+        return MessageNotAccepted()
     connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, stored.n))
     for record in records:
         append(connection, stored.n, record)
-    return Accepted(stored.n)
+    return AcceptedClaim(stored.n)
 
 
-def end(connection: sqlite3.Connection, stored: Stored, record: Record, task: Task) -> bool:
+def end(connection: sqlite3.Connection, stored: StoredTask, record: EventRecord, task: Task) -> bool:
     if not _wake(connection, stored):
         return False
     rest(connection, n=stored.n, records=(record,), task=task)
     return True
 
 
-def append(connection: sqlite3.Connection, n: int, record: Record) -> None:
+def append(connection: sqlite3.Connection, n: int, record: EventRecord) -> None:
     """Append an event to a task; the only way to do so. The statement itself skips a task that is not busy."""
     event = record.event
     kind = next(word for word, of in KINDS.items() if isinstance(event, of))
@@ -71,7 +80,12 @@ def append(connection: sqlite3.Connection, n: int, record: Record) -> None:
 
 
 def rest(
-    connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task, expires_ns: int | None = None
+    connection: sqlite3.Connection,
+    *,
+    n: int,
+    records: tuple[EventRecord, ...],
+    task: Task,
+    expires_ns: int | None = None,
 ) -> None:
     """Put a task to rest with a snapshot that includes all events, so that the events are not read again.
 
@@ -82,7 +96,7 @@ def rest(
     row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, expires_ns, n)
     rested = connection.execute(sql.REST_TASK, row).fetchall()
     if not rested:
-        raise AtRest(f"task number {n} is at rest already")
+        raise TaskNotRunning(f"task number {n} is at rest already")
     if rested[0][0]:
         post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
 
@@ -91,10 +105,10 @@ def done(connection: sqlite3.Connection, statement: str, values: tuple[int, ...]
     connection.execute(statement, values)
 
 
-def _wake(connection: sqlite3.Connection, stored: Stored) -> bool:
+def _wake(connection: sqlite3.Connection, stored: StoredTask) -> bool:
     return connection.execute(sql.WAKE_TASK, (stored.n, stored.seq)).rowcount == 1
 
 
-def claimed(connection: sqlite3.Connection, claim: Claim) -> Known | None:
+def claimed(connection: sqlite3.Connection, claim: Claim) -> DuplicateClaim | None:
     row = connection.execute(sql.FIND_CLAIM, (claim.owner, claim.message_id, claim.digest)).fetchone()
-    return None if row is None else Known(row[0])
+    return None if row is None else DuplicateClaim(row[0])

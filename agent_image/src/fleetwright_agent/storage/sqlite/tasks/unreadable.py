@@ -11,7 +11,7 @@ from typing import Final
 from fleetwright_agent.protocol.task_events import TERMINAL
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks.push_store import post_rest
-from fleetwright_agent.storage.task_log import Stored
+from fleetwright_agent.storage.task_log import StoredTask
 
 SCHEMA: Final = """
 CREATE TABLE damaged (
@@ -48,7 +48,7 @@ _FORGET_OWNER = "DELETE FROM damaged WHERE owner = ?"
 _FORGET = "DELETE FROM damaged WHERE found_ns < ?"
 
 
-def lose(connection: sqlite3.Connection, *, stored: Stored, now_ns: int) -> tuple[bool, int]:
+def lose(connection: sqlite3.Connection, *, stored: StoredTask, now_ns: int) -> tuple[bool, int]:
     """Keep the data of an unreadable task, and end the task unless a run works on it.
 
     A running task is ended by its run or by the next start of the agent. Return whether the damage must be reported,
@@ -58,7 +58,7 @@ def lose(connection: sqlite3.Connection, *, stored: Stored, now_ns: int) -> tupl
     return stored.busy or _end(connection, stored), kept
 
 
-def _end(connection: sqlite3.Connection, stored: Stored) -> bool:
+def _end(connection: sqlite3.Connection, stored: StoredTask) -> bool:
     """End the task in the log; notify push receivers, unless they were notified of an earlier end."""
     task, snapshot = stored.task, stored.task.SerializeToString()
     row = connection.execute(sql.FIND_STATE, (stored.n,)).fetchone()

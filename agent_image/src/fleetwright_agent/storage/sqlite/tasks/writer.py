@@ -9,15 +9,15 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from fleetwright_agent.storage.sqlite.engine.transaction import Job, Kind
-from fleetwright_agent.storage.sqlite.engine.writer import Committer
-from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.storage.sqlite.engine.transaction import JobKind, WriteJob
+from fleetwright_agent.storage.sqlite.engine.writer import SqliteWriter
+from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Writer(Committer):
+class TaskLogWriter(SqliteWriter):
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__("task-log-writer")
         self._connection = connection
@@ -36,7 +36,7 @@ class Writer(Committer):
         Raises:
             LogUnusable: The work is not on disk.
         """
-        return await self._put(work, Kind.AWAITED)
+        return await self._put(work, JobKind.AWAITED)
 
     async def submit_short(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run short work in a transaction, and return its result after the commit.
@@ -44,7 +44,7 @@ class Writer(Committer):
         Raises:
             LogUnusable: The work is not on disk.
         """
-        return await self._put(work, Kind.SHORT)
+        return await self._put(work, JobKind.SHORT)
 
     async def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work that SQLite does not allow in a transaction, and return its result.
@@ -52,16 +52,16 @@ class Writer(Committer):
         Raises:
             LogUnusable: The work failed; earlier commits are unaffected.
         """
-        return await self._put(work, Kind.ALONE)
+        return await self._put(work, JobKind.ALONE)
 
-    async def _put(self, work: Callable[[sqlite3.Connection], T], kind: Kind) -> T:
+    async def _put(self, work: Callable[[sqlite3.Connection], T], kind: JobKind) -> T:
         if self._is_gone:
-            raise LogUnusable(self.problem)
+            raise TaskLogUnavailable(self.problem)
         return await self._begin(work, kind)
 
     def post(self, work: Callable[[sqlite3.Connection], None], *, short: bool = True) -> "asyncio.Future[None]":
         """Write without a waiter. A failure of the file shows in `problem`, and any other failure is logged."""
-        done = self._begin(work, Kind.SHORT if short else Kind.AWAITED)
+        done = self._begin(work, JobKind.SHORT if short else JobKind.AWAITED)
         done.add_done_callback(_lost)
         return done
 
@@ -69,24 +69,24 @@ class Writer(Committer):
         await self._end()
 
     def _open(self) -> sqlite3.Connection:
-        raise LogUnusable("the task log is closed")
+        raise TaskLogUnavailable("the task log is closed")
 
     def _unusable(self, error: Exception) -> Exception:
         unusable = _Unwritable(f"the task log cannot be written: {error}")
         unusable.__cause__ = error
         return unusable
 
-    def _ended(self, jobs: list[Job[Any]]) -> None:
+    def _ended(self, jobs: list[WriteJob[Any]]) -> None:
         if jobs:
             self._failure = next((str(job.error) for job in jobs if isinstance(job.error, _Unwritable)), None)
         super()._ended(jobs)
 
 
-class _Unwritable(LogUnusable):
+class _Unwritable(TaskLogUnavailable):
     """The file cannot be written, as opposed to an error in the work itself."""
 
 
 def _lost(done: "asyncio.Future[None]") -> None:
     error = None if done.cancelled() else done.exception()
-    if error is not None and not isinstance(error, LogUnusable):
+    if error is not None and not isinstance(error, TaskLogUnavailable):
         _logger.error("a background write to the task log failed", exc_info=error)

@@ -5,17 +5,17 @@ from typing import Any
 from langgraph.types import interrupt
 
 from fleetwright_agent.config.budgets import Exceeded
-from fleetwright_agent.protocol.frames import AskKind, TurnFailed
+from fleetwright_agent.protocol.frames import InterruptKind, TurnFailed
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.approval_policy import is_client
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.accounting import OverBudget, moment
-from fleetwright_agent.turn.cost.budgets import Window
+from fleetwright_agent.turn.cost.budgets import BudgetWindow
 
 REASON = "budget_exceeded"
 
 
-def refuse(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
+def enforce_budget(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
     """Fail the turn, or let it wait; return only after a waiting caller has replied.
 
     Raises:
@@ -34,24 +34,24 @@ def refuse(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
     raise TurnFailed(REASON, sentence, details=details(full), refused=context.fresh and context.called is None)
 
 
-def _pause(full: Window) -> dict[str, Any]:
+def _pause(full: BudgetWindow) -> dict[str, Any]:
     question = f"{_sentence(full)} Say anything after that, and this task goes on where it stopped."
     payload = {"question": question, **details(full)}
-    return {"kind": AskKind.QUESTION.value, "prompt": question, "payload": payload, "tool": ""}
+    return {"kind": InterruptKind.QUESTION.value, "prompt": question, "payload": payload, "tool": ""}
 
 
-def _too_large(full: Window) -> str:
+def _too_large(full: BudgetWindow) -> str:
     return (
         f"One call of the model could use more than the whole budget of this agent, {full.name}."
         " Waiting does not help: send less in a new conversation, or have the budget raised."
     )
 
 
-def _sentence(full: Window) -> str:
+def _sentence(full: BudgetWindow) -> str:
     return f"The budget of this agent, {full.name}, is used up; there is room again at {moment(full.ends)}."
 
 
-def details(full: Window) -> dict[str, Any]:
+def details(full: BudgetWindow) -> dict[str, Any]:
     budget = full.budget
     limits = {"usd": str(budget.usd)} if budget.usd is not None else {}
     tokens = {"tokens": budget.tokens} if budget.tokens is not None else {}

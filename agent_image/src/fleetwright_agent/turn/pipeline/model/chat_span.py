@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def traced(
+async def chat_span(
     call: Callable[[], Awaitable[T]],
     tracing: Tracing,
     chat: "Chat",

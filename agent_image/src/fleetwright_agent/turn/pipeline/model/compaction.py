@@ -21,19 +21,27 @@ from fleetwright_agent.config.compaction import CompactionMode
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.protocol.frames import CompactionStart, TurnFailed
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.compaction.compactor import Made, Maker
+from fleetwright_agent.turn.compaction.compactor import CompactionResult, Compactor
 from fleetwright_agent.turn.compaction.economics import rates
-from fleetwright_agent.turn.compaction.extraction_cache import Readings
+from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCaches
 from fleetwright_agent.turn.compaction.pairs import has_open_call
 from fleetwright_agent.turn.compaction.pins import ReadSkill
-from fleetwright_agent.turn.compaction.policy import Situation, Step, decide, due, effective_room, may_act, room
+from fleetwright_agent.turn.compaction.policy import (
+    CompactionStep,
+    PromptState,
+    decide,
+    due,
+    effective_room,
+    may_act,
+    room,
+)
 from fleetwright_agent.turn.compaction.prompt import Prompt
-from fleetwright_agent.turn.compaction.pruning import Batch, best_batch
-from fleetwright_agent.turn.compaction.summariser import Ask, SummaryFailed, TooLong
-from fleetwright_agent.turn.compaction.view import Standing
+from fleetwright_agent.turn.compaction.pruning import PruneBatch, best_batch
+from fleetwright_agent.turn.compaction.summariser import AskModel, SummaryFailed, SummaryTooLong
+from fleetwright_agent.turn.compaction.view import CompactionState
 from fleetwright_agent.turn.context import TurnContext, TurnState
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.pipeline.model.compaction_counts import Counts
+from fleetwright_agent.turn.pipeline.model.compaction_counts import CompactionMetrics
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls, ModelFailed, answer_of
 from fleetwright_agent.turn.pipeline.model.prompt_cache import cache_settings
 from fleetwright_agent.turn.providers.models import Chat
@@ -65,12 +73,12 @@ class CompactionLink:
         self._policy = policy
         self._rates = rates(model.price)
         self._model = model
-        self._maker = Maker(policy, model, read_skill)
+        self._maker = Compactor(policy, model, read_skill)
         self._views = views
-        self._readings = Readings()
+        self._readings = ExtractionCaches()
         views.watch(self._readings.clear)
         self._calls = calls
-        self._counts = Counts(metrics)
+        self._counts = CompactionMetrics(metrics)
         self._clock = clock
         self._monotonic = monotonic
 
@@ -145,19 +153,19 @@ class CompactionLink:
         situation = self._situation(prompt, tokens, context)
         if context.calls_since_summary is not None:
             context.calls_since_summary += 1
-        if situation is None or (decision := decide(self._policy, situation)).step is Step.NOTHING:
+        if situation is None or (decision := decide(self._policy, situation)).step is CompactionStep.NOTHING:
             return prompt
         if self._policy.mode is CompactionMode.OBSERVE:
             if not context.observed:
                 self._counts.observed(decision.trigger)
             context.observed = True
-        elif decision.step is Step.PRUNE and situation.batch is not None:
+        elif decision.step is CompactionStep.PRUNE and situation.batch is not None:
             await self._prune(context, prompt, situation.batch, decision.trigger)
         else:
             await self._summarise(request, context, prompt, decision.trigger, tokens)
         return self._prompt(request, context)
 
-    def _situation(self, prompt: Prompt, tokens: int, context: TurnContext) -> Situation | None:
+    def _situation(self, prompt: Prompt, tokens: int, context: TurnContext) -> PromptState | None:
         """The inputs of a decision; None if nothing can be due."""
         standing, cold = _standing(context), self._cold(context)
         messages = len(prompt.stored) - prompt.cut
@@ -167,7 +175,7 @@ class CompactionLink:
         until = self._maker.cut(prompt)
         leaving, size = prompt.leaving(until) if until is not None else ([], 0)
         before = len(prompt.head) + len(leaving) if leaving else 0
-        return Situation(
+        return PromptState(
             tokens=tokens,
             room=self._room,
             messages=messages,
@@ -181,7 +189,7 @@ class CompactionLink:
             nearly_full=tokens >= _NEARLY_FULL * self._window,
         )
 
-    def _batch(self, prompt: Prompt, before: int, *, thrifty: bool) -> Batch | None:
+    def _batch(self, prompt: Prompt, before: int, *, thrifty: bool) -> PruneBatch | None:
         pruned = prompt.view.pruned if prompt.view else {}
         return best_batch(
             prompt.messages, self._policy.prune, self._rates, before=before, pruned=pruned, thrifty=thrifty
@@ -191,7 +199,7 @@ class CompactionLink:
         idle = context.idle_seconds if context.called is None else self._monotonic() - context.called
         return idle >= self._policy.prune.idle_after_seconds
 
-    async def _prune(self, context: TurnContext, prompt: Prompt, batch: Batch, trigger: str) -> None:
+    async def _prune(self, context: TurnContext, prompt: Prompt, batch: PruneBatch, trigger: str) -> None:
         started = self._monotonic()
         made = self._maker.pruned(prompt, batch)
         await self._stand(context, replace(_standing(context), view=made.view))
@@ -206,7 +214,7 @@ class CompactionLink:
         tokens: int,
         *,
         refused: int | None = None,
-    ) -> Made | None:
+    ) -> CompactionResult | None:
         """Store and return a new view with a summary; None if the old view stays."""
         started = self._monotonic()
         context.emit(CompactionStart(tokens))
@@ -229,7 +237,7 @@ class CompactionLink:
             await self._failed(context, prompt, failed.reason, tokens)
             return None
         recovered = bool(_standing(context).failures)
-        await self._stand(context, Standing(made.view), archives=made.method != "prune")
+        await self._stand(context, CompactionState(made.view), archives=made.method != "prune")
         if recovered:
             self._counts.failing(await self._views.failing(at_least=self._policy.guard.max_failures))
         if made.method != "prune":
@@ -254,7 +262,7 @@ class CompactionLink:
         }
         _log.warning("compaction failed", extra=about)
 
-    async def _stand(self, context: TurnContext, standing: Standing, *, archives: bool = False) -> None:
+    async def _stand(self, context: TurnContext, standing: CompactionState, *, archives: bool = False) -> None:
         await self._views.put(context.thread, standing, at=self._clock(), archives=archives)
         context.standing = standing
 
@@ -273,13 +281,13 @@ class CompactionLink:
         self._counts.recovered("recovered")
         return reply
 
-    def _asking(self, context: TurnContext) -> Ask:
+    def _asking(self, context: TurnContext) -> AskModel:
         async def ask(prompt: Sequence[AnyMessage], *, model: Any, chat: Chat, most: int) -> AIMessage:
             try:
                 return await self._calls.aside(prompt, model=model, chat=chat, most=most, context=context)
             except ModelFailed as failed:
                 if failed.failure.overflow:
-                    raise TooLong from failed
+                    raise SummaryTooLong from failed
                 over = failed.failure.reason == "budget_exceeded"
                 raise SummaryFailed("budget" if over else "model_error") from failed
             except TurnFailed:
@@ -292,8 +300,8 @@ class CompactionLink:
         return ask
 
 
-def _standing(context: TurnContext) -> Standing:
-    return context.standing or Standing()
+def _standing(context: TurnContext) -> CompactionState:
+    return context.standing or CompactionState()
 
 
 def _answers(prompt: Prompt) -> int:

@@ -7,13 +7,13 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 
 from fleetwright_agent.protocol.frames import CompactionEnd
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.compaction.compactor import Made, tokens_since
+from fleetwright_agent.turn.compaction.compactor import CompactionResult, tokens_since
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.context import TurnContext
 
 
-class Counts:
+class CompactionMetrics:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
@@ -23,7 +23,9 @@ class Counts:
     def observed(self, trigger: str) -> None:
         self._metrics.compactions.labels(trigger, "none", "observed").inc()
 
-    def made(self, context: TurnContext, made: Made, prompt: Prompt, *, trigger: str, seconds: float) -> None:
+    def made(
+        self, context: TurnContext, made: CompactionResult, prompt: Prompt, *, trigger: str, seconds: float
+    ) -> None:
         metrics = self._metrics
         metrics.compactions.labels(trigger, made.method, "ok").inc()
         metrics.compaction_seconds.observe(seconds)

@@ -17,25 +17,25 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.protocol.frames import Purpose, Reasoning, Reset, Text, TurnFailed, Waiting
+from fleetwright_agent.protocol.frames import Purpose, Reasoning, RetryWait, StreamReset, Text, TurnFailed
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
 from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.cost.accounting import Account, Books, OverBudget
+from fleetwright_agent.turn.cost.accounting import CostAccount, CostAccounting, OverBudget
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.pipeline.model.budget_limit import refuse
-from fleetwright_agent.turn.pipeline.model.chat_span import traced
+from fleetwright_agent.turn.pipeline.model.budget_limit import enforce_budget
+from fleetwright_agent.turn.pipeline.model.chat_span import chat_span
 from fleetwright_agent.turn.pipeline.model.model_choice import ModelChoice
-from fleetwright_agent.turn.providers.characters import Whole
-from fleetwright_agent.turn.providers.failures import Failure, classify, provider_text, spent
-from fleetwright_agent.turn.providers.finish_reason import End, end_of
+from fleetwright_agent.turn.providers.characters import WholeCharacters
+from fleetwright_agent.turn.providers.failures import ModelFailure, classify, provider_text, usage_of_failure
+from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.models import Chat
-from fleetwright_agent.turn.tool_call_ids import told_apart
+from fleetwright_agent.turn.tool_call_ids import assign_unique_ids
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
+_OVER_BUDGET = ModelFailure("budget_exceeded", "The agent's budget is used up.")
 _CHARACTERS = 4
 """Estimated characters per token, for calls whose usage the provider does not report."""
 _LONGEST_BACKOFF = 30.0
@@ -44,7 +44,7 @@ _WORTH_TELLING = 1.0
 
 
 @dataclass(slots=True)
-class _Heard:
+class _CallProgress:
     """The length of one call's output, whether or not the caller receives it."""
 
     characters: int = 0
@@ -53,7 +53,7 @@ class _Heard:
 class ModelFailed(TurnFailed):
     """A failed model call with its classification, from which an outer link can recover from an overflow."""
 
-    def __init__(self, failure: Failure, model: str = "") -> None:
+    def __init__(self, failure: ModelFailure, model: str = "") -> None:
         """Args: `model` is the name of the model that was called."""
         super().__init__(failure.reason, failure.message)
         self.failure = failure
@@ -68,7 +68,7 @@ class ModelCalls:
         model: Model,
         metrics: Metrics,
         *,
-        books: Books,
+        books: CostAccounting,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         tracing: Tracing = UNTOLD,
     ) -> None:
@@ -90,11 +90,11 @@ class ModelCalls:
                 async with self._books.reserved(chat.endpoint.price, tokens_in=size, tokens_out=most):
                     return await self._answered(_by(chat, request), call, context)
             except OverBudget as over:
-                refuse(over, context, self._metrics)
+                enforce_budget(over, context, self._metrics)
 
     async def _answered(self, request: Request, call: ModelCall, context: TurnContext) -> Reply:
         chat = _chat(request)
-        account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
+        account = CostAccount(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
 
         async def once() -> Reply:
             with self._books.recorded(account, context.request, tokens_in=_size(request)) as name:
@@ -125,13 +125,13 @@ class ModelCalls:
             most: The maximum tokens of the reply.
             context: The context of the turn.
         """
-        account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.SUMMARY)
+        account = CostAccount(chat.endpoint.name, chat.endpoint.price, Purpose.SUMMARY)
         size = partial(estimate, prompt)
 
         async def once() -> AIMessage:
             with self._books.recorded(account, context.request, tokens_in=size()) as name:
                 try:
-                    reply: AIMessage = await traced(
+                    reply: AIMessage = await chat_span(
                         lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
                     )
                 except asyncio.CancelledError:
@@ -147,7 +147,9 @@ class ModelCalls:
         except OverBudget:
             raise ModelFailed(_OVER_BUDGET) from None
 
-    async def _tried(self, once: Callable[[], Awaitable[T]], context: TurnContext, account: Account, retries: int) -> T:
+    async def _tried(
+        self, once: Callable[[], Awaitable[T]], context: TurnContext, account: CostAccount, retries: int
+    ) -> T:
         for attempt in range(1, retries + 2):
             if context.failure is not None:
                 raise context.failure
@@ -158,7 +160,7 @@ class ModelCalls:
                 if failure is None:
                     raise
                 self._metrics.llm_calls.labels(account.model, failure.reason).inc()
-                if (message := spent(error)) is not None:
+                if (message := usage_of_failure(error)) is not None:
                     context.emit(self._books.charge(message, account, context.request))
                 wait = backoff(attempt, failure.retry_after)
                 impatient = context.patience is not None and wait > context.patience
@@ -167,22 +169,22 @@ class ModelCalls:
                 if not again:
                     raise ModelFailed(failure, account.model) from error
                 if context.spoken and account.purpose is Purpose.ANSWER:
-                    context.emit(Reset(failure.reason))
+                    context.emit(StreamReset(failure.reason))
                     context.spoken = False
                 if wait >= _WORTH_TELLING and not context.silent:
-                    context.emit(Waiting(failure.message, wait))
+                    context.emit(RetryWait(failure.message, wait))
                 await self._sleep(wait)
         raise AssertionError("the loop returns or raises")
 
     async def _once(
-        self, request: Request, call: ModelCall, context: TurnContext, account: Account, name: str
+        self, request: Request, call: ModelCall, context: TurnContext, account: CostAccount, name: str
     ) -> Reply:
         """Args: `name` is the id under which the call is recorded."""
         started = time.perf_counter()
         spoken_before = context.spoken
         context.spoken = False
 
-        heard = _Heard()
+        heard = _CallProgress()
 
         def said(text: str) -> None:
             heard.characters += len(text)
@@ -195,7 +197,7 @@ class ModelCalls:
             context.spoken = True
             context.emit(Text(text))
 
-        whole = Whole()
+        whole = WholeCharacters()
 
         def thought(text: str) -> None:
             heard.characters += len(text)
@@ -208,7 +210,7 @@ class ModelCalls:
         except BaseException as broken:
             # The provider has read the prompt and charges for it, even if the caller stops listening.
             cut = heard.characters or isinstance(broken, asyncio.CancelledError)
-            if cut and spent(broken) is None:
+            if cut and usage_of_failure(broken) is None:
                 self._charge_estimate(_size(request), account, context, heard.characters, name)
             raise
         self._metrics.llm_latency.labels(account.model).observe(time.perf_counter() - started)
@@ -216,14 +218,14 @@ class ModelCalls:
         message = answer_of(reply)
         if message is None:
             return reply
-        told_apart(message, request.state["messages"])
-        if end_of(message.response_metadata) is End.LIMIT:
+        assign_unique_ids(message, request.state["messages"])
+        if end_of(message.response_metadata) is FinishReason.LIMIT:
             self._metrics.llm_cut_answers.labels(account.model).inc()
         self._charge(message, partial(_size, request), account, context, name)
         return reply
 
     def _charge(
-        self, reply: AIMessage, size: Callable[[], int], account: Account, context: TurnContext, name: str
+        self, reply: AIMessage, size: Callable[[], int], account: CostAccount, context: TurnContext, name: str
     ) -> None:
         """Args: `size` returns the tokens of the prompt, for a provider that reports no usage."""
         if not reply.usage_metadata and self._books.has_budgets:
@@ -232,7 +234,7 @@ class ModelCalls:
             context.emit(self._books.charge(reply, account, context.request, call=name))
 
     def _charge_estimate(
-        self, tokens_in: int, account: Account, context: TurnContext, characters: int, name: str
+        self, tokens_in: int, account: CostAccount, context: TurnContext, characters: int, name: str
     ) -> None:
         """Charge an estimate for a call whose usage the provider did not report."""
         tokens_out = -(-characters // _CHARACTERS)
@@ -241,7 +243,7 @@ class ModelCalls:
         context.emit(self._books.charge(message, account, context.request, estimated=True, call=name))
 
 
-def _tell_failed(model: str, failure: Failure, error: Exception, *, attempt: int, wait: float | None) -> None:
+def _tell_failed(model: str, failure: ModelFailure, error: Exception, *, attempt: int, wait: float | None) -> None:
     """Log a failed call with the provider's own text. Args: `wait` is the delay before the retry, None without one."""
     about = {"model": model, "reason": failure.reason, "attempt": attempt, "provider": provider_text(error)}
     if wait is None:

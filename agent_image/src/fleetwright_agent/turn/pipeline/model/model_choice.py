@@ -9,7 +9,7 @@ from typing import Final
 
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.cost.accounting import Books
+from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.providers.models import Chat
 
 _MOST: Final = 1000
@@ -17,7 +17,7 @@ _MOST: Final = 1000
 
 
 class ModelChoice:
-    def __init__(self, own: Model, books: Books) -> None:
+    def __init__(self, own: Model, books: CostAccounting) -> None:
         self._own = own
         self._books = books
         self._answered: OrderedDict[str, Chat] = OrderedDict()

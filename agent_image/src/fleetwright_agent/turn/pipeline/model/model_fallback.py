@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fleetwright_agent.protocol.extensions import MODEL
-from fleetwright_agent.protocol.frames import Fallback, Reset
+from fleetwright_agent.protocol.frames import Fallback, StreamReset
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
@@ -42,7 +42,7 @@ class ModelFallback:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context
-        wanted = chosen(context) if self._chosen else ""
+        wanted = chosen_model(context) if self._chosen else ""
         order = self._order(wanted)
         first: ModelFailed | None = None
         for place, index in enumerate(order):
@@ -74,13 +74,13 @@ class ModelFallback:
         self._metrics.model_fallbacks.labels(gone, comes, reason).inc()
         _log.warning("another model takes over", extra={"model": gone, "fallback": comes, "reason": reason})
         if context.spoken:
-            context.emit(Reset(reason))
+            context.emit(StreamReset(reason))
             context.spoken = False
         if not context.silent:
             context.emit(Fallback(gone, comes, reason))
 
 
-def chosen(context: TurnContext) -> str:
+def chosen_model(context: TurnContext) -> str:
     """The model name that the caller chose; empty for a sub-agent, which uses its declared models."""
     return "" if context.request.sub_agent else str(context.request.metadata.get(MODEL, ""))
 

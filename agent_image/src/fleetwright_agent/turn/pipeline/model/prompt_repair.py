@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.turn.compaction.pairs import repaired
+from fleetwright_agent.turn.compaction.pairs import repair_pairs
 
 _UNUSUAL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 """Control characters and lone surrogates: valid in JSON, but refused by some providers."""
@@ -17,13 +17,13 @@ _WITHHELD: Final = "Error: the provider of the model refused this result; go on 
 CONTINUE: Final = "Please continue."
 
 
-def cleaned(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def clean_messages(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Normalise the messages: no unusual characters, results for all calls, no empty answers, a request at the end."""
-    kept = [_clean(message) for message in repaired(messages) if not _is_empty(message)]
+    kept = [_clean(message) for message in repair_pairs(messages) if not _is_empty(message)]
     return [*kept, HumanMessage(CONTINUE)] if kept and isinstance(kept[-1], AIMessage) else kept
 
 
-def withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+def withhold_results(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Withhold the newest tool results. Messages after them, such as remembered facts, exist only in this call."""
     end = len(messages)
     while end and isinstance(messages[end - 1], HumanMessage):

@@ -6,14 +6,14 @@ The first repair normalises the messages; the second one removes the last tool r
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
-from fleetwright_agent.turn.pipeline.model.prompt_repair import cleaned, withheld
+from fleetwright_agent.turn.pipeline.model.prompt_repair import clean_messages, withhold_results
 from fleetwright_agent.turn.providers.failures import REFUSED
 
 
-class Mending:
+class PromptRetry:
     def __init__(self, most: int, metrics: Metrics) -> None:
         """Args: `most` is the maximum number of repairs."""
-        self._mends = (cleaned, withheld)[:most]
+        self._mends = (clean_messages, withhold_results)[:most]
         self._metrics = metrics
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:

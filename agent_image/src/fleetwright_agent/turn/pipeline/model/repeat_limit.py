@@ -9,10 +9,10 @@ from langchain_core.messages import HumanMessage
 from fleetwright_agent.protocol.frames import TurnFailed
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.rounds import Repeat, most_repeated
+from fleetwright_agent.turn.rounds import RepeatedCall, most_repeated
 
 
-class RepeatsLink:
+class RepeatLimitLink:
     """Placed inside compaction, so that the note is not compacted."""
 
     def __init__(self, most_repeats: int, metrics: Metrics) -> None:
@@ -33,13 +33,13 @@ class RepeatsLink:
         return await call(request)
 
 
-def _note(repeat: Repeat) -> HumanMessage:
+def _note(repeat: RepeatedCall) -> HumanMessage:
     return HumanMessage(
         f"Note: {repeat.tool} was called {repeat.times} times with the same arguments and gave the same result. "
         "Do not repeat that call: answer with what you have, or try something else."
     )
 
 
-def _ended(repeat: Repeat) -> TurnFailed:
+def _ended(repeat: RepeatedCall) -> TurnFailed:
     text = f"The agent repeated one tool call {repeat.times} times with the same result and was stopped."
     return TurnFailed("repeated_tool_call", text, details={"repeated": {"tool": repeat.tool, "times": repeat.times}})

@@ -9,7 +9,7 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.rounds import model_calls
 
 
-class LimitsLink:
+class RoundLimitLink:
     def __init__(self, most_calls: int) -> None:
         self._most_calls = most_calls
 

@@ -8,7 +8,7 @@ from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 
 
-class EquipmentLink:
+class SystemPromptLink:
     """The graph is built without tools, and each call declares its own, because MCP servers come and go."""
 
     def __init__(self, prompt: Callable[[TurnContext], str]) -> None:

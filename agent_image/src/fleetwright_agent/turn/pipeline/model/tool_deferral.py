@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from fleetwright_agent.config.tools import ToolSearch
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.tools.search.tool import NAME, listed, withheld
+from fleetwright_agent.tools.search.tool import NAME, deferred_tools, listed
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 
@@ -24,14 +24,14 @@ class DeferralLink:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context
-        hidden = withheld(context.tools, self._policy)
-        shown = found(request.state["messages"])
+        hidden = deferred_tools(context.tools, self._policy)
+        shown = found_tools(request.state["messages"])
         context.withheld, context.found = hidden, tuple(name for name in shown if name in hidden - {NAME})
         self._metrics.tool_schemas_withheld.inc(len(hidden - {NAME, *context.found}))
         return await call(request)
 
 
-def found(messages: Sequence[AnyMessage]) -> list[str]:
+def found_tools(messages: Sequence[AnyMessage]) -> list[str]:
     """The names that were found or called in the conversation, without duplicates, in order of first occurrence."""
     return list(dict.fromkeys(name for message in messages for name in _named(message)))
 

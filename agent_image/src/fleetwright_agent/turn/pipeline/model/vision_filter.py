@@ -5,13 +5,13 @@ This link is inside the fallback, because vision differs between the models of a
 
 from typing import cast
 
-from fleetwright_agent.turn.images import unseen
+from fleetwright_agent.turn.images import describe_images
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.providers.models import Chat
 
 
-class Sight:
+class VisionFilter:
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         if cast("Chat", request.model).endpoint.vision:
             return await call(request)
-        return await call(request.override(messages=unseen(request.messages)))
+        return await call(request.override(messages=describe_images(request.messages)))

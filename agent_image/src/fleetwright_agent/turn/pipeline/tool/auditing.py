@@ -8,14 +8,14 @@ from fleetwright_agent.audit.trail import AuditFailed, AuditTrail, call_line
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.protocol.extensions import labels_of, trace_of
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.storage.sqlite.tool_journal import Begun
-from fleetwright_agent.telemetry.tracing import here
+from fleetwright_agent.storage.sqlite.tool_journal import StartedCall
+from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.port import ToolError
 
 _SHUT = "the audit trail of this agent cannot be written, and without it no tool may run; say so in your answer"
 
 
-class Auditor:
+class ToolAudit:
     def __init__(self, trail: AuditTrail, mode: AuditMode) -> None:
         self._trail = trail
         self._mode = mode
@@ -33,7 +33,7 @@ class Auditor:
         except AuditFailed as error:
             raise ToolError(_SHUT) from error
 
-    async def unknown(self, turn: TurnRequest, calls: Sequence[Begun]) -> None:
+    async def unknown(self, turn: TurnRequest, calls: Sequence[StartedCall]) -> None:
         """Record calls that a dead process had started, whose effect is unknown."""
         for call in calls:
             args = call_line(call.arguments, "")["args"]
@@ -55,7 +55,7 @@ class Auditor:
 
 def _who(turn: TurnRequest, tool: str) -> dict[str, str]:
     who = {"session_id": turn.context_id, "task_id": turn.task_id, "owner": turn.owner, "tool": tool}
-    trace = (here() or trace_of(turn.metadata)).get("traceId")
+    trace = (current_trace() or trace_of(turn.metadata)).get("traceId")
     return {
         **who,
         **({"trace_id": trace} if trace else {}),

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_agent.config import enforcement as config
-from fleetwright_agent.security.argument_schemas import Undecided, misfit
-from fleetwright_agent.storage.sqlite.call_windows import CallWindows, Window
+from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
+from fleetwright_agent.storage.sqlite.call_windows import CallLimitWindow, CallWindows
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import ToolBlocked
 
 EVERY_TOOL: Final = "*"
 
 
-class Enforcement:
+class EnforcementPolicy:
     def __init__(self, policy: config.Enforcement, windows: CallWindows) -> None:
         self._denied = frozenset(map(offered_name, policy.deny))
         self._rules = [(offered_name(rule.tool), dict(rule.json_schema)) for rule in policy.arguments]
-        limits = [Window(_key(limit.tool), limit.max, limit.window_seconds) for limit in policy.limits]
+        limits = [CallLimitWindow(_key(limit.tool), limit.max, limit.window_seconds) for limit in policy.limits]
         # The limit for all tools comes last, so that the reported reason is the most specific one.
         self._limits = sorted(limits, key=lambda limit: limit.key == EVERY_TOOL)
         self._windows = windows
@@ -53,8 +53,8 @@ def _key(tool: str) -> str:
 def _misfit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """Return what is wrong, or an empty string. Undecidable arguments do not pass, because a rule must fail closed."""
     try:
-        error = misfit(arguments, schema, patterns=True)
-    except Undecided as undecided:
+        error = validation_error(arguments, schema, patterns=True)
+    except UndecidableSchema as undecided:
         return f"its rule cannot be read: {undecided}"
     if error is None:
         return ""

@@ -12,10 +12,10 @@ from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from fleetwright_agent.config.memory import KnowledgeMemory
-from fleetwright_agent.memory.fact_text import worded
-from fleetwright_agent.storage.source import Source
+from fleetwright_agent.memory.fact_text import normalise_fact
+from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.facts import Knowledge, TooManyFacts
+from fleetwright_agent.storage.sqlite.facts import FactStore, TooManyFacts
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.approval_policy import is_remembered
 from fleetwright_agent.turn.context import TurnContext
@@ -24,11 +24,11 @@ from fleetwright_agent.turn.pipeline.composite import ToolRunner
 _logger = logging.getLogger(__name__)
 
 
-class IngestingTools:
+class FactIngest:
     def __init__(
         self,
         runner: ToolRunner,
-        knowledge: Knowledge,
+        knowledge: FactStore,
         policy: KnowledgeMemory,
         *,
         redact: Callable[[str], str],
@@ -42,7 +42,7 @@ class IngestingTools:
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
         result = await self._runner.run_tool(request, context)
-        name, text = request.tool_call["name"], worded(result.text, self._redact)
+        name, text = request.tool_call["name"], normalise_fact(result.text, self._redact)
         if name in self._policy.ingest and result.status != "error" and text and is_remembered(context.request):
             self._count(await self._kept(name, text, context)).inc()
         return result
@@ -50,7 +50,7 @@ class IngestingTools:
     async def _kept(self, name: str, text: str, context: TurnContext) -> str:
         """Store the result, and return the outcome for the metric. A call repeated after a restart adds no fact."""
         turn = context.request
-        source = Source(f"tool {name} for {turn.owner}", turn.context_id, turn.task_id)
+        source = Provenance(f"tool {name} for {turn.owner}", turn.context_id, turn.task_id)
         most = self._policy.max_facts_per_caller
         try:
             await self._knowledge.remember(turn.owner, text, source, hot=False, most=most)

@@ -16,15 +16,15 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import interrupt
 
 from fleetwright_agent.config.server import Limits
-from fleetwright_agent.protocol.frames import AskKind, ToolEnd, ToolStart, TurnFailed
-from fleetwright_agent.security.argument_schemas import Undecided, misfit
-from fleetwright_agent.storage.sqlite.tool_journal import Begun, CallState, Entry, Journal
+from fleetwright_agent.protocol.frames import InterruptKind, ToolEnd, ToolStart, TurnFailed
+from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
+from fleetwright_agent.storage.sqlite.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import approved
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined, ToolError
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.pipeline.tool.auditing import Auditor
-from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 
 _log = logging.getLogger(__name__)
@@ -40,11 +40,11 @@ class ToolCalls:
         self,
         limits: Limits,
         metrics: Metrics,
-        journal: Journal,
+        journal: ToolJournal,
         *,
-        enforcement: Enforcement,
+        enforcement: EnforcementPolicy,
         fence: SkillFence,
-        auditor: Auditor,
+        auditor: ToolAudit,
     ) -> None:
         self._limits = limits
         self._metrics = metrics
@@ -63,15 +63,17 @@ class ToolCalls:
         if before is not None and before.state is CallState.DONE:
             return _message(call_id, name, before.body["text"], ok=before.body["ok"])
         tool = context.tool(name)
-        run = _Call(key, call_id, name, call["args"], tool)
+        run = _PreparedCall(key, call_id, name, call["args"], tool)
         wrong = self._refusal(run, context, request.state["messages"])
         if wrong is None and tool is not None and (ask := await self._ask(run, tool, before, context.thread)):
             run = replace(run, reply=interrupt(ask))
-            if ask["kind"] == AskKind.APPROVAL and not approved(run.reply):
+            if ask["kind"] == InterruptKind.APPROVAL and not approved(run.reply):
                 wrong = ToolDeclined(f"{name} was not approved and has not run; do not try it again unasked")
         return await self._run(run, wrong, context)
 
-    async def _ask(self, call: "_Call", tool: Tool, before: Entry | None, thread: str) -> dict[str, Any] | None:
+    async def _ask(
+        self, call: "_PreparedCall", tool: Tool, before: JournalEntry | None, thread: str
+    ) -> dict[str, Any] | None:
         """Return what a person must answer first. A stored ask stays valid even if the configuration has changed."""
         if before is not None and before.state is CallState.WAITING:
             asked: dict[str, Any] = before.body
@@ -83,7 +85,7 @@ class ToolCalls:
         await self._journal.put(thread, call.key, CallState.WAITING, body)
         return body
 
-    async def _run(self, call: "_Call", wrong: ToolError | None, context: TurnContext) -> ToolMessage:
+    async def _run(self, call: "_PreparedCall", wrong: ToolError | None, context: TurnContext) -> ToolMessage:
         # Models invent names, which must not become metric labels.
         label = call.name if call.tool is not None else "(unknown)"
         context.emit(ToolStart(call.identity, call.name, json.dumps(call.arguments)[:PREVIEW]))
@@ -107,7 +109,7 @@ class ToolCalls:
         return _message(call.identity, call.name, text, ok=ok, seconds=seconds)
 
     async def _audited(
-        self, call: "_Call", context: TurnContext, started: float, *, outcome: str, text: str = ""
+        self, call: "_PreparedCall", context: TurnContext, started: float, *, outcome: str, text: str = ""
     ) -> float:
         """Write the audit record, and return the duration in seconds."""
         seconds = time.perf_counter() - started
@@ -116,7 +118,7 @@ class ToolCalls:
         )
         return seconds
 
-    async def _result(self, call: "_Call", wrong: ToolError | None, context: TurnContext) -> str:
+    async def _result(self, call: "_PreparedCall", wrong: ToolError | None, context: TurnContext) -> str:
         if wrong is not None or call.tool is None:
             raise wrong or ToolError(f"there is no tool {call.name!r}")
         # Audit before the call counts against its limits: a call that the audit trail blocks uses no quota.
@@ -124,7 +126,7 @@ class ToolCalls:
         if blocked := await self._enforcement.admit(call.name):
             raise blocked
         if call.once:
-            await self._journal.begin(context.thread, call.key, Begun(call.name, call.arguments))
+            await self._journal.begin(context.thread, call.key, StartedCall(call.name, call.arguments))
         else:
             await self._journal.settled(context.thread)
         try:
@@ -137,7 +139,7 @@ class ToolCalls:
             _log.exception("tool %s failed", call.name)
             raise ToolError("the tool broke; go on without it") from None
 
-    def _refusal(self, call: "_Call", context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
+    def _refusal(self, call: "_PreparedCall", context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
         context.tally.tool_calls += 1
         made, limit = context.tally.tool_calls, self._limits.max_tool_calls
         if made > limit:
@@ -157,7 +159,7 @@ class ToolCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _PreparedCall:
     key: str
     """The key in the journal."""
     identity: str
@@ -194,8 +196,8 @@ def _message(call_id: str, name: str, text: str, *, ok: bool, seconds: float | N
 def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
     """Return an error if the arguments are invalid. Undecidable ones pass, because the server validates them too."""
     try:
-        error = misfit(arguments, tool.parameters, patterns=False)
-    except Undecided:
+        error = validation_error(arguments, tool.parameters, patterns=False)
+    except UndecidableSchema:
         return None
     if error is None:
         return None
