@@ -40,7 +40,7 @@ class SteeredTurn:
         yield Done(f"Done with {request.text}.")
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 async def main(root: Path, a2a: int, ops: int) -> None:
