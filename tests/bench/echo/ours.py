@@ -1,6 +1,6 @@
 """The runtime's server with the benchmark's executor in place of the model loop; everything else is as in a pod.
 
-    python -m tests.bench.echo.ours ROOT PORT OPS-PORT memory|disk
+python -m tests.bench.echo.ours ROOT PORT OPS-PORT memory|disk
 """
 
 import asyncio

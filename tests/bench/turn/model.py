@@ -1,6 +1,6 @@
 """A minimal model server in a process of its own. It answers every request with the same small pieces.
 
-    python -m tests.bench.turn.model PORT [PIECES]
+python -m tests.bench.turn.model PORT [PIECES]
 """
 
 import json
