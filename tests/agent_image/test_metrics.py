@@ -1,4 +1,4 @@
-"""The series of an agent before the first event. `increase` misses the first event of a series that does not exist yet."""
+"""The series of an agent before the first event. `increase` misses the first event of a missing series."""
 
 import ast
 from pathlib import Path

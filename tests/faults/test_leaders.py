@@ -11,7 +11,7 @@ from e2e.faults.plan import Fault
 
 
 async def test_o13_who_slept_past_its_lease_writes_nothing_when_it_wakes(stand, capsys):
-    """O13: SIGSTOP suspends the leader in the middle of its work for longer than the Lease. The second one takes over."""
+    """O13: SIGSTOP suspends the leader at work for longer than the Lease. The standby takes over."""
     space = await stand.space()
     first = await stand.operator(space)
     second = await stand.operator(space, name="second", start=False)

@@ -75,7 +75,7 @@ class WriteStorm(BaseException):
 
 
 class MemoryApi:
-    """An in-memory API server, as far as the operator can tell: server-side apply with field owners, guards, versions."""
+    """An in-memory API server, as far as the operator can tell: server-side apply with field owners and versions."""
 
     def __init__(self, *, write_cap: int = 5_000) -> None:
         self._asked = 0
@@ -145,7 +145,7 @@ class MemoryApi:
         self.set_status("Deployment", name, {**counts, "observedGeneration": generation}, namespace=namespace)
 
     def end_pod(self, name: str, *, says: str = "", refuses: str = "", code: int = 2, namespace: str = "shop") -> None:
-        """Report what a kubelet reports of a pod that ended, with a report as its log, or with a termination message."""
+        """Report what a kubelet reports of a pod that ended, with a report as its log or a termination message."""
         ended = {"exitCode": code if refuses else 0, "reason": "Error" if refuses else "Completed", "message": refuses}
         container = {"name": "probe", "image": "img", "state": {"terminated": ended}}
         self.logs[name] = says
