@@ -75,7 +75,7 @@ class WriteStorm(BaseException):
 
 
 class MemoryApi:
-    """An in-memory API server, as far as the operator can tell: server-side apply with field owners and versions."""
+    """An in-memory API server as the operator sees it: server-side apply with field owners, guards and versions."""
 
     def __init__(self, *, write_cap: int = 5_000) -> None:
         self._asked = 0
