@@ -1,4 +1,4 @@
-"""What the tests of the runtime share: mounted files, scripted turns, its door on loopback, others' programs."""
+"""The fixtures of the runtime's tests: mounted files, scripted turns, its server on loopback, third-party programs."""
 
 import asyncio
 import fcntl

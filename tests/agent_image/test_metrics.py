@@ -1,4 +1,4 @@
-"""Which series an agent has before anything happens: of what is not there, `increase` misses the first event."""
+"""The series of an agent before the first event. `increase` misses the first event of a missing series."""
 
 import ast
 from pathlib import Path

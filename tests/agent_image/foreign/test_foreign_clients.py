@@ -126,7 +126,7 @@ def receiver(process_ring: None):
             self.end_headers()
 
         def log_message(self, *_):
-            """Nobody reads it."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     taken.port = server.server_port

@@ -1,4 +1,4 @@
-"""What callers are told beside the answer, on every wire, and that it is what the compiled card declares."""
+"""Extension data beside the answer, on every wire, matches the declarations of the compiled card."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ def declared(spec):
 
 
 def seen_in(said):
-    """Every URI of an extension, wherever it stands in what was said."""
+    """Return every extension URI that occurs anywhere in the output."""
     return set(URI.findall(json.dumps(said)))
 
 
@@ -89,7 +89,7 @@ class Talker:
 
 
 async def everything(guest, message):
-    """What is said in every situation that a caller can bring about."""
+    """Return the output of every situation that a caller can cause."""
     said = [await stream(guest, message, "Book table for 4")]
     task = await guest.say("Book table for 2", metadata={CALL_PATH: ["team/first"]})
     said.append(await guest.get(task))

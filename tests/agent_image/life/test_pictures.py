@@ -1,4 +1,4 @@
-"""Pictures that callers send: shown to models that see, told in words to the others, weighed as pictures (PA-021)."""
+"""Pictures from callers: shown to models with vision, described to the others, and counted as pictures."""
 
 import json
 

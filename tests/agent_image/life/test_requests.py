@@ -1,4 +1,4 @@
-"""What a request says of itself beside its words: where it comes from and why, and that it is to be forgotten."""
+"""Request metadata: origin, trigger, priority and incognito."""
 
 import json
 import sqlite3
@@ -12,7 +12,7 @@ CAT = "My cat is called Tom."
 
 
 def remembered(mounted):
-    """What is told of each conversation, by its name."""
+    """Return the metadata of each conversation, by its name."""
     with closing(sqlite3.connect(mounted.layout.memory / FILE)) as db:
         return {name: json.loads(body) for name, body in db.execute("SELECT context, body FROM sessions")}
 

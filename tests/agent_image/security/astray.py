@@ -47,7 +47,7 @@ NAMES: dict[str, list[list[str]]] = {
     "loopback.test": [[LOOPBACK]],
     "private.test": [[PRIVATE]],
 }
-"""What a name leads to when it is asked for the first time, the second time and so on; the last answer stays."""
+"""The answers for a name to the first query, the second one and so on. The last answer repeats."""
 SIX = {"six.test": LOOPBACK_6, "mapped.test": f"::ffff:{METADATA}", "nat64.test": "64:ff9b::a9fe:a9fe"}
 PUSH_URLS = [
     *(f"http://{name}/" for name in ("mixed.test", "metadata.test", "loopback.test", "private.test", *SIX)),
@@ -120,7 +120,7 @@ class Turn:
         yield TurnDone("Done.")
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 def mounted(folder: Path) -> tuple[AgentConfig, Layout]:
@@ -138,7 +138,7 @@ def mounted(folder: Path) -> tuple[AgentConfig, Layout]:
 
 
 async def pushed(folder: Path) -> dict[str, Any]:
-    """What became of every registration and of every delivery."""
+    """Return the result of every registration and of every delivery."""
     config, layout = mounted(folder)
     app = create_app(config, layout=layout, turn=Turn(), push_times=DeliveryTimes(pauses=(0.05, 0.05)))
     await app.start()
@@ -173,7 +173,7 @@ async def pushed(folder: Path) -> dict[str, Any]:
 
 
 async def asked(folder: Path) -> list[str]:
-    """What a peer's and an MCP server's name come to that leads astray."""
+    """Return the results for a peer and an MCP server whose names resolve to forbidden addresses."""
     said = []
     memory = Database(folder / "conversations.db", SCHEMA)
     for name in ("metadata.test", "loopback.test", "mapped.test"):

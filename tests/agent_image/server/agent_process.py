@@ -48,7 +48,7 @@ class SteeredTurn:
         yield TurnDone(f"Done with {request.text}.")
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 async def main(root: Path, a2a: int, ops: int) -> None:

@@ -1,4 +1,4 @@
-"""Who gets in, and how fast that changes."""
+"""Authentication, and how soon a change of the callers takes effect."""
 
 import asyncio
 import hashlib
@@ -92,7 +92,7 @@ async def test_everything_but_the_cards_needs_a_credential(open_door: Open, path
 async def test_an_agent_that_starts_without_callers_is_open_to_nobody(
     open_door: Open, mounted: Any, callers: Any
 ) -> None:
-    """PA-076: it listens on every address of its pod, so there is nothing that could make it open."""
+    """The agent listens on every address of its pod, so no setting may open it."""
     if callers is None:
         mounted.layout.callers_file.unlink()
     else:

@@ -1,4 +1,4 @@
-"""What a server before strangers must survive: files held or cut short, readers that crawl or vanish, storms."""
+"""Faults that a public server must survive: locked or truncated files, slow or vanishing readers, storms."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ class Ends(AgentExecutor):
         await ends[context.get_user_input()]()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 @pytest.mark.parametrize("state", [pytest.param(state, id=f"a task that is {state}") for state in RESTING])

@@ -1,4 +1,4 @@
-"""What a caller says it can take: held against the card before any work, and kept to in what it is told."""
+"""Accepted output modes: checked against the card before any work, and applied to every output."""
 
 import json
 from collections.abc import AsyncIterator, Callable

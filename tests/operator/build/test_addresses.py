@@ -1,4 +1,4 @@
-"""What a host in a URL means for a network policy."""
+"""The meaning of a URL's host for a network policy."""
 
 import ipaddress
 import itertools

@@ -1,4 +1,4 @@
-"""What is remembered of the cluster, and who hears of a change."""
+"""The cache of the cluster, and the keys that a change enqueues."""
 
 import pytest
 

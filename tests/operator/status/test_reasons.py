@@ -1,4 +1,4 @@
-"""Every reason of a condition that something is wrong is explained, and nothing is explained that is none."""
+"""The documentation explains every reason of a failed condition, and no other reason."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What the tests of the dialects share: work that a test writes down as events, raw calls, an agent as a process."""
+"""The fixtures of the dialects: work that a test scripts as events, raw calls, and an agent as a process."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ AT_NS = 1_743_612_809_301_828_000
 
 @dataclass
 class WrittenWork:
-    """What one message leads to: events that are shown at once, and those it ends with."""
+    """The events of one message: those that are sent at once, and those at the end."""
 
     job: TaskJob
     emit: Emit
@@ -64,7 +64,7 @@ class WrittenExecutor:
     """`ask: <question>` pauses, `say: <progress>` shows progress, `wait` never ends, everything else is an answer."""
 
     lines: dict[str, Sequence[str]]
-    """By what the caller says."""
+    """The work by the caller's text."""
     jobs: list[TaskJob] = field(default_factory=list)
 
     def begin(self, job: TaskJob, emit: Emit) -> WrittenWork:
@@ -123,13 +123,13 @@ def raw() -> Callable[..., Any]:
 
 KEYS = base64.urlsafe_b64encode(bytes(range(32))).decode()
 STATES = {"x": "COMPLETED", "hang": "WORKING", "ask Sure?": "INPUT_REQUIRED", "fail": "FAILED"}
-"""What is said, and what the task comes to."""
+"""The text of a message, and the resulting state of its task."""
 AUTHORIZED = {"Authorization": "Bearer token-of-default"}
 
 
 @dataclass
 class RunningAgent:
-    """An agent as a process, with tasks in every state, and whatever it writes down while it is asked."""
+    """An agent process with tasks in every state, and its log during the calls."""
 
     process: subprocess.Popen[bytes]
     root: Path
@@ -150,7 +150,7 @@ class RunningAgent:
         return answer
 
     def settle(self) -> None:
-        """Tasks of today in every state, receivers registered for each; one of somebody else, and one of 0.1."""
+        """Create 1.0 tasks in every state with push receivers, a task of another caller, and a 0.1 task."""
         said = [self._say(text) for text in STATES]
         said.append(self._say("x", Authorization="Bearer token-of-other"))
         said.append(self._say("x", contextId=said[1]["contextId"]))  # waits for the one that hangs
@@ -175,13 +175,13 @@ class RunningAgent:
         return task
 
     def cancel_all(self) -> None:
-        """What hangs, for a caller may have only so many tasks at once."""
+        """Cancel the running tasks, because a caller may have only a limited number at once."""
         for state in ("TASK_STATE_WORKING", "TASK_STATE_SUBMITTED"):
             for task in self.call("ListTasks", {"status": state, "pageSize": 100})["result"]["tasks"]:
                 self.call("CancelTask", {"id": task["id"]})
 
     def check(self) -> None:
-        """It lives, and has written down nothing that it did not expect."""
+        """Check that the process is alive and has logged nothing unexpected."""
         assert self.process.poll() is None, "the agent has ended"
         with self.output.open("rb") as file:
             file.seek(self._read)
@@ -250,7 +250,7 @@ def _receiver() -> Iterator[int]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,6 +1,6 @@
-"""Whatever is sent, under every method and path of every dialect, is answered in it and tells nothing internal.
+"""Every method and path of every dialect answers any input in its dialect, without internal details.
 
-The agent is a process with its own log of tasks, and what is sent names tasks that it has, in every state.
+The agent is a process with its own task log. The requests name its tasks, in every state.
 """
 
 import itertools
@@ -25,7 +25,7 @@ INTERNAL = re.compile(
     r"|fleetwright_agent|starlette|uvicorn|\.py\b"
 )
 PATIENCE = 0.1
-"""For what may wait for a task that never ends; an answer that comes later is none that these tests look at."""
+"""Seconds to wait for a call that may wait for a running task. These tests ignore later answers."""
 _numbers = itertools.count()
 
 ODD_LENGTHS = [0, 1, -1, 2**31 - 1, 2**31, 2**63, -(2**63), 10**400, "5", 1.5, True, None]
@@ -34,7 +34,7 @@ ODD_MOMENTS = [
     *("", "yesterday", "2026-02-30T00:00:00Z", "2300-01-01T00:00:00Z", 7, None),
 ]
 ODD = [None, True, -1, 10**400, float("inf"), "\ud83d", "\x00", "x" * 200, [[]], {"a": None}]
-"""What no place of any params is meant for."""
+"""Values that are invalid at every place of any params."""
 LENGTHS, MOMENTS = st.sampled_from(ODD_LENGTHS), st.sampled_from(ODD_MOMENTS)
 TEXT = st.sampled_from(["", "\x00", "\ud83d", "\udc00x", "\U0001f600"]) | st.text(st.characters(), max_size=20)
 JSON = st.recursive(
@@ -64,7 +64,7 @@ HEADERS: dict[str, st.SearchStrategy[bytes]] = {
 
 
 class Caller:
-    """Sends what it is told to, and holds each answer against what an answer may be."""
+    """Sends requests, and checks each answer against the rules for answers."""
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent

@@ -1,4 +1,4 @@
-"""What the tests of push share: a real receiver that does as it is told, and an agent that may send to it."""
+"""The fixtures of the push tests: a real receiver with scripted answers, and an agent that may send to it."""
 
 import asyncio
 import base64
@@ -19,7 +19,7 @@ HANG = 0
 
 @dataclass
 class Receiver:
-    """Answers with the next status of its script, and with the last one for ever; remembers what it was sent."""
+    """Answers with the next status of its script, and repeats the last one. It records what it received."""
 
     script: list[int]
     seconds: float = 0.0

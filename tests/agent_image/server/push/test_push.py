@@ -513,7 +513,7 @@ class Asks(AgentExecutor):
         await updater.requires_input(question)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 async def test_a_question_is_told_at_once_in_place_of_what_was_about_to_be_told_and_so_is_the_end(
