@@ -1,4 +1,4 @@
-"""`fleetwright dev` as its user runs it: a folder in, a fleet that answers, a clear word about a mistake."""
+"""`fleetwright dev` as its user runs it: it starts a fleet from a folder and reports mistakes clearly."""
 
 import contextlib
 import json
@@ -174,7 +174,7 @@ def test_a_stdio_server_runs_behind_the_bridge_here_too(tmp_path):
         seen = subprocess.run(look, capture_output=True, text=True, timeout=60, check=True)
         assert json.loads(seen.stdout)["serverInfo"]["name"] == "tools"
     finally:
-        process.terminate()  # An interrupt is ignored by what a shell runs beside itself.
+        process.terminate()  # A background process of a shell ignores interrupts.
         process.wait(timeout=30)
 
 
@@ -200,7 +200,7 @@ def test_a_counter_is_summed_over_the_labels_that_are_named():
 
 @pytest.fixture
 def quickstart(process_ring: None, tmp_path):
-    """The quickstart as a copy, run by `fleetwright dev` until the test ends it."""
+    """Run `fleetwright dev` on a copy of the quickstart until the test stops it."""
     folder, state = tmp_path / "fleet", tmp_path / "state"
     shutil.copytree(QUICKSTART, folder)
     with (tmp_path / "output").open("w") as output:
@@ -437,11 +437,11 @@ def test_models_of_sub_agents_and_budgets_keep_their_names_offline():
 
 
 class Canary(threading.Thread):
-    """A server on a loopback address that counts connections, and answers none."""
+    """A server on a loopback address that counts connections and answers none."""
 
     def __init__(self):
         super().__init__(daemon=True)
-        # Not 127.0.0.1, which is the run's own address and therefore not a declared host.
+        # 127.0.0.1 is the address of the run itself, and therefore not a declared host.
         self.listener = socket.create_server(("127.0.0.2", 0))
         self.port = self.listener.getsockname()[1]
         self.connections = 0

@@ -72,7 +72,7 @@ async def test_o17_an_operator_that_is_killed_in_a_burst_is_followed_by_one_that
 
 @pytest.mark.parametrize("hours", [1, -1], ids=["an hour ahead", "an hour behind"])
 async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, tmp_path, hours):
-    """O17: beside a leader whose clock is right, and then alone.
+    """O17: an operator with a wrong clock runs beside a leader with a correct one, and then alone.
 
     The operator corrects a date in the future, and nothing more.
     """
