@@ -63,14 +63,14 @@ _PATHS = {
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say why this ring cannot run on a machine, instead of failing in every test."""
+    """Report once why this ring cannot run here, instead of failing in every test."""
     obstacle = binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm"))
     if obstacle:
         pytest.exit(obstacle, returncode=CANNOT_RUN)
     reap(session)
 
 
-class Refusal(Exception):  # noqa: N818 - what the API server did
+class Refusal(Exception):  # noqa: N818 - an expected answer
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
         self.status = status
