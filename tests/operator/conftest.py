@@ -435,7 +435,7 @@ def _port_keys(ports: list[Any]) -> tuple[str, ...]:
 
 
 class World:
-    """The operator on the in-memory API: workers run, events arrive, time is real but short."""
+    """The operator on the in-memory API, with running workers, events, and short delays in real time."""
 
     def __init__(self, api: MemoryApi, settings: Settings) -> None:
         self.api = api
