@@ -1,4 +1,4 @@
-"""Operators behind fault proxies on a control plane of their own: long faults, deletions, leader election.
+"""Operators behind fault proxies on a separate control plane: long faults, deletions, leader election.
 
 `make sweep` injects short faults into single writes or events. Here faults last for a while, or affect more than a
 request. The docstring of each test has the number of its fault, O2 to O20.
