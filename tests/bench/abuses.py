@@ -1,4 +1,4 @@
-"""Abuses of an agent's server by strangers and callers: how long each holds a connection, and its cost in memory."""
+"""Abuses of an agent's server by unauthenticated clients and callers: the duration of each connection, and its memory."""
 
 import asyncio
 import time

@@ -118,7 +118,7 @@ async def test_o17_a_clock_that_jumps_under_a_leader_moves_no_lease_and_turns_no
     for jump in (hours, 0):
         clock.jump(jump)
         passes = await leader.passes()
-        while await leader.passes() < passes + 3:  # noqa: ASYNC110 - another process tells nobody
+        while await leader.passes() < passes + 3:  # noqa: ASYNC110 - another process has no event
             await asyncio.sleep(0.2)
         await asyncio.sleep(5)  # By then the Lease was renewed.
         await stand.quiet(space)
@@ -151,7 +151,7 @@ class _Clock:
 
 async def _stand_by(process) -> None:
     process.start()
-    while await process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process tells nobody
+    while await process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process has no event
         await asyncio.sleep(0.1)
 
 

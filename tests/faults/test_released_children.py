@@ -46,7 +46,7 @@ async def test_o16_the_changelog_says_of_every_child_what_an_upgrade_changes_and
     if os.environ.get("FLEETWRIGHT_WRITE_RELEASED"):
         RELEASED.write_text(yaml.safe_dump(made, sort_keys=True, width=120))
     found, told = changes(yaml.safe_load(RELEASED.read_text()), made), _announced()
-    assert not found - told, "add these to the changelog's list of what an upgrade changes of children"
+    assert not found - told, "add these to the changelog's list of changes that an upgrade makes to children"
     assert not told - found, "the changelog lists these as changed, but they are not"
 
 
