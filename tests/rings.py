@@ -44,7 +44,7 @@ RINGS = (
     # Most of them wait for something, each worker on a control plane of its own.
     Ring("faults", (*_PYTEST, "-n", "3", "--dist", "worksteal", "tests/faults")),
     # They wait for pods and share one cluster; a module is one worker's.
-    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "e2e/scenarios")),
+    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "e2e/scenarios")),
 )  # fmt: skip
 
 
