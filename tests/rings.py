@@ -44,7 +44,7 @@ RINGS = (
     # Most of these tests wait. Each worker has its own control plane.
     Ring("faults", (*_PYTEST, "-n", "3", "--dist", "worksteal", "tests/faults")),
     # These tests wait for pods and share one cluster. One worker runs a whole module.
-    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "e2e/scenarios")),
+    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "e2e/scenarios")),
 )  # fmt: skip
 
 

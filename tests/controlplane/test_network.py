@@ -53,7 +53,7 @@ def test_no_agent_reaches_an_api_server_at_a_public_address_nor_what_is_denied(s
     space.wait("Agent", "poet", "Programmed", "True")
     assert {"9.9.9.0/24", "34.1.2.3/32"} <= set(excepted(space, "poet")["0.0.0.0/0"])
     space.agent("spy", model={"name": "m", "baseURL": "https://34.1.2.3/v1"})
-    space.wait("Agent", "spy", "Accepted", "False", says="34.1.2.3 lies in 34.1.2.3/32, which no agent")
+    space.wait("Agent", "spy", "Accepted", "False", says="34.1.2.3 is in 34.1.2.3/32, which no agent")
 
     listens_at("34.1.2.4")
     both = {"34.1.2.3/32", "34.1.2.4/32"}

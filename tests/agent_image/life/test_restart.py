@@ -191,7 +191,7 @@ async def test_r14_whoever_waits_hears_that_the_task_goes_on_after_the_restart(a
     status = events[-1]["statusUpdate"]["status"]
     assert states(task) == states(events[-1]["statusUpdate"]) == "working"
     assert status["message"]["metadata"] == {"reason": "restart"}
-    assert "goes on after that" in status["message"]["parts"][0]["text"]
+    assert "will resume this task" in status["message"]["parts"][0]["text"]
     async with agent_process() as guest:
         for each in (task, events[0]["task"]):
             assert states(await guest.rested(each)) == "completed"
@@ -262,7 +262,7 @@ async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times_an
         ended = await guest.rested(task)
         assert states(ended) == "failed"
         assert ended["status"]["message"]["metadata"]["reason"] == "restart"
-        assert "does not try it again" in ended["status"]["message"]["parts"][0]["text"]
+        assert "the task is not retried" in ended["status"]["message"]["parts"][0]["text"]
         bill = ended["artifacts"][0]["metadata"][COST]
         assert bill["success"] is False
         assert bill["usage"]["input_tokens"] > 0
