@@ -1,4 +1,4 @@
-"""Abuses of an agent's server by unauthenticated clients and callers: the duration of each connection, and its memory."""
+"""Abuses of an agent's server by anonymous and known callers: the duration of each connection, and its memory."""
 
 import asyncio
 import time
