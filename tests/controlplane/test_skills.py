@@ -37,7 +37,9 @@ def test_a_deleted_skill_in_use_leaves_its_agents_the_revision_that_serves(space
     assert owners(space, snapshot) == {("Skill", "haiku"), ("Agent", "poet")}
     revision = space.get("Agent", "poet")["status"]["revision"]
     space.admin.delete("Skill", space.name, "haiku")
-    space.wait("Agent", "poet", "ReferencesResolved", "False", says=f"revision {revision} keeps serving with the old files")
+    space.wait(
+        "Agent", "poet", "ReferencesResolved", "False", says=f"revision {revision} keeps serving with the old files"
+    )
     assert space.condition("Agent", "poet", "ReferencesResolved")["reason"] == "SkillNotFound"
     _owned_by(space, snapshot, ("Agent", "poet"))
 
