@@ -53,7 +53,7 @@ async def test_o16_the_changelog_says_of_every_child_what_an_upgrade_changes_and
 async def test_o16_an_operator_that_changes_what_the_changelog_does_not_say_is_found(stand, tmp_path):
     """O16: add a label for every child to the operator's source."""
     sources = shutil.copytree(ROOT / "operator" / "src", tmp_path / "planted")
-    file = sources / "fleetwright_operator" / "desired" / "manifest.py"
+    file = sources / "fleetwright_operator" / "build" / "manifest.py"
     assert file.read_text().count(LABELS) == 1
     file.write_text(file.read_text().replace(LABELS, '"labels": {**owner.labels, "planted": "yes"}}'))
     made = await _made_by(stand, PYTHONPATH=str(sources))
