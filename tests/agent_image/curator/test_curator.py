@@ -1,4 +1,4 @@
-"""The curator: by the clock inside the process, as a command beside it, and each look a line of one audit trail."""
+"""Tests of the curator: its schedule inside the process, its command, and the audit record of each run."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ EGGS, NEAR, SOUP = "Boil eggs for the guests of the house", "Boil eggs for the g
 
 @dataclass
 class Time:
-    """Goes on when it is told to."""
+    """A clock that a test advances by hand."""
 
     at: float = 1_000 * DAY
 

@@ -28,7 +28,7 @@ def _from_npm(installed: Callable[..., Any], name: str, sources: Path) -> Path:
             pytest.fail("npm is missing, and with it what these tests need")
         pytest.skip("npm is not on this machine")
     with installed(name, sources / "package-lock.json") as (folder, there):
-        # Programs of ours are no part of the lock: they are what they are in this checkout.
+        # The lock does not cover our own programs, so each run copies them from the checkout.
         for file in sources.iterdir():
             shutil.copy(file, folder / file.name)
         if not there:

@@ -1,8 +1,8 @@
-"""Clients that others wrote, of every dialect and binding, against one running server. Each does the same and tells.
+"""Third-party clients of every dialect and binding against one running server.
 
-What google-adk's RemoteA2aAgent (2.13) has no call for is not here: it sends, and neither reads, lists nor cancels a
-task, registers no receiver, verifies no signature and asks for no extended card. SDKs of 0.3 have no list, and sign
-another form of the card. The guide's table of clients is held against what is seen here.
+Each client makes the same calls and reports the results. The tests compare them with the guide's table of clients.
+google-adk's RemoteA2aAgent (2.13) only sends messages. It does not read, list or cancel tasks, register receivers,
+verify signatures or request the extended card. SDKs of 0.3 cannot list tasks, and sign another form of the card.
 """
 
 import base64
@@ -59,7 +59,7 @@ SHOWN_BY = {
     "verify the card": "verified",
     "errors": "unknown",
 }
-"""Of each column of the guide's table: where a client tells of it."""
+"""The key of a client's report for each column of the guide's table."""
 
 
 def locked(name, package):

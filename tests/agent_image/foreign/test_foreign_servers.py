@@ -133,7 +133,7 @@ async def test_a_server_that_dies_in_the_middle_of_a_call_fails_it_at_once_and_i
 
 
 async def _once_it_is_there(connection):
-    """A call that reaches a session while it ends may be lost with it, and says so."""
+    """Retry a call until it succeeds, because a call fails when its session ends."""
     async with asyncio.timeout(20):
         while True:
             with suppress(ToolError):

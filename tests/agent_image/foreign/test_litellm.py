@@ -120,7 +120,7 @@ async def test_streaming_tools_usage_and_cost_come_through(agent, house, message
 )
 async def test_usage_and_cost_are_those_of_the_same_turn_without_the_gateway(agent, through, text, less):  # noqa: F811 - fixtures
     told = []
-    # What is known of earlier sessions would stand in the second prompt.
+    # Session memory would add the first conversation to the second prompt.
     for changes in ({}, {"model": through()}):
         async with agent(memory={"sessions": {"enabled": False}}, **changes) as guest:
             told.append(cost(await guest.say(text)))

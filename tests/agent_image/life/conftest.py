@@ -219,7 +219,7 @@ class Guest:
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"fleetwright_{name}"))
 
     async def missing(self) -> list[str]:
-        """What its server does not offer, by the status page."""
+        """Return the tools that the status page lists as missing from its MCP server."""
         async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=20) as http:
             (server,) = (await http.get("/status")).json()["mcpServers"]
         return list(server["missing"])
@@ -369,7 +369,7 @@ def agent_process(process_ring: None, mounted: Any, write: Callable[..., None]) 
 
 @pytest.fixture
 async def gated_agent(agent: Callable[..., Any]) -> AsyncIterator[Guest]:
-    """An agent that charges nobody's card unasked."""
+    """An agent that asks for approval before it charges a card."""
     async with agent(approvals={"tools": ["house__charge_card"]}) as guest:
         yield guest
 

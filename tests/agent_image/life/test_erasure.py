@@ -229,7 +229,7 @@ def begun(folder: Path) -> bool:
 
 
 async def test_an_erasure_that_a_kill_cut_short_is_finished_by_the_next_process(agent_process, mounted):
-    """What was begun is on disk first; the test puts it there as a process leaves it that dies right after."""
+    """The erasure record is on disk before the erasure. The test writes the record of a process that died then."""
     from fleetwright_agent.storage.sqlite.conversations import schema
     from fleetwright_agent.storage.sqlite.engine.database import Database
     from fleetwright_agent.storage.sqlite.erasures import Erasures, ErasureTarget

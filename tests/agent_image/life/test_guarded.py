@@ -1,4 +1,4 @@
-"""An agent under a policy, over A2A: what is blocked has no effect, what was done stands in the audit trail."""
+"""An agent under a policy, over A2A: blocked calls have no effect, and the audit trail records executed calls."""
 
 import asyncio
 import json

@@ -137,7 +137,7 @@ async def test_what_was_learned_before_a_kill_is_told_when_the_task_ends(agent_p
         done = await guest.say("yes", taskId=task["id"])
         assert states(done) == "completed"
         assert [told["name"] for told in skills_of(done)] == ["waiter-book-table-for-4"]
-        # Who counted it has gone; it was not learned again.
+        # The killed process counted the skill. This process does not learn it again.
         assert await guest.metric("skills_learned_total") == 0
     assert house.ledger == ["table for 4", "cooked 2"]
 

@@ -1,4 +1,4 @@
-"""R12: histories and messages that no window holds, before a provider that refuses what is too much and counts it."""
+"""Histories and messages that no window holds, before a provider that refuses what is too much and counts it."""
 
 import json
 import re
@@ -155,7 +155,7 @@ async def test_r12_a_message_that_no_window_holds_fails_with_its_reason_and_the_
 async def test_r12_results_that_no_window_holds_together_are_cut_however_new_they_are(
     agent, states, strict, library, order
 ):
-    """None is long enough to be cut by itself, and nothing is old enough to make way for a summary."""
+    """No single result exceeds its limit, and no message is old enough for a summary."""
     provider, document = strict
     async with agent(model=document, mcpServers=[library]) as guest:
         first = await guest.say("My customer number is C-7741.")

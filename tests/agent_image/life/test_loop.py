@@ -1,4 +1,4 @@
-"""What a turn does with a model that fails, repeats itself, says nothing or is refused, over A2A."""
+"""Turns, over A2A, with a model that fails, repeats itself, returns nothing or rejects its prompt."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ async def test_a_model_that_says_nothing_to_a_result_is_asked_to_go_on(agent, ho
 
 async def test_half_a_call_is_never_made_and_the_whole_one_is(agent, house):
     async with agent() as guest:
-        # Of each message the model remembers how often it was seen, as long as it runs: no other test says this one.
+        # The model counts each message while it runs, so no other test may send this message.
         done = await guest.say("Book table for 7 [[fail:malformed*1]]")
         assert done["status"]["state"] == "TASK_STATE_COMPLETED"
         assert await guest.metric('llm_calls_total{model="offline",outcome="model_malformed_tool_call"}') == 1

@@ -1,4 +1,4 @@
-"""What an agent remembers, over A2A: facts of each client for itself, as data, and no more than fits."""
+"""Memory of an agent, over A2A: facts are separate for each client, are treated as data, and are limited in size."""
 
 import asyncio
 import itertools
@@ -75,7 +75,7 @@ async def test_an_incognito_request_is_told_no_fact_and_can_leave_none(agent, mo
 
 
 async def test_asi06_a_poisoned_memory_stays_data(agent, model, house):
-    """Whatever is remembered comes back in the user's role, within a fence that it cannot end, and changes nothing."""
+    """Memories enter the prompt in the user's role, within a fence that they cannot close, and change nothing."""
     recorder, document = model
     async with agent(model=document, **KNOWING) as guest:
         await guest.say(f'Always remember the fact "{POISON}"', contextId="c1")
@@ -180,7 +180,7 @@ async def test_conversations_that_nobody_goes_on_with_are_forgotten(agent, mount
 
 
 async def refused(guest: Any) -> dict[str, Any] | None:
-    """Of a message that would begin a task."""
+    """Return the error of a message that would start a task, or None if the agent accepts it."""
     message = {"messageId": f"full-{next(_count)}", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
     found: dict[str, Any] = await guest.call("SendMessage", {"message": message})
     return found.get("error")

@@ -1,6 +1,6 @@
-"""R4: a model that refuses, breaks, goes silent, never ends or says far too much; over A2A, each a typed end in time.
+"""Models that refuse, fail, hang, never end or return too much, over A2A: each task ends in time with a typed reason.
 
-How often a call is tried again, and after which wait, stands in `tests/agent_image/turn/test_turn.py`.
+`tests/agent_image/turn/test_turn.py` covers the number of retries and their backoff.
 """
 
 import asyncio

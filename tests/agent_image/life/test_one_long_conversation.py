@@ -53,7 +53,7 @@ def model(model_port: int) -> dict[str, Any]:
 
 @dataclass
 class Account:
-    """What the tasks of one process said that they did and used."""
+    """The sum of the work and the usage that the tasks of one process report."""
 
     guest: Any
     said: list[str] = field(default_factory=list)
@@ -113,7 +113,10 @@ async def before_the_kill(here: Account) -> None:
 
 
 async def killed_in_a_turn(guest: Any) -> dict[str, Any]:
-    """Its task: the model has said a part of its answer, and not what that costs, so the next process pays for it."""
+    """Kill the agent after the model streamed a part of its answer, and return the task.
+
+    The model had not reported its usage yet, so the next process charges the call.
+    """
     compacted = await guest.metric("compactions_total")
     task: dict[str, Any] = await guest.say(CUT, contextId=CONTEXT, now=True)
     async with asyncio.timeout(60):

@@ -1,6 +1,6 @@
-"""OWASP's risks of agentic applications, over A2A: ASI01, ASI02 and ASI08. ASI06 stands in `test_memory.py`.
+"""OWASP's risks of agentic applications, over A2A: ASI01, ASI02 and ASI08. `test_memory.py` covers ASI06.
 
-A model may be talked into anything; what is shown here holds whatever it decides.
+An attacker may persuade the model of anything. These guarantees do not depend on the model's decisions.
 """
 
 import json

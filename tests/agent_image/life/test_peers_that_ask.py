@@ -1,4 +1,4 @@
-"""Two agents, of which one asks the other before it goes on: answered by a model, given up, or a matter for people."""
+"""Two agents, one of which asks the other a question: the model answers it, abandons it or passes it to a person."""
 
 import asyncio
 from contextlib import asynccontextmanager

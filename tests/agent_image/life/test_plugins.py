@@ -33,7 +33,7 @@ def answer(task):
 
 
 async def told(guest):
-    """What the status page says of plugins, once all of them were tried."""
+    """Return the plugins on the status page, once the agent has tried to load all of them."""
     async with asyncio.timeout(60), httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
         while not (plugins := (await http.get("/status")).json()["plugins"]):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)

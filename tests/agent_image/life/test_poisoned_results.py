@@ -1,4 +1,4 @@
-"""R5: what tools return is data. Whatever it says, the agent goes on with its own instructions, tools and task."""
+"""Tool results are data: no result changes the instructions, the tools or the task of the agent."""
 
 import json
 
@@ -46,7 +46,7 @@ def overheard():
 
 @pytest.fixture
 def poisoned(house, serve):
-    """The house, with a letter in its box that somebody else wrote; gives the port for a letter."""
+    """Return a function that starts the house with a letter from an attacker, and returns the port."""
 
     def open_house(letter):
         server: FastMCP = house.server()

@@ -1,4 +1,4 @@
-"""A process that ends in the middle of a turn: what goes on, what ends, and what never happens twice."""
+"""A process that ends in the middle of a turn: tasks resume or fail, and no effect happens twice."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ async def test_the_bill_holds_what_was_used_before_the_process_ended(agent_proce
         await end(guest)
     async with agent_process() as guest:
         interrupted = await guest.rested(task)
-        # One that is told of no earlier conversation: it reads what the interrupted one has read.
+        # An incognito task sees no earlier conversation, so its prompt equals the interrupted task's prompt.
         whole = await guest.say("Book table for 4 [[pause:0]]", metadata={"incognito": True})
         bills = [each["artifacts"][0]["metadata"][COST] for each in (interrupted, whole)]
         # A call that was cut when the process left is paid for too, and made again.
@@ -271,7 +271,7 @@ async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times_an
 
 
 class NeverTakenUp(SqliteTaskLog):
-    """Cannot say what was running: the door is open, and nothing is taken up yet."""
+    """A log that cannot list running tasks: the server accepts requests, but no task resumes."""
 
     async def busy(self):
         raise TaskLogUnavailable("the disk is slow")

@@ -1,6 +1,6 @@
-"""R6: an MCP server that dies or floods in the middle of a call, over A2A: the task goes on, and answers without it.
+"""MCP servers that exit or flood the agent during a call, over A2A: the task continues and answers without them.
 
-What each broken connection means for a call stands in `tests/agent_image/tools/test_mcp_wire.py`.
+`tests/agent_image/tools/test_mcp_wire.py` covers the effect of each connection failure on a call.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Skills over A2A: mounted ones are told by name, read with their files, and hold the turn to the tools they allow."""
+"""Skills over A2A: the agent lists mounted skills, reads their files, and restricts the turn to their allowed tools."""
 
 import pytest
 

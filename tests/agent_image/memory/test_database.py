@@ -1,4 +1,4 @@
-"""The one file that an agent remembers in: what gathers is one commit, what fails fails alone, what is told is kept."""
+"""The conversation database: it commits queued writes in groups, isolates failed writes, and keeps confirmed writes."""
 
 import asyncio
 import os

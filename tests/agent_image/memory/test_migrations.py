@@ -25,7 +25,7 @@ CREATE TABLE messages (
   PRIMARY KEY (thread, ns, position)) WITHOUT ROWID;
 CREATE TABLE views (thread TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 """
-"""What a process of the version before left: it counted no versions."""
+"""The schema of the previous release, which had no version number."""
 THREAD = conversation("client:a", "ctx")
 
 

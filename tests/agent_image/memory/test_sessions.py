@@ -1,4 +1,4 @@
-"""What is remembered of earlier conversations: what stands in it, how much, and for whom."""
+"""Session memory: its contents, its size limit and its separation by owner."""
 
 import pytest
 

@@ -25,7 +25,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 class Backend(BaseHTTPRequestHandler):
-    """A CGI host for `git http-backend`; with a password, nobody gets in without."""
+    """A CGI host for `git http-backend`; if it has a password, it requires the password."""
 
     root: Path
     password = ""

@@ -1,4 +1,4 @@
-"""The audit trail: nothing in it can be altered or taken out unseen, and a volume that is full is told and counted."""
+"""The audit trail: verification detects changed and removed records, and the agent reports and counts a full volume."""
 
 import asyncio
 import fcntl

@@ -55,7 +55,7 @@ async def listening(
 
 
 def names(*script: Sequence[str]) -> Callable[..., object]:
-    """A resolver that gives one answer after the other, and the last one for ever."""
+    """Return a resolver that gives the answers in order, and then repeats the last one."""
     answers = [[ipaddress.ip_address(each) for each in answer] for answer in script]
 
     async def look_up(host: str, port: int) -> Sequence[object]:
@@ -115,7 +115,7 @@ async def test_a_name_that_leads_elsewhere_the_second_time_is_not_followed_there
         only = EgressPolicy(ranges=(ipaddress.ip_network("127.0.0.2/32"),))
         async with client(only, resolving=names(["127.0.0.2"], ["127.0.0.1"])) as http:
             with pytest.raises(httpx.ConnectError, match="All connection attempts failed"):
-                await http.get(f"http://rebinds.example.com:{port}/")  # nobody listens on this port there
+                await http.get(f"http://rebinds.example.com:{port}/")  # no server listens on this port
             with pytest.raises(DeniedAddress):
                 await http.get(f"http://rebinds.example.com:{port}/")
     assert canary.connections == 0

@@ -214,7 +214,7 @@ BEGINNINGS = (
 @pytest.mark.parametrize("piece", BEGINNINGS)
 @pytest.mark.parametrize("behind", ["", "-", ".", "_", " ", "\n", '"', "'", "\\", "@"])
 def test_no_text_takes_long(piece: str, behind: str) -> None:
-    """An expression that begins anew at every place takes seconds for it, and a text that a caller sends is larger."""
+    """A regular expression with quadratic backtracking takes seconds for this text, and requests may be larger."""
     unit = piece + behind
     redact = Redactor()
     began = time.monotonic()

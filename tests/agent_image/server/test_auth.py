@@ -262,7 +262,7 @@ async def test_a_refusal_names_every_way_that_is_accepted(open_door: Open, mount
 
 
 class Signed:
-    """Another way to prove who calls, such as a token that somebody signed."""
+    """An alternative authenticator, such as one that verifies signed tokens."""
 
     schemes = ('Signed realm="elsewhere"',)
 

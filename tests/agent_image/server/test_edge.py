@@ -1,4 +1,4 @@
-"""Hostile and broken requests: each is refused with its proper code, and nothing internal is told."""
+"""Hostile and malformed requests: the server rejects each with the correct code and without internal details."""
 
 import asyncio
 import base64

@@ -341,7 +341,7 @@ class FullOnce(MemoryTaskLog):
 
 
 class Lasting:
-    """Takes up what was interrupted, but for the task called `lost`, and comes to no end."""
+    """An executor that resumes every interrupted task except the task `lost`, and never ends."""
 
     recovers = True
 

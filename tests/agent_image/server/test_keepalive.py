@@ -1,4 +1,4 @@
-"""Streams in which nothing happens: proxies must neither close them nor keep what is told in them."""
+"""Idle streams: proxies must neither close them nor buffer their events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

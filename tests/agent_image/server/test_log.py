@@ -427,7 +427,7 @@ async def test_an_owner_or_a_conversation_is_forgotten_whole_and_leaves_no_trace
     assert (2 in await log.pushes.listened_to()) is ("t2" not in found)
     assert list(await log.busy()) == left
     assert await log.of("a", context) == ()
-    # A message that is sent again begins anew: nothing is known of the claim either.
+    # Erasure also deletes the claim, so the same message starts a new task.
     again = await log.accept(Claim("a", "t2c2", b""), Task(id="t2", context_id="c2"), at_ns=2)
     assert isinstance(again, AcceptedClaim) is ("t2" in found)
 
@@ -469,7 +469,7 @@ async def test_when_work_began_is_told_as_if_no_time_had_passed_between_processe
 
 
 async def test_a_task_that_is_over_soon_is_written_twice_whatever_others_do(tmp_path: Path) -> None:
-    """Nobody asks for what it came to on the way: it gathers, and the end says it all."""
+    """No reader asks for intermediate states, so the log buffers them and writes only the final state."""
     log = await open_at(tmp_path / "tasks.db")
     n = await accepted(log, "t")
     log.began(n, 7, again=False)

@@ -58,7 +58,7 @@ class Agent:
                     yield json.loads(line[6:])["result"]
 
     async def reason(self) -> str:
-        """Why it is not ready, once it says so itself."""
+        """Return the reason from `/readyz`, once the agent reports one."""
         async with asyncio.timeout(20):
             while True:
                 with suppress(httpx.TransportError):
@@ -145,7 +145,7 @@ async def test_r3_a_log_that_may_only_be_read_is_told_and_nothing_is_taken_until
     async with start() as agent:
         done = await agent.say("hello", "finished")
     file.chmod(0o444)
-    # What root may, no mode of a file forbids.
+    # File modes do not restrict root, so drop the capabilities that bypass them.
     plain = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
     async with start(prefix=plain, ready=False) as agent:
         assert "the task log tasks.db cannot be opened: attempt to write a readonly database" in await agent.reason()

@@ -449,7 +449,7 @@ async def test_a_reader_of_a_waiting_task_sees_it_go_on_but_not_what_the_caller_
 
 
 class Returning(Stubborn):
-    """And that the next process takes up."""
+    """A stubborn executor whose tasks the next process resumes."""
 
     recovers = True
 

@@ -1,4 +1,4 @@
-"""Who writes, the thread or the event loop for it: what one piece of work does wrong is nobody else's failure."""
+"""Writes on the writer thread and on the event loop: a failed write does not affect other writes."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""A file that is read again when it changes: at once by whoever asks so, and within a moment by every request."""
+"""The file watcher: `read` sees a change immediately, and `recent` sees it within a twentieth of a second."""
 
 import resource
 from pathlib import Path

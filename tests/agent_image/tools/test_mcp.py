@@ -1,4 +1,4 @@
-"""Sessions with MCP servers that page, change, restart, and are told when nobody waits any more."""
+"""Sessions with MCP servers: pagination, changed tool lists, restarts, and cancellation of abandoned calls."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 
 
 class Tools:
-    """A server whose list is told in pages; the tool `wait` ends when it is cancelled."""
+    """A server that returns its tool list in pages; the tool `wait` ends when the client cancels it."""
 
     def __init__(self, *names, page=2):
         self.page = page

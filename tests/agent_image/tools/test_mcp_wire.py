@@ -1,4 +1,4 @@
-"""What a broken connection means for a call, and how headers, a CA and the older transport reach a server."""
+"""MCP connections: the effect of connection failures on a call, headers, a custom CA and the older transport."""
 
 import asyncio
 import json
@@ -97,7 +97,7 @@ def cut(message):
 
 
 async def _without_end(first, piece):
-    """64 MiB of it, for whoever reads on."""
+    """Yield up to 64 MiB, so that a client without a limit fails the test."""
     yield first
     for _ in range(1024):
         yield piece * (65536 // len(piece))

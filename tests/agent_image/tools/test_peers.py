@@ -88,7 +88,7 @@ class Cook:
         return answer["result"]
 
     async def state(self, number):
-        """Of a task that it was asked to do, as its caller reads it."""
+        """Return the state of a received task, as its caller sees it."""
         return (await self.call("GetTask", {"id": self.heard[number].task_id}))["status"]["state"]
 
 
@@ -321,7 +321,7 @@ async def test_what_a_person_must_allow_is_not_allowed_by_an_answer(tmp_path):
         with pytest.raises(ToolError, match=r"which no agent gives: Charge 30\?"):
             await tool.run(_call("dear", []))
         assert await cook.state(0) == "TASK_STATE_CANCELED"
-        # Somebody asked it in the same conversation, past this tool.
+        # Another caller starts a task in the same conversation, without this tool.
         context, path = cook.heard[0].context_id, {CALL_PATH: ["n/desk"]}
         message = {"messageId": "m", "role": "ROLE_USER", "contextId": context, "parts": [{"text": "dear"}]}
         task = await cook.call("SendMessage", {"message": {**message, "metadata": path}})

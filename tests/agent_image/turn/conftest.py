@@ -119,7 +119,7 @@ def config(model_port: int) -> Callable[..., AgentConfig]:
 
 @dataclass
 class Said:
-    """What one turn did, as frames and in the two ways it can end."""
+    """The frames of one turn, which ends with an answer or a failure."""
 
     frames: list[Frame] = field(default_factory=list)
     failure: TurnFailed | None = None

@@ -1,4 +1,4 @@
-"""What a turn has used is said again by whoever takes it up, and is kept no longer than that can happen."""
+"""In-flight usage: a resumed turn reports it again, and the store deletes it when the task can no longer resume."""
 
 from collections.abc import AsyncIterator
 from decimal import Decimal

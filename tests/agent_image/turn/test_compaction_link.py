@@ -179,7 +179,7 @@ async def test_each_compaction_says_when_it_begins_and_how_it_ended_and_how_long
         assert all(end.tokens_after < end.tokens_before for end in ends)
         assert all(end.payback_calls >= 1 and end.cheapest_trigger > 1000 for end in ends)
         assert system.count("prompt_tokens_since_compaction_count") == len(ends)
-        # What was sent after the last compaction is not counted yet; all the rest is.
+        # The metric counts all prompts except those after the last compaction.
         assert 0 < system.count("prompt_tokens_since_compaction_sum") < script.provider.fresh + script.provider.cached
 
 

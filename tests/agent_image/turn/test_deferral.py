@@ -1,4 +1,4 @@
-"""What a model with many tools is shown: what it found stands last, and nothing before it moves."""
+"""The tool list of a model with many tools: found tools come last, and earlier entries keep their positions."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Who hears of a sub-agent's work, and what its list of tools comes to."""
+"""Sub-agents: the listeners of their finished tasks, and the tools that they share with the turn."""
 
 import asyncio
 from dataclasses import dataclass, field

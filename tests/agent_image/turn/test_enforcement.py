@@ -1,4 +1,4 @@
-"""Calls that the agent's policy does not allow are told to the model, and reach nobody."""
+"""Calls that the agent's policy denies: the model gets an error, and the agent does not make the call."""
 
 from pathlib import Path
 from typing import Any

@@ -151,7 +151,7 @@ def request_of(*messages: Any, emitted: list[Any] | None = None, model: Any = No
 
 
 class Models:
-    """Answers by name, or fails as often as it is told to."""
+    """A model handler that answers with the model's name, after the failures that a test queued."""
 
     def __init__(self, **failures: list[ModelFailed]) -> None:
         self.failures = failures

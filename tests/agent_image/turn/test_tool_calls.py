@@ -99,7 +99,7 @@ async def test_a_call_that_the_trail_shuts_takes_no_place_among_those_that_ran(d
 
 
 async def test_the_line_is_written_before_the_journal_has_the_result(database, tmp_path):
-    """Who finds the result there makes no line any more."""
+    """A resumed turn that finds the result in the journal writes no audit record."""
 
     async def answer(_):
         return "done"

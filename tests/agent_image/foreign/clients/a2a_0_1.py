@@ -41,7 +41,7 @@ got = call("tasks/get", {"id": first})["result"]
 
 
 def begin(text, name):
-    """Sending waits for the end: somebody else does it."""
+    """Send a task from a thread, because the call blocks until the task ends."""
     thread = threading.Thread(target=call, args=("tasks/send", task(text, name)))
     thread.start()
     while "error" in call("tasks/get", {"id": name}):

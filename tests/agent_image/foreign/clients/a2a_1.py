@@ -52,7 +52,7 @@ async def refused(call):
 
 
 def verified(card, verifier):
-    """Whether it is, and whether one that somebody changed is not."""
+    """Return True if the signature of the card is valid and a modified card is rejected."""
     changed = AgentCard()
     changed.CopyFrom(card)
     changed.name = "somebody else"

@@ -24,7 +24,7 @@ async def endless(request: TurnRequest) -> AsyncIterator[Frame]:
 
 
 async def at_work(caller: Any, task_id: str) -> None:
-    """It has begun, and has said something."""
+    """Wait until the task runs and has produced output."""
     async with asyncio.timeout(10):
         shown: dict[str, Any] = {}
         while "artifacts" not in shown:

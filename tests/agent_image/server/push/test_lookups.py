@@ -60,7 +60,7 @@ async def test_a_caller_whose_names_hang_waits_for_them_and_nobody_else_does(
 async def test_a_lookup_that_nobody_waits_for_keeps_its_place_until_it_ends(lookups: NameLookups, names: Names) -> None:
     await hang(lookups, "one")
     waiting = asyncio.ensure_future(lookups.addresses("one", "quick", 80))
-    await asyncio.sleep(0.2)  # Longer than a lookup may take: waiting is none.
+    await asyncio.sleep(0.2)  # Longer than the lookup timeout, which does not include the time in the queue.
     assert not waiting.done()
     names.gate.set()
     async with asyncio.timeout(1):

@@ -253,7 +253,7 @@ async def test_configurations_are_made_read_listed_and_removed_by_their_owner_al
         assert "error" not in await door.call("DeleteTaskPushNotificationConfig", {**place, "id": "a"})
     assert (await door.call("GetTaskPushNotificationConfig", {**place, "id": "a"}))["error"]["code"] == -32001
     await door.call("DeleteTaskPushNotificationConfig", {**place, "id": "b"})
-    await asyncio.sleep(0.1)  # what was on its way arrives
+    await asyncio.sleep(0.1)  # notifications in flight arrive
     heard = len(hook.heard)
     assert (await door.get(task["id"]))["status"]["state"] == "TASK_STATE_WORKING"
     await door.until(task["id"], "TASK_STATE_COMPLETED")
