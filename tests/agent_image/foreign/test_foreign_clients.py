@@ -72,7 +72,7 @@ def locked_by_npm(package):
 
 
 def clients():
-    """Each row of the guide's table, and what that client is seen to tell."""
+    """Return the results of each client by its row in the guide's table."""
     refused = {"unknown": ...}
     return {
         f"`a2a-sdk` {locked('dev', 'a2a-sdk')} (Python)": SINCE_1_0 | refused,
@@ -95,7 +95,7 @@ def test_the_guide_says_of_each_client_what_it_was_seen_to_do():
 
 @dataclass
 class Receiver:
-    """Takes what is pushed, and knows where it was pushed to."""
+    """A push receiver that records each notification and its path."""
 
     heard: dict[str, list] = field(default_factory=dict)
     port: int = 0
@@ -104,7 +104,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/{name}"
 
     def ended(self, name):
-        """The last of what was pushed there, once a task has come to its end, and the token that came with it."""
+        """Wait for a notification of a completed task at that path, and return its token and body."""
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             for token, body in self.heard.get(f"/{name}", []):
@@ -138,7 +138,7 @@ def receiver(process_ring: None):
 
 @pytest.fixture(scope="session")
 def agent(tmp_path_factory, start_for_all, receiver):
-    """An agent with the card that the operator would give it: its address, and the file with the keys of the card."""
+    """Start an agent with the operator's card, and return its address and the file with the card's keys."""
     root = tmp_path_factory.mktemp("agent")
     secret = new_secret()
     ring = (CardKey(signing_key(secret), secret, 0),)

@@ -1,4 +1,4 @@
-"""A conversation that is compacted, over A2A: across kills, beside people who are asked, and in the books."""
+"""Compaction of conversations, over A2A: across kills, during approvals, and in cost accounting."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ class Books:
 
 @pytest.fixture
 def stored(mounted):
-    """A query on what the agent has stored of conversations."""
+    """Return a function that queries the agent's conversation database."""
 
     def look(query):
         with sqlite3.connect(mounted.layout.memory / "conversations.db") as db:

@@ -27,7 +27,7 @@ class Photograph:
 
 @dataclass
 class Camera:
-    """Take a snapshot of the memory before and after every write."""
+    """A recorder of snapshots of the memory before and after every write."""
 
     memory: Path
     into: Path

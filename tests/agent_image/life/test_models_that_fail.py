@@ -28,7 +28,7 @@ def model_at(port, **changes):
 
 
 def speaking(pieces):
-    """A model that streams those pieces of an answer, as long as there are any."""
+    """A model that streams these pieces of an answer."""
 
     async def events() -> AsyncIterator[str]:
         frame = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk"}
@@ -45,7 +45,7 @@ def speaking(pieces):
 
 
 class Busy:
-    """A model that is overloaded at its first call, and says for how long; then it answers."""
+    """A model that rejects its first call with a Retry-After header, and then answers."""
 
     def __init__(self):
         self.calls = 0

@@ -1,4 +1,4 @@
-"""Plugins in an agent, over A2A: the example as it would lie in an image, and ones that fail in every way."""
+"""Plugins in an agent, over A2A: the example plugin, installed as in an image, and plugins that fail in every way."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ async def told(guest):
 
 @pytest.fixture(scope="session")
 def site(process_ring: None, tmp_path_factory):
-    """A folder with the example installed in it, from its wheel."""
+    """Return a folder into which the example plugin is installed from its wheel."""
     folder = tmp_path_factory.mktemp("plugin")
     shutil.copytree(EXAMPLE, folder / "source")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheels")]

@@ -14,7 +14,7 @@ import pytest
 
 @asynccontextmanager
 async def garden(calls, end):
-    """The port of a server that is up, and ends a call like this."""
+    """Start a server that ends each call in this way, and yield its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     program = Path(__file__).with_name("frail_server.py")
@@ -61,4 +61,4 @@ async def test_r6_a_task_is_answered_without_a_server_that(agent, states, house,
     assert says in text
     assert "A table for 3 is booked." in text
     assert house.ledger == ["table for 3"]
-    assert calls.read_text() == "watered\n", "what may have had its effect is not called again"
+    assert calls.read_text() == "watered\n", "a call that may have had its effect is not repeated"

@@ -22,7 +22,7 @@ Work = Callable[[sqlite3.Connection], Any]
 
 
 class Counting(Database):
-    """Counts its commits."""
+    """A database that counts its commits."""
 
     commits = 0
 
@@ -58,7 +58,7 @@ def breaks(error: Exception) -> Work:
 
 
 class Held:
-    """Work that holds the thread up, so that what follows gathers."""
+    """Return work that blocks the writer thread, so that later writes queue."""
 
     def __init__(self) -> None:
         self._go = Event()

@@ -1,4 +1,4 @@
-"""Files of the schemas before this one are brought up to date when they are opened; those of a later one are left."""
+"""Migrations: opening a file upgrades an older schema, and refuses a newer schema without changes."""
 
 import sqlite3
 from pathlib import Path

@@ -203,7 +203,7 @@ async def main(folder: Path) -> None:
         _, writer = await asyncio.open_connection(each, 80)
         writer.close()
     await asyncio.sleep(0.1)
-    assert set(seen.values()) == {1}, "every canary is awake"
+    assert set(seen.values()) == {1}, "every canary answers"
     seen.clear()
     report = {**await pushed(folder), "asked": await asked(folder)}
     for server in servers:

@@ -1,4 +1,4 @@
-"""Connections go to the very address that was looked at: real sockets, real TLS, a resolver that rebinds."""
+"""Pinned connections: they use the address that the policy checked, even if DNS changes. Sockets and TLS are real."""
 
 import asyncio
 import datetime as dt
@@ -22,7 +22,7 @@ HERE = ipaddress.ip_network("127.0.0.0/8")
 
 
 class Canary:
-    """A listener that answers every request and remembers who came, by which name."""
+    """A server that answers every request, and records its connections, requests and server names."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -69,7 +69,7 @@ def client(policy: EgressPolicy, **options: object) -> httpx.AsyncClient:
 
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """(the server's, a client's that trusts it)"""
+    """Return the TLS context of a server, and that of a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)

@@ -1,4 +1,4 @@
-"""An agent as a process of its own, with a turn that a test steers by what it says. Not a test."""
+"""An agent as a separate process, with a turn that the message text controls. Not a test."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""A client of A2A 0.1 as one writes it by hand: does what every client here does, and prints what it saw as JSON."""
+"""A client of A2A 0.1 without an SDK: it makes the common calls of these clients and prints the results as JSON."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""google-adk's RemoteA2aAgent as a client: does what it can of what every client here does, and prints it as JSON."""
+"""google-adk's RemoteA2aAgent as a client: it makes the common calls that it supports and prints the results."""
 
 import asyncio
 import json
