@@ -1,4 +1,4 @@
-"""Retention of learned skills: by last use, by subject, and with mounted skills of the same name."""
+"""Retention of learned skills: by last use, by similarity to each other, and by similarity to mounted skills."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The task log's promises, kept by both implementations."""
+"""The contract of the task log, which both implementations must meet."""
 
 import asyncio
 import sqlite3
@@ -343,7 +343,7 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
     assert await log.expired(5_000_000_000) == (Key("me", "an approval"),)
     n = await accepted(log, "a new one")
     log.append(n, EventRecord(2, 9, status_event("a new one", "c", TaskState.TASK_STATE_WORKING, at_ns=9)))
-    await log.of("me")  # By then what has gathered is written.
+    await log.of("me")  # By then the log has written its buffer.
     await log.rest(n, (EventRecord(3, 9, ended("a new one")),), new("a new one"))
     assert await log._read(lambda c: c.execute("SELECT last FROM numbers").fetchall()) == [(n,)]
     assert await log._read(lambda c: c.execute("SELECT count(*) FROM events").fetchone()) == (0,)
@@ -404,7 +404,7 @@ async def test_r3_damage_that_a_read_meets_is_told_until_the_restart(tmp_path: P
 
 
 async def _three(log: TaskLog) -> None:
-    """A task of each of two conversations, and one of another owner."""
+    """Add a task to each of two conversations, and a task of another owner."""
     for owner, context, task in (("a", "c1", "t1"), ("a", "c2", "t2"), ("b", "c1", "t1")):
         await log.accept(Claim(owner, task + context, b""), Task(id=task, context_id=context), at_ns=1)
 

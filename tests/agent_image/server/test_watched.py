@@ -19,7 +19,7 @@ def test_what_every_request_asks_is_a_twentieth_of_a_second_old_at_most(tmp_path
     file.unlink()
     assert watched.recent() == ("another", None)
     assert watched.read() == (None, "f cannot be read: No such file or directory")
-    assert watched.recent() == (None, "f cannot be read: No such file or directory"), "what was found is what counts"
+    assert watched.recent() == (None, "f cannot be read: No such file or directory"), "read() updates the cache"
 
 
 def test_a_file_that_could_not_be_opened_for_a_moment_is_read_when_it_can_be(tmp_path: Path) -> None:

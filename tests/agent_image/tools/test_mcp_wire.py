@@ -48,7 +48,7 @@ async def serving(app, *, port=0, **settings):
 
 
 class Scripted:
-    """A server of one tool that answers calls as a test says: by a list of behaviours, the last of which stays."""
+    """A server with one tool that follows a list of behaviours for its calls, and repeats the last one."""
 
     def __init__(self, *behaviours):
         self.behaviours = list(behaviours)

@@ -197,7 +197,7 @@ async def test_money_is_exact(open_books: Any) -> None:
 def interrupted(
     path: Path, database: Database, *usages: dict[str, Any]
 ) -> tuple[CostAccounting, Metrics, OpenModelCalls]:
-    """Return the books of a process whose predecessor ended within these calls."""
+    """Return the cost accounting of a process whose predecessor ended during these calls."""
     former = OpenModelCalls(path)
     for number, usage in enumerate(usages):
         former.begin(str(number), {"owner": TURN.owner, "task": TURN.task_id, "usage": usage})

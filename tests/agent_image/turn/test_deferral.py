@@ -34,7 +34,7 @@ TOOLS = [
 
 
 async def shown(*messages, above=1):
-    """The names that the model is shown, in their order."""
+    """Return the names of the tools in the prompt, in order."""
     context = TurnContext(REQUEST, lambda _: None, {})
     context.tools = {each.name: each for each in (*TOOLS, search_tool(lambda: context.tools))}
     link = DeferralLink(ToolSearch(above=above), Metrics(CollectorRegistry()))

@@ -1,4 +1,4 @@
-"""Names that callers chose: whose hang, and who waits for that."""
+"""DNS lookups of names that callers chose: a slow lookup delays only its own caller."""
 
 import asyncio
 import ipaddress
@@ -13,7 +13,7 @@ ANSWER = [ipaddress.ip_address("192.0.2.1")]
 
 
 class Names:
-    """Those that begin with "slow" hang until the test lets them fail."""
+    """A resolver whose names that begin with "slow" hang until the test lets them fail."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
