@@ -31,7 +31,7 @@ def messages(events):
 
 
 def told(events):
-    """The URIs that are listed with what they describe, and those that lie in metadata."""
+    """Return the listed extension URIs, after a check that they equal the URIs in the metadata."""
     sources = [*messages(events), *(e["artifactUpdate"]["artifact"] for e in events if "artifactUpdate" in e)]
     listed = {uri for source in sources for uri in source.get("extensions", ())}
     carried = {uri for source in sources for uri in source.get("metadata", {}) if uri.startswith(EXT)}
@@ -78,7 +78,7 @@ def seen_in(said):
 
 
 class Talker:
-    """Says more than an artifact holds."""
+    """A turn whose answer exceeds the size limit of an artifact."""
 
     async def run(self, request):
         yield Text("x" * 5 * 1024 * 1024)

@@ -1,8 +1,8 @@
-"""An agent in a network of its own, where names lead astray and canaries count who comes. Not a test.
+"""An agent in an isolated network with hostile DNS names, in which canary servers count connections. Not a test.
 
-Started in a network and mount namespace of its own with a folder: there loopback carries a public address, a private
-one and the one of the clouds' metadata; a DNS server answers every name, some with another address each time. What
-the agent said, and how many connections each canary saw, is printed as one JSON document.
+The caller starts this program in its own network and mount namespace, with a folder. The loopback interface there has
+a public address, a private address and the cloud metadata address. A DNS server answers every name, and some names
+with a different address each time. The program prints the agent's output and the connections of each canary as JSON.
 """
 
 import asyncio
@@ -203,7 +203,7 @@ async def main(folder: Path) -> None:
         _, writer = await asyncio.open_connection(each, 80)
         writer.close()
     await asyncio.sleep(0.1)
-    assert set(seen.values()) == {1}, "every canary is awake"
+    assert set(seen.values()) == {1}, "every canary answers"
     seen.clear()
     report = {**await pushed(folder), "asked": await asked(folder)}
     for server in servers:

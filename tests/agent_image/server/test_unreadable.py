@@ -28,7 +28,7 @@ DAMAGES = [
 
 
 class Asks(AgentExecutor):
-    """Ends what is finished, and asks about everything else."""
+    """An executor that completes for the text `finished`, and asks a question for any other text."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         task = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
@@ -155,7 +155,7 @@ async def test_what_lay_there_is_kept_aside_once_and_the_status_page_says_so(
 
 
 class Fragile:
-    """Raises when it resumes interrupted tasks."""
+    """An executor that raises when it resumes interrupted tasks."""
 
     recovers = True
 
@@ -212,7 +212,7 @@ def test_of_what_is_kept_aside_the_newest_stay_and_nothing_longer_than_a_month()
         names = "SELECT task FROM damaged ORDER BY n"
         assert [name for (name,) in connection.execute(names)] == ["t3", "t4", "t5"]
         assert damaged.forget(connection, now_ns=damaged.KEPT_NS + 5) == 1
-        assert damaged.keep(connection, 1, updated_ns=7, found_ns=9) == 1, "it has moved on"
+        assert damaged.keep(connection, 1, updated_ns=7, found_ns=9) == 1, "the task has changed"
 
 
 class Breaks(MemoryTaskLog):
