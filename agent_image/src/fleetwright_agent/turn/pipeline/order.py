@@ -38,10 +38,9 @@ from fleetwright_agent.turn.pipeline.model.prompt_cache import PromptCache
 from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
 from fleetwright_agent.turn.pipeline.model.reasoning_effort import ReasoningEffort
 from fleetwright_agent.turn.pipeline.model.recollection import Recollect, RecollectionLink
-from fleetwright_agent.turn.pipeline.model.repeat_limit import RepeatLimitLink
-from fleetwright_agent.turn.pipeline.model.round_limit import RoundLimitLink
 from fleetwright_agent.turn.pipeline.model.system_prompt import SystemPromptLink
 from fleetwright_agent.turn.pipeline.model.tool_deferral import DeferralLink
+from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
 from fleetwright_agent.turn.pipeline.model.typed_result import TypedResultLink
 from fleetwright_agent.turn.pipeline.model.vision_filter import VisionFilter
 from fleetwright_agent.turn.pipeline.tracing import ModelTracing
