@@ -17,16 +17,16 @@ demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves 
 		.venv/bin/fleetwright dev -f examples/quickstart --state "$$state" \
 		--conversation examples/quickstart/conversation.toml $(if $(KEEP),--keep)
 
-test: env ## Run all tests; the first run builds what they need, including Kubernetes
-	@$(PYTHON) tests/rings.py
+test: env ## Run all tests, with a quarter of the sweep (SHARE=1 for all of it); builds Kubernetes the first time
+	@SHARE=$(SHARE) $(PYTHON) tests/rings.py
 
-check: env ## Lint, types, layers and the unit tests, in under three minutes
+check: env ## Check lint, types and layers, and run the unit tests, in under three minutes
 	@$(PYTHON) tests/rings.py static unit
 
-unit: env ## The tests that start no process and open no socket
+unit: env ## Run the tests that start no process and open no socket
 	@$(PYTHON) tests/rings.py unit
 
-process: env ## The tests that start processes or open sockets, and need no control plane
+process: env ## Run the tests that start processes or open sockets, without a control plane
 	@$(PYTHON) tests/rings.py process
 
 controlplane: env ## Test the operator against a real control plane

@@ -36,13 +36,15 @@ RINGS = (
     # Half of it waits, for processes that start and for clocks: two processors carry three workers.
     Ring("process", (*_PYTEST, "-n", "3", "--dist", "loadfile", "-m", "process", *_WITHOUT_CLUSTER)),
     Ring("demo", ("make", "--no-print-directory", "demo")),
-    Ring("controlplane", (*_PYTEST, "tests/controlplane")),
-    Ring("sweep", ("make", "--no-print-directory", "sweep")),
-    # A sample, the same each time; `make walk` takes all of it and another seed.
-    Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "5", "--walks", "6", "--seed", "4")),
+    # Each worker has a control plane and an operator of its own.
+    Ring("controlplane", (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/controlplane")),
+    # Samples, the same ones each time; `make sweep` and `make walk` take everything.
+    Ring("sweep", (sys.executable, "-m", "e2e.faults", "--share", os.environ.get("SHARE") or "0.25")),
+    Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4")),
     # Most of them wait for something, each worker on a control plane of its own.
-    Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults")),
-    Ring("cluster", (*_PYTEST, "e2e/scenarios")),
+    Ring("faults", (*_PYTEST, "-n", "3", "--dist", "worksteal", "tests/faults")),
+    # They wait for pods and share one cluster; a module is one worker's.
+    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "e2e/scenarios")),
 )  # fmt: skip
 
 

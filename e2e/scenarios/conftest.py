@@ -1,10 +1,12 @@
-"""Fixtures of the scenarios: the cluster, with the product's images in it. Refuses to take the cluster down:
-it serves the next run, and `make down` removes it.
+"""Fixtures of the scenarios: the cluster, with the product's images in it.
+
+The cluster stays up for the next run; `make down` removes it. Several pytest workers share it: the first one brings it
+up, loads the images and installs the chart. A scenario with the mark `alone` runs while no other scenario does.
 """
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
@@ -18,6 +20,7 @@ from e2e.cluster.progress import SILENT, Progress
 from e2e.cluster.provider import Provider
 from e2e.cluster.run_folder import reaped_session
 from e2e.scenarios.fleet import Fleet
+from e2e.scenarios.taking_turns import first_of_all, turn
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +31,17 @@ def progress() -> Progress:
 MONITORING = "monitoring"
 QUICKSTART = CHECKOUT / "examples/quickstart"
 TEST_SECONDS = 300
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "alone: disturbs other scenarios; runs while no other does")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Wait for the scenario's turn before its fixtures are set up; the wait is no part of its time."""
+    with turn(CHECKOUT / "build" / "scenarios", alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 def pytest_sessionstart() -> None:
@@ -52,9 +66,12 @@ def shown(pytestconfig: pytest.Config) -> Callable[[], AbstractContextManager[No
 
 
 @pytest.fixture(scope="session")
-def provider(progress: Progress, shown: Callable[[], AbstractContextManager[None]]) -> Provider:
-    with shown():
-        return commands.cluster_up(commands.choose(None, os.environ), progress)
+def provider(
+    progress: Progress, shown: Callable[[], AbstractContextManager[None]], tmp_path_factory: pytest.TempPathFactory
+) -> Provider:
+    with shown(), first_of_all(tmp_path_factory.getbasetemp(), "cluster") as first:
+        name = commands.choose(None, os.environ)
+        return commands.cluster_up(name, progress) if first else commands.provider(name, progress)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -85,9 +102,14 @@ def rights(provider: Provider) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def built(provider: Provider, progress: Progress, shown: Callable[[], AbstractContextManager[None]]) -> list[Built]:
-    """The product's images, loaded; empty where the cluster pulls them."""
-    with shown():
+def built(
+    provider: Provider,
+    progress: Progress,
+    shown: Callable[[], AbstractContextManager[None]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> list[Built]:
+    """The product's images, loaded; empty where the cluster pulls them. Later workers find them loaded."""
+    with shown(), first_of_all(tmp_path_factory.getbasetemp(), "images"):
         return commands.load_images(provider, progress)
 
 
@@ -114,11 +136,15 @@ def new_namespace(kubectl: Kubectl) -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture(scope="session")
-def operator(provider: Provider, built: list[Built], progress: Progress) -> Kubectl:
+def operator(
+    provider: Provider, built: list[Built], progress: Progress, tmp_path_factory: pytest.TempPathFactory
+) -> Kubectl:
     """The cluster with the chart installed; agents may be scraped from the namespace `monitoring`."""
     values = deploy.values(built) | {"monitoring.namespace": MONITORING}
     helm = commands.helm_of(provider, progress)
-    deploy.install(helm, chosen=values)
+    with first_of_all(tmp_path_factory.getbasetemp(), "operator") as first:
+        if first:
+            deploy.install(helm, chosen=values)
     return helm.kubectl
 
 

@@ -25,6 +25,7 @@ def load_command(provider: Provider, progress: Progress) -> str:
     return f'{ctr} rm "$IMAGE" "$IMAGE_ALIAS"; {ctr} import "$IMAGE_ARCHIVE" && {ctr} tag "$IMAGE" "$IMAGE_ALIAS"'
 
 
+@pytest.mark.alone
 def test_an_existing_cluster_gets_images_by_the_hook_and_keeps_everything_else(
     load_command: str, kubectl: Kubectl, progress: Progress, tmp_path: Path, new_namespace: Callable[[], str]
 ) -> None:

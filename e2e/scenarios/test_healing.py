@@ -5,6 +5,7 @@ import time
 from functools import partial
 from typing import Any
 
+import pytest
 from e2e.cluster.deploy import RELEASE, SYSTEM
 from e2e.scenarios.fleet import CHILDREN, Fleet, agent, children
 
@@ -43,6 +44,7 @@ def _replaced(fleet: Fleet, name: str, uid: str) -> bool:
     return fleet.run(*shown) not in {"", uid}
 
 
+@pytest.mark.alone
 def test_a_second_apply_and_an_operator_restart_change_no_child(fleet: Fleet) -> None:
     manifest = agent("quiet")
     fleet.apply(manifest)

@@ -70,6 +70,7 @@ def release(provider: Provider, built: list[Built], progress: Progress, spaces: 
     there.helm.run("uninstall", SECOND, f"--namespace={there.namespace}", "--ignore-not-found", "--wait")
 
 
+@pytest.mark.alone
 def test_a_release_is_closed_upgraded_and_taken_away_before_its_agents(
     release: Release, resting: Kubectl, spaces: dict[str, str], python_image: str
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_revoked_token_is_refused_within_two_seconds(vault: Vault, client: str
     assert calls["seen"].keys() <= {"200", "401"}
 
 
+@pytest.mark.alone
 def test_another_key_signs_every_card_and_no_pod_restarts(vault: Vault) -> None:
     fleet = vault.fleet
     before = pod_identity(fleet, "vault")

@@ -1,4 +1,4 @@
-"""What strangers and callers do to an agent's door: how long each holds a connection, and what it costs in memory."""
+"""Abuses of an agent's server by strangers and callers: how long each holds a connection, and its cost in memory."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from tests.bench.table import Row
 SECONDS: Final = 10.0
 MEBIBYTES: Final = 20.0
 _PATIENCE: Final = 60
-"""How long an abuse goes on when nothing ends it."""
+"""Seconds after which an abuse gives up if the server does not end it."""
 
 
 async def suffered(server: Served, words: str, abuse: Callable[[Served], Awaitable[None]]) -> list[Row]:
@@ -45,7 +45,7 @@ def _head(token: str, length: int) -> bytes:
 
 
 async def _at_once(server: Served, *, token: str, pieces: list[bytes], said: bytes) -> None:
-    """Until the answer has come and, where the sender goes on, the connection is gone."""
+    """Send everything at once. Wait for the answer and, if the sender continues, for the end of the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     answered = asyncio.create_task(reader.readuntil(b"}"))
     writer.write(_head(token, sum(map(len, pieces))))
@@ -60,7 +60,7 @@ async def _at_once(server: Served, *, token: str, pieces: list[bytes], said: byt
 
 
 async def _byte_by_byte(server: Served, *, head: bytes, said: bytes) -> None:
-    """A byte a second, until the connection is gone."""
+    """Send one byte a second until the connection is closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     ended = asyncio.create_task(reader.read())
     with suppress(ConnectionError):
@@ -127,4 +127,4 @@ ABUSES: Final[Mapping[str, Callable[[Served], Awaitable[None]]]] = {
     "1-byte/s body": partial(_byte_by_byte, head=_head(TOKEN, 1_000_000), said=b"408"),
     "1-byte/s body of a stranger": partial(_byte_by_byte, head=_head("", 1_000_000), said=b"401"),
 }
-"""Headers that do not end are a stranger's always."""
+"""Strangers, not callers, send endless headers."""

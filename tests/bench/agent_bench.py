@@ -1,8 +1,8 @@
-"""`make bench-agent`: the runtime's server beside a bare one of the a2a-sdk, in one run.
+"""`make bench-agent`: the runtime's server and a bare server of the a2a-sdk in one run.
 
     python -m tests.bench.agent_bench [--parts start,rates,chunks,memory,requests,streams,identity,hostile]
 
-Says what it measured and ends with 0, whether the bars hold or not.
+It prints the figures and exits with 0, whether or not they meet the bars.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What `make bench-agent` measures: each part takes a stage of servers and answers with rows."""
+"""The measures of `make bench-agent`. Each takes a stage of servers and returns rows."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ _MIB = 1024
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the servers keep their files, and the Python of each."""
+    """The folder of the servers' files, and the Python interpreter of each server."""
 
     folder: Path
     ours: Path
@@ -36,7 +36,7 @@ class Stage:
 
 
 async def start(stage: Stage) -> list[Row]:
-    """The shipped command, model loop and all, beside the bare server."""
+    """Measure the start of the shipped command, with the model loop, and of the bare server."""
     seconds: dict[bool, list[float]] = {True: [], False: []}
     pss: dict[bool, list[int]] = {True: [], False: []}
     ready: list[float] = []
@@ -59,9 +59,9 @@ async def start(stage: Stage) -> list[Row]:
 
 
 async def rates(stage: Stage) -> list[Row]:
-    """Requests a second, the two servers in turn.
+    """Measure the requests per second of both servers, interleaved.
 
-    Ours in memory is an upper bound of ours on disk, however fast the disk.
+    The figure in memory is an upper bound of the figure on disk for any disk.
     """
     rows, kept_nowhere = [], 0.0
     for words, text, durable, bars in (
@@ -88,7 +88,7 @@ async def _in_turn(stage: Stage, text: str, at_once: int, *, durable: bool) -> t
     took: tuple[list[float], list[float]] = ([], [])
     async with mine, theirs:
         for server in (mine, theirs):
-            # The reference makes its tables with its first request, and cannot make them twice.
+            # The reference creates its tables at its first request, and cannot create them twice.
             await load(server.port, TOKEN, text, at_once=1, seconds=0.5)
         for _ in range(_ROUNDS):
             for server, found in zip((mine, theirs), took, strict=True):
@@ -105,7 +105,7 @@ def _p99_ms(took: list[float]) -> float:
 
 
 async def chunks(stage: Stage) -> list[Row]:
-    """What a thousand chunks cost that go to disk as they are said."""
+    """Measure a thousand chunks, each of which goes to disk as it is sent."""
     mine, theirs = stage.mine(durable=True), stage.theirs(durable=True)
     cpu = []
     async with mine, theirs:
@@ -119,9 +119,9 @@ async def chunks(stage: Stage) -> list[Row]:
 
 
 async def memory(stage: Stage) -> list[Row]:
-    """What stays behind: of tasks that wait, and of many that have ended."""
+    """Measure the memory that waiting tasks and many ended tasks retain."""
     async with stage.mine(durable=True) as server:
-        # First what has a bound of its own gets full: SQLite's pages, the allocator's arenas.
+        # First fill everything that has a bound of its own: SQLite's pages, the allocator's arenas.
         await _growth(server, "park", 5000)
         parked = await _growth(server, "park", 5000)
         ended = await _growth(server, "task", 20_000)
@@ -132,7 +132,7 @@ async def memory(stage: Stage) -> list[Row]:
 
 
 async def requests(stage: Stage, *, number: int = 100_000) -> list[Row]:
-    """What stays behind of many requests of every method of every dialect and binding, good and bad."""
+    """Measure the memory that many requests retain: every method of every dialect and binding, valid and invalid."""
     async with stage.mine(durable=True) as server:
         await _ask(server, 5000)
         before = server.pss_kib()
@@ -163,7 +163,7 @@ async def _ask(server: Served, number: int) -> None:
                 if b" 500 " in head or b"Traceback" in answer:
                     raise RuntimeError(f"{verb} {path} {body!r}: {head!r} {answer[:300]!r}")
 
-    # Without the header the older versions are spoken, with it the newest.
+    # Without the header the older versions apply, with it the newest.
     await asyncio.gather(*(one(version) for version in ("", "A2A-Version: 1.0\r\n") for _ in range(4)))
 
 
@@ -181,7 +181,7 @@ async def _growth(server: Served, text: str, number: int) -> float:
 
 
 async def streams(stage: Stage) -> list[Row]:
-    """Twenty readers of a hundred tokens a second each, and a thousand that hear nothing."""
+    """Measure twenty readers of a hundred tokens a second each, and a thousand readers of idle streams."""
     mine, theirs = stage.mine(), stage.theirs()
     told, first, idle = [], [], []
     for server in (mine, theirs):
@@ -201,7 +201,7 @@ async def streams(stage: Stage) -> list[Row]:
 
 
 async def _listen(server: Served, text: str) -> tuple[int, float, float]:
-    """Tokens heard, seconds to the first of them, and to the last."""
+    """Return the number of tokens, the seconds to the first one, and the seconds to the last one."""
     began = time.perf_counter()
     tokens, first, last = 0, 0.0, 0.0
     async with Wire(server.port, TOKEN) as wire:
@@ -214,7 +214,7 @@ async def _listen(server: Served, text: str) -> tuple[int, float, float]:
 
 
 async def _idle(server: Served, number: int) -> float:
-    """KiB for each open stream."""
+    """Return the KiB for each open stream."""
     before = server.pss_kib()
     wires = [Wire(server.port, TOKEN) for _ in range(number)]
     readers = []
@@ -231,7 +231,7 @@ async def _idle(server: Served, number: int) -> float:
 
 
 async def identity(stage: Stage) -> list[Row]:
-    """The check of a token against as many digests as an agent can have, without HTTP."""
+    """Measure the check of a token against the maximum number of digests of an agent, without HTTP."""
     from prometheus_client import CollectorRegistry
 
     from fleetwright_agent.clock import Clock
@@ -248,7 +248,7 @@ async def identity(stage: Stage) -> list[Row]:
     watched: FileWatcher[Callers] = FileWatcher(file, parse_callers)
 
     async def nothing(*_: object) -> None:
-        """Whoever got here was let in."""
+        """Accept any caller that gets here."""
 
     metrics = Metrics(CollectorRegistry())
     check = AuthenticationMiddleware(

@@ -1,8 +1,8 @@
-"""The reference: a process that makes an Agent's writes as fast as a bare client can, and says how long it took.
+"""The reference: a process that makes an Agent's writes as fast as a bare client can, and prints the duration.
 
     python -m tests.bench.bare '{"server": …, "agents": 200, "rate": 10}'
 
-An Agent's own writes follow one another, as the operator's do; agents go side by side.
+The writes of one Agent are sequential, as the operator's are. Agents run concurrently.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ async def main(order: dict) -> dict:
 
 
 async def agents(client: Client, writes: list[Write], order: dict) -> dict:
-    """Creates Agents and their children: at `rate` a second, or all at once when it is 0."""
+    """Create Agents and their children: at `rate` a second, or all at once if it is 0."""
     took: list[float] = []
     deployed: list[float] = []
     gate = asyncio.Semaphore(order["connections"])
@@ -50,7 +50,7 @@ async def agents(client: Client, writes: list[Write], order: dict) -> dict:
 
 
 async def _agent(client: Client, writes: list[Write], space: str, name: str) -> tuple[float, float]:
-    """Seconds from the Agent's creation to the answer of its last write, and to that of its Deployment's."""
+    """Return the seconds from the Agent's creation to the answer of its last write, and to that of its Deployment."""
     created = await client.request("POST", path_of("Agent", space), agent(name, space))
     began = time.monotonic()
     own = {"uid": created["metadata"]["uid"], "version": created["metadata"]["resourceVersion"]}
@@ -64,7 +64,7 @@ async def _agent(client: Client, writes: list[Write], space: str, name: str) -> 
 
 
 async def ceiling(client: Client, space: str, number: int, at_once: int) -> dict:
-    """How many small applies a second this client can do at all."""
+    """Return how many small applies a second this client can make."""
     gate = asyncio.Semaphore(at_once)
 
     async def one(place: int) -> None:

@@ -1,8 +1,8 @@
-"""`make bench-compaction`: the runtime's compaction beside LangChain's and deepagents', on the same seeded fixtures.
+"""`make bench-compaction`: the runtime's compaction, LangChain's and deepagents', on the same seeded fixtures.
 
     python -m tests.bench.compaction_bench [--quick] [--seed N]
 
-Says what it measured and ends with 0, whether the targets are met or not. No model and no network is needed.
+It prints the figures and exits with 0, whether or not they meet the targets. It needs no model and no network.
 """
 
 import argparse
@@ -31,7 +31,7 @@ async def ours(*, quick: bool, seed: int) -> Figures:
 
 
 async def baseline(name: str, *, quick: bool, seed: int) -> Figures:
-    """Measured by a process of their own environment."""
+    """Measure a baseline in a process with its own environment."""
     python = await asyncio.to_thread(python_of, "reference-compaction")
     command = [str(python), "-m", "tests.bench.compaction.baselines", name, ",".join(measures.ALL), str(seed)]
     process = await asyncio.create_subprocess_exec(
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller samples of everything")
     parser.add_argument("--seed", type=int, default=measures.SEED, help="of the fixtures")
     arguments = parser.parse_args()
-    # Broken summarisers are part of what is measured; their stack traces are not.
+    # Broken summarisers are part of the measurement; their stack traces are noise.
     logging.disable(logging.CRITICAL)
     began = time.monotonic()
     with run_folder("fleetwright-bench-"):

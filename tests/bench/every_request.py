@@ -1,4 +1,4 @@
-"""A request for every method of every dialect, over both bindings: most of them are refused, each in its own way."""
+"""A request for every method of every dialect, over both bindings. Most are refused, each for another reason."""
 
 import json
 from typing import Any, Final, NamedTuple

@@ -1,8 +1,8 @@
-"""`make bench-operator`: the operator beside a bare client on one control plane, in one run.
+"""`make bench-operator`: the operator and a bare client on one control plane, in one run.
 
     python -m tests.bench.operator_bench [--parts alone,hundred,latency,burst,…] [--many 10000] [--churn 600]
 
-Says what it measured and ends with 0, whether the bars hold or not.
+It prints the figures and exits with 0, whether or not they meet the bars.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from tests.bench.table import Row, tell
 
 PARTS = ("ceilings", "alone", "hundred", "latency", "burst", "floor", "rest", "failover", "churn")
 APART = frozenset({"floor"})
-"""Parts that need a control plane which holds nothing yet."""
+"""Parts that need an empty control plane."""
 
 
 async def run(folder: Path, plane: ControlPlane, parts: Sequence[str], arguments: argparse.Namespace) -> list[Row]:

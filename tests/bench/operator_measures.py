@@ -1,4 +1,7 @@
-"""The parts of `make bench-operator`. Each takes a stage and gives rows; pairs are interleaved, and medians count."""
+"""The measures of `make bench-operator`. Each takes a stage and returns rows.
+
+Pairs are interleaved, and the rows hold medians.
+"""
 
 import asyncio
 import signal
@@ -20,11 +23,11 @@ _CHILD_KINDS = (
     "PersistentVolumeClaim",
 )
 _CHILDREN = 11
-"""Objects that the operator keeps of one Agent: itself and what it writes."""
+"""Objects that the operator keeps of one Agent: the Agent and its children."""
 
 
 async def latency(stage: Stage, *, agents: int = 100, pairs: int = 3, rate: float = 10.0) -> list[Row]:
-    """From an Agent's creation to Programmed for that generation, while Agents come at a steady rate."""
+    """Measure the time from an Agent's creation to Programmed for that generation, at a steady rate of Agents."""
     operator = stage.operator("latency")
     await operator.started()
     ours: list[float] = []
@@ -48,7 +51,7 @@ async def latency(stage: Stage, *, agents: int = 100, pairs: int = 3, rate: floa
 
 
 async def alone(stage: Stage, *, agents: int = 30, pause: float = 0.4) -> list[Row]:
-    """From an Agent's creation to its Deployment, where the operator has nothing else to do."""
+    """Measure the time from an Agent's creation to its Deployment, when the operator is otherwise idle."""
     operator = stage.operator("alone")
     await operator.started()
     names = [f"alone-{number:03}" for number in range(agents)]
@@ -70,7 +73,10 @@ async def alone(stage: Stage, *, agents: int = 30, pause: float = 0.4) -> list[R
 
 
 async def hundred(stage: Stage, *, agents: int = 100, rounds: int = 5) -> list[Row]:
-    """A hundred at once, several times: medians, and the least, which other programs of the machine disturb least."""
+    """Create a hundred Agents at once, several times.
+
+    The rows hold the medians, and the minima, which other programs on the machine disturb least.
+    """
     operator = stage.operator("hundred")
     await operator.started()
     ours: list[float] = []
@@ -96,7 +102,7 @@ async def hundred(stage: Stage, *, agents: int = 100, rounds: int = 5) -> list[R
 
 
 async def ceilings(stage: Stage, *, number: int = 2000) -> list[Row]:
-    """What the bare client can do at all."""
+    """Measure the maximum rate of the bare client."""
     answer = await stage.bare("ceiling", 0, ceiling=number)
     return [
         Row("ceiling of the bare client, small applies", answer["rate"], "/s"),
@@ -105,9 +111,10 @@ async def ceilings(stage: Stage, *, number: int = 2000) -> list[Row]:
 
 
 async def burst(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list[Row]:
-    """All at once, then all edited, then all deleted; and ten times as many created, where `many` asks for it.
+    """Create, edit and delete all Agents at once. With `many`, also create ten times as many.
 
-    The rate counts the writes that the bare client makes: more than those would only seem to be faster.
+    The rate counts only the writes that the bare client makes too. Additional writes would make the operator look
+    faster.
     """
     operator = stage.operator("burst")
     await operator.started()
@@ -127,7 +134,8 @@ async def burst(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list
         *await _wave(operator, f"{agents} edited at once", agents, lambda: stage.edit_all(names, "Edited at once.")),
         *await _wave(operator, f"{agents} deleted at once", agents, lambda: stage.delete_all(names)),
     ]  # fmt: skip
-    await _until(lambda: _swept(stage, "burst-"), pause=0.5)  # or what nobody owns is cached, and counted nowhere
+    # Otherwise the cache holds orphans, which no figure counts.
+    await _until(lambda: _swept(stage, "burst-"), pause=0.5)
     if many:
         passes, cpu = await operator.total("fleetwright_reconcile_total"), operator.cpu_seconds()
         _, longer = await stage.create([f"many-{number:05}" for number in range(many)])
@@ -140,7 +148,7 @@ async def burst(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list
 
 
 async def _written(operator: OperatorProcess) -> float:
-    """Without Events, of which the bare client makes none."""
+    """Return the number of writes without Events. The bare client creates no Events."""
     counted = await operator.metrics()
     events = 'kind="Event"'
     return sum(
@@ -149,7 +157,7 @@ async def _written(operator: OperatorProcess) -> float:
 
 
 async def _wave(operator: OperatorProcess, what: str, number: int, act: Callable[[], Awaitable[object]]) -> list[Row]:
-    """What all of them take together, and the operator for each."""
+    """Measure the duration of a wave, and the operator's processor time for each Agent."""
     cpu, written = operator.cpu_seconds(), await _written(operator)
     seconds = await _timed(act)
     await _until(lambda: _at_rest(operator), pause=0.1)
@@ -162,9 +170,9 @@ async def _wave(operator: OperatorProcess, what: str, number: int, act: Callable
 
 
 async def floor(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list[Row]:
-    """What the API server alone makes of the large burst: the bare client's, where nothing else watches or writes.
+    """Measure the large burst on an idle API server: the bare client's writes, with no other watches or writes.
 
-    It is not flat: for every Service the API server counts all addresses that are taken.
+    The figure is not flat, because the API server counts all allocated addresses for every Service.
     """
     if not many:
         return []
@@ -175,7 +183,9 @@ async def floor(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list
 
 
 async def rest(stage: Stage) -> list[Row]:
-    """A resync that finds nothing, a restart, and another with an edit while its backlog is worked on."""
+    """Measure a resync without changes, a restart, and a restart with an edit while the operator works through its
+    backlog.
+    """
     objects = await _cached(stage)
     shares = objects / 5000
     resyncing = stage.operator("resync", FLEETWRIGHT_RESYNC_SECONDS="8")
@@ -213,7 +223,7 @@ async def rest(stage: Stage) -> list[Row]:
 
 
 async def failover(stage: Stage, *, agents: int = 100) -> list[Row]:
-    """From the end of the leader to an edit served by the one that stood by, which lists everything first."""
+    """Measure the time from the end of the leader to an edit served by the standby, which lists everything first."""
     few = {"FLEETWRIGHT_NAMESPACES": FEW}
     rows = []
     for how, name, bar in ((signal.SIGTERM, "given back", 3.0), (signal.SIGKILL, "killed", 17.0)):
@@ -233,7 +243,7 @@ async def failover(stage: Stage, *, agents: int = 100) -> list[Row]:
 
 
 async def churn(stage: Stage, *, seconds: float) -> list[Row]:
-    """Agents come, change and go; the memory of the second half beside that of the first."""
+    """Create, change and delete Agents, and compare the memory of the second half with that of the first."""
     operator = stage.operator("churn")
     await operator.started()
     samples: list[float] = []
@@ -258,17 +268,17 @@ async def churn(stage: Stage, *, seconds: float) -> list[Row]:
 
 
 async def _swept(stage: Stage, prefix: str) -> bool:
-    """Takes away what Agents whose names begin so leave to the garbage collector, which does not run here.
+    """Delete the orphans of the Agents with this prefix. No garbage collector runs here.
 
-    Whether there was nothing left of it.
-    All of it, or the cache grows rightly: a child that goes before its Agent is heard to have gone is made once more.
+    Return True if there were no orphans left. The cache would grow legitimately with any orphan: the operator may
+    create a child again between the child's deletion and that of its Agent.
     """
     clean = True
     for kind in _CHILD_KINDS:
         listing = await stage.client.list(kind, OURS)
         gone = [item["metadata"]["name"] for item in listing["items"] if _is_of(item, prefix)]
         clean = clean and not gone
-        if kind == "PersistentVolumeClaim":  # what protects a claim in use does not run here either
+        if kind == "PersistentVolumeClaim":  # The controller that removes this finalizer does not run here either.
             unprotected = {"metadata": {"finalizers": None}}
             await asyncio.gather(*(stage.client.merge(kind, OURS, name, unprotected) for name in gone))
         await asyncio.gather(*(stage.client.delete(kind, OURS, name) for name in gone))
@@ -280,7 +290,7 @@ def _is_of(item: dict, prefix: str) -> bool:
 
 
 async def _cached(stage: Stage) -> int:
-    """How many objects an operator holds now; some are made where there are too few to tell anything."""
+    """Return how many objects an operator caches. If there are too few to compare, create some first."""
     present = len(stage.cache.objects(OURS))
     if present < 500:
         operator = stage.operator("filling")
@@ -311,7 +321,7 @@ async def _until(holds: Callable[[], Awaitable[bool]], *, pause: float, seconds:
         if await holds():
             return
         await asyncio.sleep(pause)
-    raise TimeoutError("it never came to that")
+    raise TimeoutError("the condition was never met")
 
 
 async def _idle_memory(stage: Stage) -> float:

@@ -1,4 +1,4 @@
-"""The parts of a bench, one after the other; one that breaks spoils no other, and counts as a bar that is missed."""
+"""Runs the parts of a benchmark in sequence. A part that fails counts as a missed bar and does not stop the others."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,7 +12,11 @@ Part = Callable[..., Awaitable[Sequence[Row]]]
 async def rows_of(
     parts: Mapping[str, Part], *on: Any, options: Mapping[str, Mapping[str, Any]] | None = None
 ) -> list[Row]:
-    """Args: every part is handed `on`, and its own options by name."""
+    """Run the parts and return their rows.
+
+    Args:
+        on: the first argument of every part, which also gets its own options by name.
+    """
     rows: list[Row] = []
     for name, part in parts.items():
         began = time.monotonic()

@@ -1,7 +1,7 @@
-"""The writes that one Agent costs, taken down once, so that a bare client can make the very same ones.
+"""Records the writes for one Agent, so that a bare client can repeat exactly these.
 
-What belongs to that one Agent (its name, namespace, uid and version) becomes a word that is filled in for each of
-the others.
+The values of that Agent (its name, namespace, uid and version) become placeholders, which are filled in for each other
+Agent.
 """
 
 import json
@@ -30,7 +30,7 @@ class Write:
 
 
 class Recorder:
-    """Hears every write of an operator; keeps those for the sample."""
+    """Records every write of an operator, and keeps those for the sample."""
 
     def __init__(self) -> None:
         self._writes: list[Write] = []
@@ -41,7 +41,7 @@ class Recorder:
             self._writes.append(Write(request.method, request.path_qs, content, body.decode()))
 
     def save(self, file: Path, *, uid: str, version: str) -> int:
-        """Up to the status that says that everything is written, which is where the operator's time ends too."""
+        """Save the writes up to the status with Programmed, at which the operator's time ends too."""
         last = next(place for place, write in enumerate(self._writes) if "/status" in write.path)
         whole = [
             Write(write.method, write.path, write.content, write.body.replace(uid, _UID).replace(

@@ -1,7 +1,7 @@
-"""What every part of the benchmark stands on: a control plane without workload controllers, people, and operators.
+"""The environment of the benchmark: a control plane without workload controllers, users, and operators.
 
-Deployments make no pods here: what is compared is the operator's writing with a bare client's, and pods would cost
-both the same and the machine far more.
+Deployments create no pods here. The benchmark compares writes; pods would cost both sides the same and slow the machine
+down.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _QUIET = {
 
 
 class Stage:
-    """Enter it, and the API holds an operator's rights, two namespaces, and a recording of what one Agent costs."""
+    """A context in which the API holds an operator's rights, two namespaces, and a recording of one Agent's writes."""
 
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.plane = plane
@@ -65,7 +65,7 @@ class Stage:
         await self._stack.aclose()
 
     def operator(self, name: str, **environment: str) -> OperatorProcess:
-        """Ended with the stage at the latest."""
+        """Start an operator. It ends with the stage at the latest."""
         where = {"server": self.plane.server, "ca": self.plane.ca}
         process = OperatorProcess(
             self.folder / name, self.installation, environment={**_QUIET, **environment}, **where
@@ -74,7 +74,10 @@ class Stage:
         return process
 
     async def create(self, names: Sequence[str], *, rate: float = 0.0, space: str = OURS) -> tuple[list[float], float]:
-        """Creates Agents and waits for all: how long each took from its creation to Programmed, and the whole."""
+        """Create Agents and wait for all.
+
+        Return the seconds from creation to Programmed for each, and the total.
+        """
         made: dict[str, float] = {}
         served: dict[str, float] = {}
         done = asyncio.Event()
@@ -104,11 +107,11 @@ class Stage:
         await asyncio.gather(*tasks)
         await asyncio.wait_for(done.wait(), 3600)
         self.cache.listeners.remove(hear)
-        # The status may be told of before the answer of the creation is read.
+        # The status may arrive before the answer to the creation.
         return [max(0.0, served[name] - made[name]) for name in names], max(served.values()) - started
 
     async def deployed(self, name: str, *, pause: float) -> float:
-        """Seconds from an Agent's creation to its Deployment; comes back a `pause` after the Agent was created."""
+        """Return the seconds from an Agent's creation to its Deployment, `pause` seconds after the creation."""
         seen: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
         def hear(event: str, kind: str, body: Any) -> None:
@@ -124,7 +127,7 @@ class Stage:
         return took
 
     async def edit(self, name: str, text: str, *, space: str = OURS) -> float:
-        """Seconds until an Agent's new instructions are programmed."""
+        """Return the seconds until an Agent's new instructions are programmed."""
         body = await self.client.apply(agent(name, space, instructions=text))
         began, generation = time.monotonic(), body["metadata"]["generation"]
 
@@ -133,11 +136,11 @@ class Stage:
             return found is not None and found["metadata"]["generation"] >= generation and is_programmed(found)
 
         if not await self.cache.until(space, served, seconds=120, pause=0.0):
-            raise TimeoutError(f"{name} was never served")
+            raise TimeoutError(f"{name} was never programmed")
         return time.monotonic() - began
 
     async def edit_all(self, names: Sequence[str], text: str) -> None:
-        """Returns when all are programmed so."""
+        """Edit all Agents, and return when all are programmed."""
         gate = asyncio.Semaphore(CONNECTIONS)
 
         async def one(name: str) -> int:
@@ -154,7 +157,7 @@ class Stage:
         await self._until(lambda: all(map(served, names)), "edited Agents are programmed")
 
     async def delete_all(self, names: Sequence[str]) -> None:
-        """Returns when none is there; what they own stays, for nobody collects it here."""
+        """Delete all Agents and wait for that. Their children stay, because no garbage collector runs here."""
         gate = asyncio.Semaphore(CONNECTIONS)
 
         async def one(name: str) -> None:
@@ -169,7 +172,7 @@ class Stage:
             raise TimeoutError(f"never: {what}")
 
     async def bare(self, prefix: str, agents: int, *, rate: float = 0.0, space: str = BARE, ceiling: int = 0) -> Any:
-        """The same writes by a process of its own."""
+        """Make the same writes from a separate process."""
         order = {
             "server": self.plane.server, "token": self.plane.token, "ca": str(self.plane.ca),
             "writes": str(self.recording), "connections": CONNECTIONS, "space": space, "prefix": prefix,

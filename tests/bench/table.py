@@ -1,4 +1,4 @@
-"""The rows of a benchmark: what was measured, beside what it is compared with and the bar it should keep."""
+"""The rows of a benchmark: a measured figure, its reference and its bar."""
 
 import json
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ class Row:
     ours: float
     unit: str
     bar: float | None = None
-    """Of the ratio where there is a reference, else of the figure itself; without one the row only informs."""
+    """The bar for the ratio if there is a reference, else for the figure. A row without a bar is informative."""
     reference: float | None = None
     at_least: bool = False
-    """Whether the bar is a floor and not a ceiling."""
+    """True if the bar is a minimum and not a maximum."""
 
     @property
     def ratio(self) -> float | None:
@@ -33,7 +33,7 @@ class Row:
 
 
 def tell(name: str, rows: Sequence[Row], *, facts: dict[str, object]) -> None:
-    """Prints the table and its last line, and writes build/bench/<name>.json."""
+    """Print the table and its last line, and write build/bench/<name>.json."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     document = {"facts": facts, "rows": [{**asdict(row), "ratio": row.ratio, "holds": row.holds} for row in rows]}
     (FOLDER / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")

@@ -1,8 +1,8 @@
-"""`make bench-turn`: what the loop, the memory and the prompt cost beside the model, in one run.
+"""`make bench-turn`: the cost of the loop, the memory and the prompt beside the model, in one run.
 
     python -m tests.bench.turn_bench [--parts durable,recall,first_token,prompt,compaction,memory,long_answers]
 
-Says what it measured and ends with 0, whether the bars hold or not.
+It prints the figures and exits with 0, whether or not they meet the bars.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
     arguments = parser.parse_args()
     with run_folder("fleetwright-bench-") as folder:
-        gc_tuning.settle()  # As the process does that serves; the parts that run here run as they do there.
+        gc_tuning.settle()  # The serving process does this too, so the parts that run here match it.
         parts = {name: getattr(measures, name) for name in arguments.parts.split(",")}
         rows = asyncio.run(rows_of(parts, folder))
     tell("turn", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})

@@ -1,4 +1,4 @@
-"""What `make bench-turn` measures: each part takes a folder for its files and answers with rows."""
+"""The measures of `make bench-turn`. Each takes a folder for its files and returns rows."""
 
 import asyncio
 import random
@@ -45,7 +45,7 @@ from fleetwright_agent.turn.prompt import read_instructions, system_prompt
 _ROUNDS = 3
 _TURNS = 200
 _NEAR = 10
-"""So many turns up to the tenth, and up to the last, are what a figure is of."""
+"""Number of turns before the tenth, and before the last, over which a figure is taken."""
 
 
 _OURS = "durable turn"
@@ -57,14 +57,14 @@ _BARE = "LangChain's bare loop, its caller keeps the history"
 class Took:
     wall: float
     cpu: float
-    """Of all threads; in seconds, as the other."""
+    """Processor time of all threads, in seconds."""
 
 
 async def durable(_: Path) -> list[Row]:
-    """Turns of one tool, which are two calls of a model that takes no time; every loop one turn after the other.
+    """Measure turns with one tool, which are two calls of a model that takes no time, with each loop in turn.
 
-    What lasting costs is the difference to the same turn in which nothing has to last. The bare loop says what the
-    rest of the turn takes, and the floors what a saver takes before any of it is ours.
+    The cost of durability is the difference to the same turn without it. The bare loop shows the rest of the turn. The
+    floors show what a saver costs without our code.
     """
     took: dict[str, list[list[Took]]] = {name: [] for name in (_OURS, _FORGETFUL, _BARE, *loops.FLOORS)}
     for _ in range(_ROUNDS):
@@ -107,7 +107,7 @@ def _median_ms(rounds: list[list[Took]], last: int, of: str = "wall") -> float:
 
 
 def _commit_ms() -> float:
-    """A kilobyte, as durable as a conversation's writes are."""
+    """Return the milliseconds to commit a kilobyte as durably as a conversation's writes."""
     with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
         db = sqlite3.connect(Path(folder) / "c.db", isolation_level=None)
         db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t (x BLOB)")
@@ -126,7 +126,7 @@ _QUESTIONS = 500
 
 
 async def recall(folder: Path) -> list[Row]:
-    """Questions of three to six words to facts of sixty, whose words are as common as words are."""
+    """Measure questions of three to six words to facts of sixty words, with natural word frequencies."""
     chance = random.Random(7)
     words = [f"word{n}" for n in range(20_000)]
     weights = list(accumulate(1 / (n + 1) for n in range(len(words))))
@@ -154,7 +154,7 @@ async def recall(folder: Path) -> list[Row]:
 
 
 async def first_token(folder: Path) -> list[Row]:
-    """A stream of the whole agent beside the stream of its model, one after the other."""
+    """Measure a stream of the whole agent and the stream of its model, interleaved."""
     async with _talking(folder) as (model, agent), Wire(agent.port, TOKEN) as wire:
         for _ in range(20):
             await _heard(wire)
@@ -176,7 +176,7 @@ async def first_token(folder: Path) -> list[Row]:
 
 @dataclass
 class _talking:  # noqa: N801 - read as a context manager
-    """An agent as it is shipped, on a model server beside it."""
+    """Run an agent as it is shipped, with a model server."""
 
     folder: Path
     pieces: int = PIECES
@@ -195,7 +195,7 @@ class _talking:  # noqa: N801 - read as a context manager
 
 
 async def _heard(wire: Wire) -> float:
-    """Seconds to the first piece of the answer; the rest is read."""
+    """Return the seconds to the first piece of the answer, and read the rest."""
     began, heard = time.perf_counter(), 0.0
     async for event in wire.stream(message("Tell me.", method="SendStreamingMessage")):
         if not heard and b"word0" in event:
@@ -219,7 +219,7 @@ async def _raw(port: int) -> float:
 
 
 async def prompt(folder: Path) -> list[Row]:
-    """All that stands before the conversation, put together for one call of the model."""
+    """Measure the assembly of everything before the conversation, for one model call."""
     skills = [
         {"name": f"skill-{n}", "description": "How one part of the work is done. " * 4, "digest": "d"}
         for n in range(50)
@@ -256,11 +256,11 @@ def _tool(number: int) -> Tool:
 
 
 _SUMMARY_SECONDS = 0.25
-"""That a summary takes; a provider needs some seconds."""
+"""Duration of a summary. A real provider needs some seconds."""
 
 
 class _Timed(Script):
-    """Knows how long its summaries took, and what all that it said has cost of the processor."""
+    """A script that records the duration of its summaries and the processor time of all its answers."""
 
     summarising: float = 0.0
     worked: float = 0.0
@@ -282,10 +282,10 @@ class _Timed(Script):
 
 
 async def compaction(_: Path) -> list[Row]:
-    """A thousand messages: a call in which nothing is due, and the one more that puts a summary in their place.
+    """Measure a thousand messages: a call without compaction, and the additional call that makes a summary.
 
-    The summary takes a model's time, in which this process has nothing else to do, as it has beside a provider; what is
-    read meanwhile is told apart, and the processor's time has it in.
+    The summary takes a model's time, in which this process is otherwise idle, as beside a real provider. Reading ahead
+    in that time is reported separately, and is included in the processor time.
     """
     idle, due, beside = list[Took](), list[Took](), []
     for number in range(3):
@@ -302,7 +302,7 @@ async def compaction(_: Path) -> list[Row]:
                 idle.append(Took(passed.wall / calls, passed.cpu / calls))
             idle.pop()
             usual = _middle(idle[-10:])
-            # One of those calls wrote the summary, and one was the first that was shown it.
+            # One of those calls wrote the summary; another one was the first to show it.
             wall = passed.wall - _SUMMARY_SECONDS - (calls - 2) * usual.wall
             due.append(Took(wall, passed.cpu - (calls - 1) * usual.cpu))
             began_beside = time.perf_counter()
@@ -317,7 +317,7 @@ async def compaction(_: Path) -> list[Row]:
 
 
 def _taken(system: Ours, script: _Timed) -> Took:
-    """So far, the script's own part aside."""
+    """Return the time so far, without the script's own part."""
     return Took(system.seconds - script.summarising, time.process_time() - script.worked)
 
 
@@ -326,7 +326,7 @@ def _middle(took: Sequence[Took]) -> Took:
 
 
 async def memory(folder: Path) -> list[Row]:
-    """The process as it is shipped, after its first task."""
+    """Measure the process as it is shipped, after its first task."""
     async with _talking(folder) as (_, agent), Wire(agent.port, TOKEN) as wire:
         before = agent.pss_kib()
         await _heard(wire)
@@ -343,9 +343,9 @@ _LONG_WORDS = 30_000
 
 
 async def long_answers(folder: Path, *, answers: int = _LONG_ANSWERS, words: int = _LONG_WORDS) -> list[Row]:
-    """Long answers that are streamed at the same time, and the resident memory of the agent meanwhile."""
+    """Stream long answers concurrently, and measure the resident memory of the agent."""
     async with _talking(folder, pieces=words) as (_, agent):
-        # One answer first: what the first task imports belongs to no piece.
+        # One answer first: the imports of the first task are not part of the figure.
         await _whole(agent.port)
         before = agent.rss_bytes()
         await asyncio.gather(*(_whole(agent.port) for _ in range(answers)))

@@ -55,7 +55,7 @@ def known_metrics() -> dict[str, set[str]]:
     AgentMetrics(agent)
     made = OperatorMetrics(operator)
     made.count_objects(list)
-    made.tell_expiries(list)
+    made.export_expiries(list)
     known: dict[str, set[str]] = {}
     for registry in (agent, operator):
         for collector in registry._collector_to_names:

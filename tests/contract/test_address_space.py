@@ -5,7 +5,7 @@ import ipaddress
 import pytest
 
 from fleetwright_agent.security.addresses import is_public, local_block
-from fleetwright_operator.api.address_space import METADATA, holds, is_outside
+from fleetwright_operator.api.address_space import METADATA, containing_network, is_globally_routable
 
 # The IPv4 and IPv6 Special-Purpose Address Registries of IANA, and whether they call the range globally reachable.
 REGISTRY = {
@@ -45,7 +45,7 @@ def beside(network):
 def test_both_call_the_same_addresses_public(text):
     network = ipaddress.ip_network(text)
     addresses = [*inside(network), *beside(network)]
-    assert {str(ip): is_public(ip) for ip in addresses} == {str(ip): is_outside(ip) for ip in addresses}
+    assert {str(ip): is_public(ip) for ip in addresses} == {str(ip): is_globally_routable(ip) for ip in addresses}
 
 
 @pytest.mark.parametrize(("text", "reachable"), REGISTRY.items())
@@ -66,7 +66,7 @@ DISGUISES = [
 def test_both_find_the_clouds_metadata_in_every_disguise(address, disguise):
     ip = ipaddress.ip_address(disguise.format(address))
     assert local_block(ip) is not None
-    assert holds(METADATA, ip) is not None
+    assert containing_network(METADATA, ip) is not None
 
 
 def test_both_find_the_clouds_metadata_of_ipv6():

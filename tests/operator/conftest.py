@@ -19,7 +19,8 @@ from fleetwright_operator.api import names
 from fleetwright_operator.encoding.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.kube.errors import ConflictError, InvalidRequestError, NotFoundError
 from fleetwright_operator.kube.port import RESOURCES, Kept, Listing, Object, Resource
-from fleetwright_operator.manager.manager import Manager
+from fleetwright_operator.manager.composition import Clocks, build_manager
+from fleetwright_operator.manager.leadership import workers, write_card_keys
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.settings import PodSelector, Settings
@@ -440,14 +441,16 @@ class World:
         self.seconds = 0.0
         """The clock by which things are looked at again."""
         minted = itertools.count(1)
-        self.manager = Manager(
+        self.manager = build_manager(
             api,
             settings=settings,
             metrics=OperatorMetrics(CollectorRegistry()),
-            now=lambda: format_timestamp(self.moment),
-            mint=lambda: f"token-{next(minted)}".ljust(43, "x"),
-            new_secret=lambda: base64.urlsafe_b64encode(self.moment.to_bytes(32, "big")).decode(),
-            clock=lambda: self.seconds,
+            clocks=Clocks(
+                now=lambda: format_timestamp(self.moment),
+                monotonic=lambda: self.seconds,
+                mint=lambda: f"token-{next(minted)}".ljust(43, "x"),
+                new_secret=lambda: base64.urlsafe_b64encode(self.moment.to_bytes(32, "big")).decode(),
+            ),
             warning_seconds=0.2,
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -458,9 +461,9 @@ class World:
 
     async def start(self) -> None:
         self.api.listeners.append(self._hear)
-        await self.manager.synchronise()
-        await self.manager.prepare()
-        self._tasks = [asyncio.create_task(worker) for worker in self.manager.workers()]
+        await self.manager.cache_sync.synchronise()
+        await write_card_keys(self.manager)
+        self._tasks = [asyncio.create_task(worker) for worker in workers(self.manager)]
 
     async def stop(self) -> None:
         self.api.listeners.clear()
@@ -471,13 +474,13 @@ class World:
     def _hear(self, event: str, kind: str, body: Object) -> None:
         resource = RESOURCES.get(kind)
         if resource is not None and (not resource.selector or _is_ours(body)):
-            self.manager.informer.event(kind, event, body)
+            self.manager.cache_sync.informer.event(kind, event, body)
         if (body["metadata"]["namespace"], body["metadata"]["name"]) == self.manager.settings.card_keys_place:
             own = {"Secret": names.CARD_KEYS, "ConfigMap": names.KEY_SET}[kind]
-            self.manager.informer.event(own, event, body)
+            self.manager.cache_sync.informer.event(own, event, body)
         if f"{kind}Metadata" in RESOURCES:
             metadata_only = {"kind": kind, "metadata": body["metadata"]}
-            self.manager.informer.event(f"{kind}Metadata", event, metadata_only)
+            self.manager.cache_sync.informer.event(f"{kind}Metadata", event, metadata_only)
 
     def check(self) -> None:
         """Fail in words when a worker ended, which is what the write cap of the twin does to one that storms."""

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from fleetwright_operator.api import durations
-from fleetwright_operator.api.address_space import Endpoint, Network, covers_the_outside
+from fleetwright_operator.api.address_space import Endpoint, Network, covers_all_public
 from fleetwright_operator.api.model_catalog import Catalog, parse_catalog
 from fleetwright_operator.credentials.rotating_token import LEAD
 from fleetwright_operator.credentials.rotation import SHORTEST, Rotation
@@ -283,7 +283,7 @@ def _networks(environ: Mapping[str, str], name: str) -> tuple[Network, ...]:
         found = tuple(ipaddress.ip_network(text) for text in _listed(environ, name))
     except ValueError as error:
         raise ValueError(f"{name} must be ranges such as 203.0.113.0/24 separated by commas: {error}") from None
-    if whole := next(filter(covers_the_outside, found), None):
+    if whole := next(filter(covers_all_public, found), None):
         raise ValueError(f"{name}: {whole} covers all public addresses; use a smaller range")
     return found
 

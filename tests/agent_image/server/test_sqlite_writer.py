@@ -98,7 +98,7 @@ async def test_what_nobody_waits_for_and_breaks_is_logged(
     async with asyncio.timeout(10):
         writer.post(breaks(RuntimeError("inside"), first=keeps("half")))
         assert await writer.submit(kept) == []
-    assert "nobody waits for" in caplog.text
+    assert "a background write to the task log failed" in caplog.text
 
 
 # The thread ends by an exception on purpose.
@@ -106,9 +106,8 @@ async def test_what_nobody_waits_for_and_breaks_is_logged(
 async def test_a_writer_that_is_gone_is_a_problem_and_keeps_nobody_waiting(writer: TaskLogWriter) -> None:
     ending = asyncio.ensure_future(writer.submit(breaks(SystemExit(), first=keeps("half"))))
     async with asyncio.timeout(10):
-        while writer.problem is None:  # noqa: ASYNC110 - a thread that ends tells nobody
+        while "restart the agent" not in (writer.problem or ""):  # noqa: ASYNC110 - a thread that ends tells nobody
             await asyncio.sleep(0.01)
-        assert "restart the agent" in writer.problem
         with pytest.raises(TaskLogUnavailable):
             await writer.submit(keeps("late"))
     ending.cancel()

@@ -1,10 +1,10 @@
 """LangChain's and deepagents' middleware, as their authors ship them, in a loop that plays a script.
 
-Runs in an environment of its own (`locks/reference-compaction.txt`):
+It runs in an environment of its own (`locks/reference-compaction.txt`):
 
     python -m tests.bench.compaction.baselines langchain|langchain-untrimmed|deepagents MEASURE,… SEED [quick]
 
-Nothing of Fleetwright is imported here.
+This module does not import Fleetwright.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ class Baseline:
         return max((len(str(message.content)) for message in found), default=0)
 
     async def recalled(self, _: str) -> str:
-        """What the agent could read again: the files that the middleware wrote, and named in its summary."""
+        """Return what the agent could read again: the files that the middleware wrote and named in its summary."""
         return "\n".join(path.read_text() for path in self.folder.rglob("*.md"))
 
 
@@ -132,7 +132,8 @@ def middleware(name: str, script: Script, setting: Setting, folder: Path) -> Any
     if setting.messages:
         trigger.append(("messages", setting.messages))
     if name.startswith("langchain"):
-        # Out of the box it summarises the newest 4,000 tokens of what goes; told so, all of it.
+        # By default it summarises only the newest 4,000 tokens of the removed part. With this setting it summarises all
+        # of it.
         trimmed = {} if name == "langchain" else {"trim_tokens_to_summarize": None}
         return SummarizationMiddleware(summariser, trigger=trigger, keep=("messages", 20), **trimmed)
     from deepagents.backends import FilesystemBackend
@@ -144,7 +145,7 @@ def middleware(name: str, script: Script, setting: Setting, folder: Path) -> Any
         backend=FilesystemBackend(root_dir=folder, virtual_mode=True),
         trigger=trigger,
         keep=("messages", 20),
-        # As its own factory sets them.
+        # These are the settings of its own factory.
         trim_tokens_to_summarize=None,
         truncate_args_settings=compute_summarization_defaults(summariser)["truncate_args_settings"],
     )

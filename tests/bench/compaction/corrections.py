@@ -13,7 +13,7 @@ from tests.bench.compaction.fixtures import Conversation, facts
 
 @dataclass(frozen=True)
 class Phrasing:
-    """An earlier statement and the statement that corrects it, with places for a subject and both values."""
+    """A statement and its correction, with places for a subject and both values."""
 
     name: str
     earlier: str
@@ -147,7 +147,7 @@ class Pair:
     earlier: str
     later: str
     old: str
-    """What is visible of the earlier statement alone: its value, or all of it."""
+    """The visible part of the earlier statement alone: its value, or all of it."""
     new: str
 
     def stale(self, prompt: str) -> bool:
@@ -187,7 +187,7 @@ _END = ("ck", "ne", "ford", "low", "dale", "mere", "wick", "gate", "stead", "by"
 
 
 def coined(chance: random.Random) -> str:
-    """Return a name that nothing else has."""
+    """Return a unique name."""
     return chance.choice(_BEGIN) + chance.choice(_MIDDLE) + chance.choice(_MIDDLE) + chance.choice(_END)
 
 
@@ -227,13 +227,13 @@ def pair(chance: random.Random, phrasing: Phrasing) -> Pair:
 def corrected(
     seed: int, *, turns: int = 400, each: int = 2, others: int = 360, phrasings: Sequence[Phrasing] = PHRASINGS
 ) -> tuple[Conversation, list[Pair]]:
-    """Return a long conversation with facts that stand and statements that are corrected later, and those pairs."""
+    """Return a long conversation with lasting facts and statements that are corrected later, and the pairs of those."""
     chance = random.Random(f"corrected {seed}")
     conversation = facts(seed, turns=turns, explicit_facts=others * 3 // 4, implicit_facts=others // 4)
     pairs = [pair(chance, phrasing) for phrasing in phrasings for _ in range(each)]
     for made in pairs:
         first = chance.randrange(0, int(turns * 0.6))
-        # The last tenth holds none: what is still shown as it was said is no test.
+        # The last tenth holds none: a statement in the newest messages does not test memory.
         second = first if made.phrasing.follows else chance.randrange(first + 5, int(turns * 0.9))
         earlier = conversation.turns[first]
         if made.phrasing.by_agent:

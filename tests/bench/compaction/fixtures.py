@@ -1,6 +1,6 @@
-"""Conversations by seed: what is said in them, which facts they hold, and what could be asked about each.
+"""Seeded conversations: their messages, the facts in them, and a question about each fact.
 
-Knows nothing of any system under test. Everything is drawn from a seeded generator; the same seed gives the same text.
+This module knows no system under test. The same seed gives the same text.
 """
 
 import random
@@ -41,12 +41,12 @@ _REASONS = _listed(
 
 @dataclass(frozen=True)
 class Fact:
-    """What was said once, and what must be visible, or found by the question, later."""
+    """A fact from the conversation that must be visible later, or found by the question."""
 
     value: str
     question: str
     explicit: bool
-    """With a name, number, path or date; the rest is said in passing."""
+    """True if the sentence has a name, number, path or date. The other facts are mentioned in passing."""
 
 
 @dataclass
@@ -85,7 +85,7 @@ def chatter(chance: random.Random, sentences: int) -> str:
 
 
 def log_lines(chance: random.Random, lines: int) -> str:
-    """What a tool prints: much of it looks important and is not."""
+    """Return lines as a tool prints them: many look important and are not."""
     return "\n".join(
         f"2026-03-{chance.randint(1, 28):02} {chance.randint(0, 23):02}:{chance.randint(0, 59):02} "
         f"{chance.choice(('INFO', 'DEBUG', 'WARN'))} {chance.choice(_THINGS)}[{chance.randint(100, 9999)}] "
@@ -95,7 +95,7 @@ def log_lines(chance: random.Random, lines: int) -> str:
 
 
 def explicit(chance: random.Random, n: int) -> tuple[str, Fact]:
-    """A sentence that says the fact, and the fact."""
+    """Return a sentence that states a fact, and the fact."""
     who = f"{chance.choice(_FIRST)} {chance.choice(_LAST)}"
     place, thing = chance.choice(_PLACES), chance.choice(_THINGS)
     number = chance.randint(10_000, 99_999)
@@ -115,7 +115,7 @@ def explicit(chance: random.Random, n: int) -> tuple[str, Fact]:
 
 
 def implicit(chance: random.Random, n: int) -> tuple[str, Fact]:
-    """Said in passing, without a number; the words that matter are small ones."""
+    """Return a sentence that mentions a fact in passing, without a number. The decisive words are short ones."""
     who, habit = chance.choice(_FIRST), _HABITS[n % len(_HABITS)]
     thing = _THINGS[n // len(_HABITS) % len(_THINGS)]
     reason = _REASONS[n // len(_HABITS) % len(_REASONS)].format(thing=thing)
@@ -126,12 +126,12 @@ def implicit(chance: random.Random, n: int) -> tuple[str, Fact]:
 
 
 def facts(seed: int, *, turns: int = 400, explicit_facts: int = 120, implicit_facts: int = 80) -> Conversation:
-    """A long conversation with facts in what the user says, what the agent says, and what tools give."""
+    """Return a long conversation with facts from the user, the agent and the tools."""
     chance = random.Random(seed)
     said = [explicit(chance, n) for n in range(explicit_facts)] + [implicit(chance, n) for n in range(implicit_facts)]
     chance.shuffle(said)
     conversation = Conversation([_turn(chance) for _ in range(turns)])
-    # The last tenth holds none: what was just said is no test of memory.
+    # The last tenth holds no facts: a fact in the newest messages does not test memory.
     for place, (sentence, fact) in zip(chance.sample(range(int(turns * 0.9)), len(said)), said, strict=True):
         _plant(chance, conversation.turns[place], sentence)
         conversation.facts.append(fact)
@@ -161,7 +161,7 @@ def _plant(chance: random.Random, turn: Turn, sentence: str) -> None:
 
 
 def work(seed: int, *, turns: int = 40, calls: int = 8) -> Conversation:
-    """A tool-heavy piece of work: many calls, results of very different lengths."""
+    """Return a tool-heavy conversation: many calls, with results of very different lengths."""
     chance = random.Random(seed)
     made: list[Turn] = []
     for _ in range(turns):
@@ -183,7 +183,7 @@ RULES = (
 
 
 def ruled(seed: int, *, turns: int = 60) -> Conversation:
-    """A conversation whose user sets rules at its beginning."""
+    """Return a conversation whose user sets rules at the beginning."""
     chance = random.Random(seed)
     conversation = Conversation([_turn(chance) for _ in range(turns)], rules=list(RULES))
     for turn, rule in zip(conversation.turns, RULES, strict=False):
@@ -192,7 +192,7 @@ def ruled(seed: int, *, turns: int = 60) -> Conversation:
 
 
 def any_conversation(seed: int) -> Conversation:
-    """Of any shape: few turns or many, calls that fail, long results, rules anywhere."""
+    """Return a conversation of random shape: few or many turns, failing calls, long results, rules at any place."""
     chance = random.Random(seed)
     turns = [_any_turn(chance) for _ in range(chance.randint(3, 25))]
     rules = [rule for rule in RULES if chance.random() < 0.5]

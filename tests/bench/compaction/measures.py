@@ -1,6 +1,6 @@
-"""What is measured of a system that compacts conversations, whoever wrote it. Each measure gives figures by name.
+"""Measures of systems that compact conversations. Each measure returns figures by name.
 
-A system is opened with a script and a setting, plays the script, and can be asked what its last prompt was.
+A measure opens a system with a script and settings, plays the script, and inspects the last prompt.
 """
 
 import random
@@ -22,7 +22,7 @@ FACT_BUDGET = 0.15
 
 @dataclass(frozen=True)
 class Setting:
-    """The same budget for every system; each keeps the newest twenty messages, as all of them do by default."""
+    """The same budget for every system. Each system keeps the newest twenty messages, as all of them do by default."""
 
     tokens: int = 100_000_000
     messages: int | None = None
@@ -31,7 +31,7 @@ class Setting:
     summary_timeout: int = 60
     prune: bool = True
     cheap: bool = True
-    """Whether the provider has a cache; told to those who ask."""
+    """True if the provider has a cache. Systems may read this."""
 
 
 class System(Protocol):
@@ -44,11 +44,11 @@ class System(Protocol):
     async def recalled(self, question: str) -> str: ...
     async def summary_size(self) -> int: ...
     def compactions(self) -> int:
-        """Summaries."""
+        """Return the number of summaries."""
         ...
 
     def changes(self) -> int:
-        """Whatever changed the prompt's beginning on purpose."""
+        """Return how often the system changed the beginning of the prompt on purpose."""
         ...
 
 
@@ -56,11 +56,11 @@ Open = Callable[[Script, Setting], AbstractAsyncContextManager[Any]]
 
 
 async def facts(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """How many of 200 facts are visible in the last prompt after 1, 3 and 10 passes, or can be found again."""
+    """Measure how many of 200 facts the last prompt shows after 1, 3 and 10 passes, or the recall tool finds."""
     found: Figures = {}
     conversation = fixtures.facts(seed)
     raw = tokens("".join(t.asked + t.answer + "".join(c.result for c in t.calls) for t in conversation.turns))
-    # What is left of the budget beside the newest messages.
+    # The summary gets the part of the budget that the newest messages leave.
     summary = int(raw * FACT_BUDGET) - 3000
     for name in ("extractive", "lossy"):
         for passes in (1, 10) if quick else (1, 3, 10):
@@ -81,7 +81,7 @@ async def facts(open_system: Open, *, quick: bool = False, seed: int = SEED) -> 
 
 
 async def ledger(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """Of decisions, identifiers, files, errors and what was done, how many are visible after ten passes."""
+    """Measure how many decisions, identifiers, files, errors and completed actions are visible after ten passes."""
     found: Figures = {}
     conversation = records.typed(seed)
     raw = tokens("".join(t.asked + t.answer + "".join(c.result for c in t.calls) for t in conversation.turns))
@@ -98,7 +98,7 @@ async def ledger(open_system: Open, *, quick: bool = False, seed: int = SEED) ->
 
 
 async def corrections(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """The share of corrected statements of which the last prompt shows the old value and not the new one."""
+    """Measure the share of corrected statements for which the last prompt shows only the old value."""
     found: Figures = {}
     for name in ("extractive", "lossy"):
         for passes in (1, 3):
@@ -146,7 +146,7 @@ async def rules(open_system: Open, *, quick: bool = False, seed: int = SEED) -> 
 
 
 async def entrusted(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """Of prompts while todos were written, a question open, or something approved: those that show it to the letter."""
+    """Measure the share of prompts that show open todos, questions and approvals verbatim."""
     held: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for number in range(3 if quick else 10):
@@ -159,14 +159,14 @@ async def entrusted(open_system: Open, *, quick: bool = False, seed: int = SEED)
 
 
 def _faithful(name: str, seed: int, limit: int) -> summarisers.Summarise:
-    """A summariser that may fill the whole budget, so that nobody is short of room."""
+    """Return a summariser that may fill the whole budget, so that no system runs short of room."""
     if name == "lossy":
         return summarisers.lossy(seed, limit=limit)
     return lambda text: summarisers.extractive(text, limit)
 
 
 async def histories(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """What prompts of conversations of any shape lack, under triggers of any size: prompts by what is wrong."""
+    """Count the violations in the prompts of random conversations under triggers of any size."""
     wrong: Counter[str] = Counter()
     prompts = 0
     for number in range(30 if quick else 100):
@@ -181,7 +181,7 @@ async def histories(open_system: Open, *, quick: bool = False, seed: int = SEED)
 
 
 async def bad(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """The part of cases in which a useless summariser changed nothing of the prompt, and ended no turn."""
+    """Measure the share of cases in which a useless summariser changed no prompt and ended no turn."""
     intact, ended = [], []
     cases = {"empty": summarisers.empty, "failing": summarisers.failing, "inflating": summarisers.inflating}
     for name, summarise in {**cases, "slow": summarisers.extractive}.items():
@@ -194,7 +194,9 @@ async def bad(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Fi
 
 
 async def recovery(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """A summariser that fails for 30 messages, one model call each, and then works again."""
+    """Measure the recovery from a summariser that fails for 30 messages, with one model call each, and then works
+    again.
+    """
     script = Script(fixtures.ruled(seed, turns=80), Provider(), summarisers.failing)
     async with open_system(script, Setting(messages=40)) as system:
         await system.play(50)
@@ -215,7 +217,7 @@ _RECOVERS = 25
 
 
 async def malicious(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """A summariser that leaves rules out and puts an injected demand in."""
+    """Measure the effect of a summariser that drops rules and inserts an injected demand."""
     script = Script(fixtures.ruled(seed), Provider(), summarisers.malicious)
     async with open_system(script, Setting(messages=60)) as system:
         await system.play()
@@ -226,7 +228,7 @@ async def malicious(open_system: Open, *, quick: bool = False, seed: int = SEED)
 
 
 async def successive(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """Fifty compactions one after the other: how large the summary gets, and whether it goes on growing."""
+    """Measure the size of the summary over fifty successive compactions, and whether it keeps growing."""
     sizes: list[int] = []
     turns = 400 if quick else 1100
     script = Script(
@@ -244,7 +246,7 @@ async def successive(open_system: Open, *, quick: bool = False, seed: int = SEED
 
 
 async def floor(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """A request that no compaction can make fit."""
+    """Measure the behaviour for a request that no compaction can make fit."""
     conversation = fixtures.ruled(seed, turns=30)
     conversation.turns[-1].asked = fixtures.chatter(random.Random(seed), 800)
     script = Script(conversation, Provider(window=6000), summarisers.brief)
@@ -262,7 +264,7 @@ async def floor(open_system: Open, *, quick: bool = False, seed: int = SEED) -> 
 
 
 async def prefix(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """How often the beginning of the prompt changed, for each compaction that there was."""
+    """Measure how often the beginning of the prompt changed for each compaction."""
     script = Script(fixtures.work(seed, turns=15), Provider(), summarisers.brief)
     async with open_system(script, Setting(tokens=30_000)) as system:
         await system.play()
@@ -271,7 +273,7 @@ async def prefix(open_system: Open, *, quick: bool = False, seed: int = SEED) ->
 
 
 async def cost(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """What a tool-heavy piece of work costs with the cap at T*, over what it costs raw and under the ideal policy."""
+    """Measure the cost of a tool-heavy task with the cap at T*, relative to no compaction and to the ideal policy."""
     found: Figures = {}
     for prices in TABLES[:1] if quick else TABLES:
         cap = best_trigger(prices, seed)
@@ -295,14 +297,14 @@ async def _played(open_system: Open, setting: Setting, seed: int) -> Provider:
 
 
 _EARLY = 0.9
-"""Of the trigger: below it nothing was due, whoever estimates the tokens."""
+"""A fraction of the trigger. Below it no compaction was due under any estimate of the tokens."""
 _JUDGED = 10
-"""Calls that follow a pass: how a conversation goes on that has just ended nobody knows."""
+"""Calls that must follow a pass before it is judged. The future of a conversation that has just ended is unknown."""
 _SUMMARY, _TAIL = 1500, 0.15 / 0.8
 
 
 def best_trigger(prices: Prices, seed: int) -> int:
-    """T* = F + sqrt(2 g (F + A / r)), with what the work grows by at each call."""
+    """Return T* = F + sqrt(2 g (F + A / r)), where g is the growth of the prompt at each call."""
     conversation = fixtures.work(seed)
     calls = sum(len(turn.calls) + 1 for turn in conversation.turns)
     said = sum(tokens(t.asked + t.answer) + sum(tokens(c.result) for c in t.calls) for t in conversation.turns)
@@ -313,7 +315,7 @@ def best_trigger(prices: Prices, seed: int) -> int:
 
 
 def ideal(conversation: fixtures.Conversation, prices: Prices, cap: int) -> float:
-    """The cost of a policy that knows only this: at the cap, a summary on the warm prefix, and the newest part."""
+    """Return the cost of a policy that, at the cap, keeps a summary on the warm prefix and the newest part."""
     provider, prompt = Provider(), ["system " * 100]
 
     def call() -> None:
@@ -340,7 +342,7 @@ def ideal(conversation: fixtures.Conversation, prices: Prices, cap: int) -> floa
 
 
 async def speed(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """Milliseconds that a call of the model costs beside the model, at 800 messages, nothing being due."""
+    """Measure the milliseconds that a model call costs beside the model, at 800 messages, when no compaction is due."""
     conversation = fixtures.work(seed, turns=100, calls=6)
     script = Script(conversation, Provider(), summarisers.brief)
     async with open_system(script, Setting()) as system:

@@ -1,6 +1,6 @@
-"""Fleetwright's compaction: its link, its calls of the model and its disk, in a loop that plays a script.
+"""Fleetwright's compaction in a loop that plays a script: its link, its model calls and its disk.
 
-The loop itself is left out, for its cost is no part of what is measured; the tests of whole agents have it.
+The agent's loop is left out because its cost is not measured here. The tests of whole agents cover it.
 """
 
 import tempfile
@@ -56,18 +56,18 @@ class Ours:
     ledger: UsageStore
     tools: dict[str, Tool]
     seconds: float = 0.0
-    """That compaction took, the model's own aside."""
+    """Seconds that compaction took, without the model's own time."""
     elsewhere: float = 0.0
     now: float = 0.0
-    """By the monotonic clock of the link."""
+    """The time of the link's monotonic clock."""
     stored: list[AnyMessage] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     restart: Callable[[], None] = lambda: None
-    """Replaces the link by one that knows only what is on the disk, as a new process does."""
+    """Replace the link with one that knows only what is on disk, as a new process does."""
 
     async def play(self, turns: int | None = None) -> None:
-        """The script to its end, or so many turns of it."""
+        """Play the script, or the given number of its turns."""
         left = len(self.script.conversation.turns) - self.script.turn - 1
         for _ in range(left if turns is None else turns):
             await self.say(self.script.ask())
@@ -128,7 +128,7 @@ class Ours:
         return len(view.summary) if view else 0
 
     async def recalled(self, question: str) -> str:
-        """What the recall tool finds."""
+        """Return what the recall tool finds."""
         return "\n".join(search(await self._archived(), question))
 
     def count(self, name: str, **labels: str) -> float:
@@ -196,7 +196,7 @@ async def ours(
 
 
 def opener(prices: dict[str, str] | None = None) -> Open:
-    """As the measures open a system."""
+    """Return a function that opens the system for a measure."""
 
     @asynccontextmanager
     async def open_system(script: Script, setting: Setting) -> AsyncIterator[Ours]:
@@ -211,7 +211,7 @@ def opener(prices: dict[str, str] | None = None) -> Open:
 
 
 def overflow() -> Exception:
-    """What the client of a provider raises when the prompt is too long."""
+    """Return the exception that a provider's client raises for a prompt that is too long."""
     response = HttpResponse(400, request=HttpRequest("POST", "http://127.0.0.1"))
     return openai.BadRequestError(
         "maximum context length is exceeded", response=response, body={"code": "context_length_exceeded"}
@@ -219,7 +219,7 @@ def overflow() -> Exception:
 
 
 async def _at_once(_: float) -> None:
-    """Nobody waits in a benchmark."""
+    """Return at once: a benchmark never sleeps."""
 
 
 def _model(window: int, price: dict[str, str] | None, auxiliary: dict[str, Any] | None) -> Model:

@@ -1,4 +1,4 @@
-"""What can only be measured of ours: that books agree, and that a killed process leaves one view or the other."""
+"""Measures of Fleetwright only: the accounts agree, and a killed process leaves the old view or the new one."""
 
 import asyncio
 import random
@@ -34,13 +34,13 @@ PRICE = {"inputPerMillion": "2", "outputPerMillion": "8", "cachedInputPerMillion
 
 
 async def random_histories(*, quick: bool = False, seed: int = SEED) -> Figures:
-    """Violations in histories with torn turns, open calls and todos, compacted up to four times each."""
+    """Count violations in histories with torn turns, open calls and todos, compacted up to four times each."""
     histories = 500 if quick else 10_000
     return {"histories": histories, "violations": (await properties.count(histories, first=seed * histories)).total()}
 
 
 async def books(*, quick: bool = False, seed: int = SEED) -> Figures:
-    """Counters, frames of the bill, the ledger on disk and what the provider counted: the largest difference."""
+    """Return the largest difference between counters, the task's usage, the usage store and the provider's count."""
     script = Script(fixtures.work(seed, turns=10 if quick else 25), Provider(), summarisers.brief)
     async with ours(script, {"trigger": {"tokens": 20_000}}, price=PRICE) as system:
         await system.play()
@@ -65,7 +65,7 @@ async def books(*, quick: bool = False, seed: int = SEED) -> Figures:
 
 
 async def kills(*, quick: bool = False, seed: int = SEED) -> Figures:
-    """Processes that store views without pause, killed at any moment; mixed or lost views."""
+    """Count mixed or lost views after processes that store views without pause are killed at random moments."""
     rounds, mixed = 6 if quick else 25, 0
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="compaction-") as folder:
@@ -95,11 +95,11 @@ def _began(path: Path) -> None:
             except sqlite3.Error:
                 pass
         time.sleep(0.01)
-    raise TimeoutError("the writer of views does not begin")
+    raise TimeoutError("the writer of views does not start")
 
 
 def _whole(view: View, path: Path) -> bool:
-    """Every part of a view names the same number, and so does the archive."""
+    """Check that every part of a view, and its archive, name the same number."""
     with sqlite3.connect(path) as db:
         archived = {row[0] for row in db.execute("SELECT message FROM archived WHERE thread='t'")}
     return len({view.cut, view.newest, view.summary, view.pinned, view.digest}) == 1 and view.cut in archived
@@ -116,7 +116,7 @@ async def _write(path: Path) -> None:
 
 
 async def large(*, quick: bool = False, seed: int = SEED) -> Figures:
-    """Milliseconds to prune and assemble 800 messages, all of their long results cut."""
+    """Measure the milliseconds to prune and assemble 800 messages with long results that all have to be cut."""
     conversation = fixtures.work(seed, turns=60, calls=8)
     script = Script(conversation, Provider(), summarisers.brief)
     async with ours(script, {"prune": {"overChars": 100_000_000}}) as system:

@@ -1,4 +1,4 @@
-"""Histories by seed, compacted again and again by policies by seed: what must hold of every one of them."""
+"""Seeded histories under seeded compaction policies, and the properties that must hold for all of them."""
 
 import random
 from collections import Counter
@@ -20,7 +20,10 @@ _MODEL = {"name": "m", "baseUrl": "u", "contextWindow": 4000, "maxOutputTokens":
 
 
 def history(seed: int) -> list[AnyMessage]:
-    """Exchanges with and without tool calls, some left open as by a killed turn; a rule and a list of todos in some."""
+    """Return exchanges with and without tool calls.
+
+    Some calls stay open as after a kill; some histories hold a rule or todos.
+    """
     chance = random.Random(seed)
     messages: list[AnyMessage] = []
     for turn in range(chance.randint(1, 25)):
@@ -41,7 +44,7 @@ def history(seed: int) -> list[AnyMessage]:
 
 
 async def violations(seed: int) -> list[str]:
-    """One history, compacted at up to four places of its growth."""
+    """Return the violations of one history that is compacted at up to four points of its growth."""
     chance = random.Random(seed)
     messages = history(seed)
     keep = chance.choice((1, 3, 20))
@@ -53,7 +56,7 @@ async def violations(seed: int) -> list[str]:
     for end in sorted(chance.sample(range(1, len(messages) + 1), min(4, len(messages)))):
         stored = messages[:end]
         if has_open_call(stored):
-            # The model is not asked before its calls have ended.
+            # The model is called only after the pending tool calls have ended.
             continue
         try:
             made = await maker.summarised(
@@ -117,7 +120,7 @@ _NONE: Any = _Chat()
 
 
 async def count(histories: int, *, first: int = 0) -> Counter[str]:
-    """Violations by kind."""
+    """Count the violations by kind."""
     kinds: Counter[str] = Counter()
     for seed in range(first, first + histories):
         kinds.update(word.partition(": ")[2] for word in await violations(seed))

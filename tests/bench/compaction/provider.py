@@ -1,4 +1,4 @@
-"""A provider that bills: it counts tokens by characters, remembers prompts, and knows what is in its cache."""
+"""A provider that bills. It counts tokens by characters, remembers prompts, and knows what is in its cache."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _REMEMBERED = 8
 
 @dataclass(frozen=True)
 class Prices:
-    """Over one fresh input token."""
+    """Prices relative to one fresh input token."""
 
     name: str
     cache_read: float
@@ -27,16 +27,16 @@ def tokens(text: str) -> int:
 
 @dataclass
 class Taken:
-    """One call."""
+    """One model call."""
 
     summary: bool
     total: int
     known: int
-    """Tokens of it that were cached."""
+    """The cached tokens of the prompt."""
     new: int
-    """Tokens of what came since the conversation's call before it, at its end."""
+    """The tokens at the end of the prompt that are new since the conversation's previous call."""
     broken: bool
-    """It does not begin as the conversation's call before it."""
+    """True if the prompt does not begin with the prompt of the conversation's previous call."""
     output: int = 0
 
     def cost(self, prices: Prices) -> float:
@@ -46,10 +46,10 @@ class Taken:
 
 @dataclass
 class Provider:
-    """Prompts are lists of texts, tools and system first; a prefix of whole texts is served from the cache."""
+    """Serves prompts as lists of texts, with tools and system first. A prefix of whole texts comes from the cache."""
 
     window: int | None = None
-    """A longer prompt is refused."""
+    """The context window in tokens. A longer prompt is refused."""
     calls: int = 0
     summaries: int = 0
     refused: int = 0
@@ -57,14 +57,18 @@ class Provider:
     cached: int = 0
     output: int = 0
     breaks: int = 0
-    """Prompts of the conversation that do not begin as the one before them."""
+    """Number of the conversation's prompts that do not begin with the previous prompt."""
     largest: int = 0
     log: list["Taken"] = field(default_factory=list)
     _seen: OrderedDict[tuple[int, ...], list[int]] = field(default_factory=OrderedDict)
     _last: list[str] = field(default_factory=list)
 
     def take(self, prompt: Sequence[str], *, summary: bool) -> tuple[int, int]:
-        """Tokens of the prompt and those of them that were cached; raises ValueError where it is too long."""
+        """Return the tokens of the prompt and the cached ones among them.
+
+        Raises:
+            ValueError: if the prompt exceeds the window.
+        """
         hashes = [hash(text) for text in prompt]
         sizes = [tokens(text) for text in prompt]
         total = sum(sizes)
@@ -94,26 +98,26 @@ class Provider:
         return tokens(text)
 
     def cost(self, prices: Prices) -> float:
-        """In fresh input tokens."""
+        """Return the cost in fresh input tokens."""
         return self.fresh * prices.cache_write + self.cached * prices.cache_read + self.output * prices.output
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One change of the prompt's beginning."""
+    """One change of the beginning of the prompt."""
 
     size: int
-    """Tokens of the prompt that there would have been."""
+    """Tokens that the prompt would have had without the change."""
     spent: float
-    """Its summary, and what was written anew that would have been read, in fresh input tokens."""
+    """Cost of the summary and of the tokens that would have been read from the cache, in fresh input tokens."""
     saved: float
-    """At each call after it."""
+    """Saving per subsequent call."""
     calls: int
-    """After it, to the end of the conversation."""
+    """Number of subsequent calls in the conversation."""
 
     @property
     def paid(self) -> bool:
-        """Whether it broke even."""
+        """Return True if the pass broke even."""
         return self.saved * self.calls >= self.spent
 
 

@@ -1,6 +1,6 @@
-"""Conversations by seed that hold what must be kept to the letter: what was decided, done or refused, and what is open.
+"""Seeded conversations with content that must survive verbatim: decisions, actions, refusals and open items.
 
-Like `fixtures.py` they know no system under test, and are the same for all of them.
+Like `fixtures.py`, this module knows no system under test. The content is the same for all of them.
 """
 
 import random
@@ -23,7 +23,7 @@ ASK = "ask_human"
 
 
 def typed(seed: int, *, turns: int = 400, each: int = 24) -> Conversation:
-    """Of each kind so many, spread over the conversation; the last tenth has none."""
+    """Return a conversation with so many records of each kind, spread over it. The last tenth has none."""
     chance = random.Random(f"typed {seed}")
     conversation = facts(seed, turns=turns, explicit_facts=0, implicit_facts=0)
     kinds = [kind for kind in KINDS for _ in range(each)]
@@ -58,7 +58,7 @@ def _recorded(chance: random.Random, turn: Turn, kind: str, number: int) -> Fact
 
 
 def entrusted(seed: int, *, turns: int = 40) -> Conversation:
-    """Todos that are written anew now and then, questions that end a turn, and a person's yes before long work."""
+    """Return a conversation with rewritten todos, questions that end a turn, and approvals before long work."""
     chance = random.Random(f"entrusted {seed}")
     made: list[Turn] = []
     for number in range(turns):

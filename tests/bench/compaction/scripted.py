@@ -1,6 +1,6 @@
-"""A chat model that follows a conversation's script, and summarises by rule where it is asked for a summary.
+"""A chat model that follows a conversation's script and summarises by rule when a request asks for a summary.
 
-Depends on LangChain's core alone, so that every system under test talks to the same model.
+It depends on LangChain's core alone, so that every system under test talks to the same model.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from tests.bench.compaction.summarisers import Summarise
 
 
 def as_text(message: BaseMessage) -> str:
-    """One message of a prompt, as it would be sent."""
+    """Return one message of a prompt as the provider would receive it."""
     calls = json.dumps([[c["name"], c["args"]] for c in getattr(message, "tool_calls", None) or []])
     text = message.content if isinstance(message.content, str) else json.dumps(message.content)
     return f"{message.type}: {text} {calls if calls != '[]' else ''}"
@@ -28,7 +28,7 @@ def as_text(message: BaseMessage) -> str:
 
 @dataclass
 class Script:
-    """Where a conversation is, and what was sent about it."""
+    """The position in a conversation, and what was sent for it."""
 
     conversation: Conversation
     provider: Provider
@@ -36,22 +36,22 @@ class Script:
     turn: int = -1
     step: int = 0
     silent: bool = False
-    """Of what was used, as some providers are."""
+    """True if the model reports no token usage, as some providers do."""
     prompt: list[str] = field(default_factory=list)
-    """The newest of the conversation's own."""
+    """The newest prompt of the conversation itself."""
     wrong: Counter[str] = field(default_factory=Counter)
-    """What no prompt may lack."""
+    """Number of prompts by the required content that they lack."""
     held: Counter[str] = field(default_factory=Counter)
-    """Prompts by what was open then."""
+    """Number of prompts by the content that was open at the time."""
     systems: set[str] = field(default_factory=set)
     """Every system message of the conversation's own prompts."""
     overflow: Callable[[], Exception] = ValueError
-    """What a prompt beyond the provider's window raises."""
+    """Makes the exception for a prompt beyond the provider's window."""
     delay: float = 0.0
     """Seconds that a summary takes."""
 
     def ask(self) -> str:
-        """The next message of the user."""
+        """Return the next message of the user."""
         self.turn, self.step = self.turn + 1, 0
         return self.conversation.turns[self.turn].asked
 
@@ -89,7 +89,7 @@ class Script:
         return found | (set() if all(rule in said for rule in rules) else {"lost rules"}) | self._lost(everything)
 
     def _lost(self, prompt: str) -> set[str]:
-        """What is open by now and not in a prompt: the newest todos, the agent's question, a person's yes."""
+        """Return the open items that a prompt lacks: the newest todos, the agent's question, a person's approval."""
         held = {
             "todos": [
                 text for call in self._made(TODOS, self.conversation.turns)[-1:] for text in call.arguments["items"]
@@ -106,7 +106,7 @@ class Script:
         return self.conversation.turns[max(0, self.turn - 1) : self.turn]
 
     def _made(self, name: str, earlier: list[Turn]) -> list[Call]:
-        """Calls of that tool that have ended: of earlier turns, and of the one under way."""
+        """Return the completed calls of that tool in earlier turns and in the current one."""
         under_way = self.conversation.turns[self.turn].calls[: self.step]
         made = [call for turn in earlier[: self.turn] for call in turn.calls] + under_way
         return [call for call in made if call.name == name]
@@ -129,7 +129,7 @@ class Script:
             raise self.overflow() from error
 
     def result(self) -> tuple[str, bool]:
-        """What the tool that was called last gives."""
+        """Return the result of the last tool call."""
         call = self.conversation.turns[self.turn].calls[self.step - 1]
         return call.result, call.failed
 
@@ -141,13 +141,13 @@ def _told(text: str, calls: list[Any], total: int, known: int, provider: Provide
 
 
 class ScriptedChat(BaseChatModel):
-    """Asked with a limit of its own on the reply, or built to, it summarises."""
+    """Summarises if the request limits the length of the reply, or if the model was built to summarise."""
 
     script: Any
     summarises: bool = False
     model_name: str = "scripted"
     endpoint: Any = None
-    """Of the agent's own model, where Fleetwright's links ask for it."""
+    """The endpoint of the agent's own model, for Fleetwright's links."""
 
     def heard(self, said: Any, thought: Any) -> "ScriptedChat":
         return self

@@ -1,4 +1,4 @@
-"""What compaction promises, and whether figures keep to it. Pure."""
+"""The targets of compaction, and the check of figures against them. Pure functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def _of(group: str, name: str) -> Read:
 
 
 def _worst(group: str, *begin: str) -> Read:
-    """The worst figure whose name begins so; where more is better."""
+    """Return the worst figure whose name begins with the prefix; the lowest where more is better."""
     return lambda figures: min(v for name, v in figures[group].items() if name.startswith(begin))
 
 
@@ -52,7 +52,7 @@ def _most(group: str, *begin: str) -> Read:
 
 
 def _lost_a_pass(figures: Figures) -> float:
-    """Points of all facts that each pass after the first costs, at the worse summariser."""
+    """Return the percentage points of all facts that each pass after the first loses, for the worse summariser."""
 
     def share(at: str) -> float:
         facts = figures["facts"]

@@ -1,4 +1,4 @@
-"""Conversations in which users set rules, withdraw them, paste texts of others, and speak other languages.
+"""Conversations in which users set rules, withdraw them, paste texts of others, and use other languages.
 
 This module knows no system under test.
 """
@@ -36,7 +36,7 @@ _CLAUSE = "The Supplier must deliver lot {n} within {days} days and shall never 
 
 
 def _conversation(seed: int, said: list[str], turns: int) -> Conversation:
-    """Return a conversation that says those texts at the beginning of its turns, one each."""
+    """Return a conversation whose turns begin with those texts, one each."""
     chance = random.Random(f"voices {seed}")
     made = [Turn(chatter(chance, 2), answer=chatter(chance, 2)) for _ in range(turns)]
     for turn, text in zip(made, said, strict=False):
@@ -71,7 +71,7 @@ def foreign(seed: int) -> Conversation:
 
 
 def stands_alone(demand: str, prompt: str) -> bool:
-    """Return whether a prompt repeats what a pasted text demands without saying that it is quoted."""
+    """Return whether a prompt repeats the demand of a pasted text without marking it as quoted."""
     heading = ""
     for line in prompt.splitlines():
         if line.endswith(":"):

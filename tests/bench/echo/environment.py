@@ -1,6 +1,7 @@
 """The environments of both servers, each installed once from its lock into the cache of the machine.
 
-Ours is that of the image, and not the developers': what is beside it there would be imported too.
+Our server uses the environment of the image. The developers' environment has more packages, and the server would import
+them.
 """
 
 import hashlib
@@ -15,10 +16,10 @@ from e2e.cluster.uv import folder as uv_folder
 
 
 def python_of(name: str) -> Path:
-    """The interpreter of the environment that `locks/<name>.txt` describes."""
+    """Return the interpreter of the environment that `locks/<name>.txt` describes."""
     lock = CHECKOUT / f"locks/{name}.txt"
     folder = cache() / f"bench-{name}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
-    # Two benches may start at once on a machine where the environment is missing.
+    # Two benchmarks may start at once on a machine where the environment is missing.
     with exclusive(cache() / "locks" / folder.name, Progress()):
         if not (folder / ".installed").exists():
             uv = str(uv_folder() / "uv")

@@ -1,4 +1,4 @@
-"""The runtime's server with the benchmark's executor in place of the model loop; all else as in a pod.
+"""The runtime's server with the benchmark's executor in place of the model loop; everything else is as in a pod.
 
 python -m tests.bench.echo.ours ROOT PORT OPS-PORT memory|disk
 """

@@ -1,8 +1,8 @@
-"""The reference: an echo server of the a2a-sdk, as its documentation builds one. Run by an environment of its own.
+"""The reference: an echo server of the a2a-sdk, built as its documentation shows. It runs in its own environment.
 
     python tests/bench/echo/reference.py PORT [DATABASE]
 
-Tasks are in memory, or in the SQLite file that is named. Nobody is asked who he is.
+Tasks are in memory, or in the given SQLite file. The server does not authenticate callers.
 """
 
 import os

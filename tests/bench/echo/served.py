@@ -1,4 +1,4 @@
-"""The two servers as processes: started, waited for, weighed, and ended."""
+"""The two servers as processes: start, readiness, memory and stop."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ def free_port() -> int:
 
 @dataclass
 class Served:
-    """A server in a process of its own. Enter it, and it answers."""
+    """A server process and its context manager, which returns once the server answers."""
 
     words: list[str]
     port: int
@@ -75,7 +75,7 @@ class Served:
         raise RuntimeError("no PSS")
 
     def rss_bytes(self, *, peak: bool = False) -> int:
-        """Resident memory now, or the highest since the process began."""
+        """Return the resident memory now, or its peak since the process began."""
         wanted = "VmHWM:" if peak else "VmRSS:"
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
             if line.startswith(wanted):
@@ -109,7 +109,7 @@ def shipped(python: Path, folder: Path, *, model: str = "http://127.0.0.1:9") ->
 
 
 def _mounted(root: Path, *, model: str = "http://127.0.0.1:9") -> Path:
-    """An agent's files, as the operator mounts them."""
+    """Write an agent's files as the operator mounts them."""
     etc = root / "etc/fleetwright"
     (root / "var/lib/fleetwright").mkdir(parents=True)
     called = {"name": "m", "baseUrl": model, "contextWindow": 100_000, "maxOutputTokens": 100, "timeoutSeconds": 5}

@@ -1,6 +1,6 @@
-"""The executor that both servers of the benchmark run: it does what a message says. Knows the a2a-sdk and nothing else.
+"""The executor that both servers of the benchmark run. The message steers it.
 
-`reply`, `task`, `chunks <number> <a second>`, `park`, `hang`.
+It depends on the a2a-sdk alone. The commands are `reply`, `task`, `chunks <number> <a second>`, `park` and `hang`.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Steered(AgentExecutor):
 
 
 async def _chunks(task: TaskUpdater, number: int, a_second: int) -> None:
-    """Evenly: a chunk that comes late does not put off the next."""
+    """Send the chunks at a constant rate. A late chunk does not delay the next one."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     for place in range(number):

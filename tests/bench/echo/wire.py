@@ -1,4 +1,4 @@
-"""A client as thin as can be, so that what is measured is the server: one connection, one request at a time."""
+"""A minimal client, so that the figures show the server: one connection, one request at a time."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ def message(text: str, *, method: str = "SendMessage", wait: bool = True) -> byt
 
 
 class Wire:
-    """Enter it, and it is connected."""
+    """One connection as a context manager."""
 
     def __init__(self, port: int, token: str, *, version: str = "A2A-Version: 1.0\r\n") -> None:
         self._port = port
@@ -36,14 +36,18 @@ class Wire:
         self._writer.close()
 
     async def post(self, body: bytes) -> bytes:
-        """The answer's body. Raises: RuntimeError, where it is no result."""
+        """Return the body of the answer.
+
+        Raises:
+            RuntimeError: if the answer is not a result.
+        """
         head, answer = await self.exchange(body)
         if b"200 OK" not in head or b'"result"' not in answer:
             raise RuntimeError(f"{head!r} {answer[:300]!r}")
         return answer
 
     async def exchange(self, body: bytes, *, door: str = _DOOR) -> tuple[bytes, bytes]:
-        """Head and body of the answer, whatever it says; `door` is verb and path."""
+        """Return head and body of any answer; `door` is verb and path."""
         self._send(body, door)
         head = await self._reader.readuntil(b"\r\n\r\n")
         if b"transfer-encoding: chunked" in head.lower():
@@ -58,7 +62,7 @@ class Wire:
         return whole
 
     async def stream(self, body: bytes) -> AsyncIterator[bytes]:
-        """The events of a stream, as they come."""
+        """Return the events of a stream as they arrive."""
         self._send(body)
         head = await self._reader.readuntil(b"\r\n\r\n")
         if b"text/event-stream" not in head:
@@ -79,7 +83,7 @@ def _length(head: bytes) -> int:
 
 
 async def load(port: int, token: str, text: str, *, at_once: int, seconds: float) -> list[float]:
-    """How long each request took, of as many as could be sent in that time."""
+    """Send requests for that time, and return the duration of each."""
     took: list[float] = []
     end = time.perf_counter() + seconds
 

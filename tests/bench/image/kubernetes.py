@@ -1,3 +1,6 @@
-"""On the path of a measured operator: its image has no client of that name, which kopf would import if it could."""
+"""A stub that hides the Kubernetes client from a measured operator.
+
+The operator's image has no such client, and kopf imports it if it can.
+"""
 
 raise ImportError("the operator's image has no kubernetes client")

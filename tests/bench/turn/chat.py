@@ -1,4 +1,4 @@
-"""A chat model in this process that takes no time: one call of a tool, then an answer. And the tool."""
+"""A chat model in this process that takes no time, and its tool. It makes one tool call, then answers."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -17,7 +17,7 @@ _USED = UsageMetadata(input_tokens=900, output_tokens=40, total_tokens=940)
 
 
 class Prompt(BaseChatModel):
-    """Answers at once."""
+    """A model that answers at once."""
 
     endpoint: Any
     said: Any = None
@@ -29,7 +29,7 @@ class Prompt(BaseChatModel):
 
     @property
     def _serialized(self) -> dict[str, Any]:
-        """As the shipped models have it."""
+        """Return the serialised form, as the shipped models do."""
         return {}
 
     def heard(self, said: Any, thought: Any) -> Self:

@@ -1,6 +1,6 @@
-"""Loops for the same conversation: ours with all that it keeps and with none of it, a bare one, and floors between.
+"""Loops for the same conversation: ours with and without durability, LangChain's bare loop, and floors between them.
 
-A floor is the bare loop with a saver: one that keeps nothing shows what LangGraph takes for having a saver at all.
+A floor is the bare loop with a saver. The saver that keeps nothing shows LangGraph's own overhead for having a saver.
 """
 
 import tempfile
@@ -85,7 +85,10 @@ class Ours:
 
 @asynccontextmanager
 async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
-    """Lasting, every step is on a disk before anybody hears of it, with journal, ledger, trail and session."""
+    """Run our loop.
+
+    With `lasting`, every step is on disk before it becomes visible, with journal, usage store, audit trail and session.
+    """
     forgetful = {} if lasting else {"memory": {"sessions": {"enabled": False}}, "audit": {"mode": "Off"}}
     config, metrics = configured(**forgetful), Metrics(CollectorRegistry())
     with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
@@ -120,7 +123,7 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
 
 
 def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
-    """As the assembly has it, with another model and a tool."""
+    """Build the turn as the assembly does, with another model and a tool."""
     config, metrics = supplies.config, supplies.metrics
     remembered = turn_storage(supplies.conversations, redact=Redactor().text)
     remembered = remembered if lasting else held(remembered)
@@ -155,7 +158,7 @@ def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
 
 @dataclass
 class Bare:
-    """LangChain's own loop without a checkpointer: its caller hands the history in each time."""
+    """LangChain's own loop without a checkpointer. Its caller passes the history each time."""
 
     history: list[AnyMessage] = field(default_factory=list)
 
@@ -163,7 +166,7 @@ class Bare:
 
     def __post_init__(self) -> None:
         async def order_status(order: int) -> str:
-            """How an order is coming along."""
+            """Return the status of an order."""
             return await TOOL.run(None)  # type: ignore[arg-type]  # it looks at nothing
 
         tool = StructuredTool.from_function(coroutine=order_status, name=TOOL.name, description=TOOL.description)
@@ -188,7 +191,7 @@ class BareStream:
         self._graph: Any = create_agent(chat, system_prompt=SystemMessage(INSTRUCTIONS))
 
     async def heard(self) -> float:
-        """Seconds to the first piece of the answer; the rest is read."""
+        """Return the seconds to the first piece of the answer, and read the rest."""
         began, heard = time.perf_counter(), 0.0
         asked = {"messages": [HumanMessage("Tell me.")]}
         async for piece, _ in self._graph.astream(asked, stream_mode="messages"):
@@ -198,7 +201,7 @@ class BareStream:
 
 
 class Forgetting(BaseCheckpointSaver[int]):
-    """Does what a saver is asked for in no time, by keeping nothing."""
+    """A saver that keeps nothing and takes no time."""
 
     async def aput(
         self,
@@ -212,7 +215,7 @@ class Forgetting(BaseCheckpointSaver[int]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """They are gone."""
+        """Discard the writes."""
 
     async def aget_tuple(self, config: RunnableConfig) -> None:
         return None

@@ -1,4 +1,4 @@
-"""The memory of an agent that keeps nothing on a disk: what the same turn takes where nothing has to last."""
+"""The memory of an agent that stores nothing on disk, to measure the same turn without durability."""
 
 import asyncio
 import sqlite3
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Nowhere(Database):
-    """Work is done where it is asked for, on tables in memory."""
+    """Runs work in the calling thread, on tables in memory."""
 
     def __init__(self, schema: Sequence[str]) -> None:
         super().__init__(Path(":memory:"), schema)
@@ -39,7 +39,7 @@ class Nowhere(Database):
 
 
 class Held(ConversationSaver):
-    """The newest step of each thread, as it is."""
+    """Keeps the newest step of each thread as an object."""
 
     def __init__(self) -> None:
         super().__init__(Nowhere(()))
@@ -62,7 +62,7 @@ class Held(ConversationSaver):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """A step that is not over is begun anew by nobody."""
+        """Discard the writes: a step that did not end is never resumed."""
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         found = self._steps.get(config["configurable"]["thread_id"])

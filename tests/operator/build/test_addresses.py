@@ -8,7 +8,7 @@ import pytest
 
 from fleetwright_operator.build.network.addresses import (
     Destination,
-    ServiceFacts,
+    ServiceInfo,
     UnusableAddress,
     destination,
     parse_address,
@@ -17,10 +17,10 @@ from fleetwright_operator.kube.cached_object import cached_object
 from fleetwright_operator.settings import Settings
 
 SERVICES = {
-    ("shop", "llm"): ServiceFacts(selector={"app": "llm"}, ports={80: "http", 9000: 9001}),
-    ("models", "llm"): ServiceFacts(selector={"app": "big"}, ports={443: 8443}),
-    ("shop", "each"): ServiceFacts(selector={"app": "each"}, ports={80: 8080}, headless=True),
-    ("shop", "outside"): ServiceFacts(selector={}, ports={80: 80}),
+    ("shop", "llm"): ServiceInfo(selector={"app": "llm"}, ports={80: "http", 9000: 9001}),
+    ("models", "llm"): ServiceInfo(selector={"app": "big"}, ports={443: 8443}),
+    ("shop", "each"): ServiceInfo(selector={"app": "each"}, ports={80: 8080}, headless=True),
+    ("shop", "outside"): ServiceInfo(selector={}, ports={80: 80}),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as some
 
-from fleetwright_operator.api.quantity import amount
+from fleetwright_operator.api.quantity import parse_quantity
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.mcp_server import server_children, server_probe
@@ -185,7 +185,7 @@ RESOURCES = some.builds(
     QUANTITIES,
     QUANTITIES,
     some.sampled_from(["1", "500m"]),
-).filter(lambda each: amount(_of(each, "requests", 0)) <= amount(_of(each, "limits", "1Ei")))
+).filter(lambda each: parse_quantity(_of(each, "requests", 0)) <= parse_quantity(_of(each, "limits", "1Ei")))
 
 
 def _of(resources, part, default):
@@ -214,13 +214,13 @@ def test_every_pod_has_a_limit_that_holds_its_request_and_volumes(objects, own, 
         server_probe(remote, about=[], services={}, settings=settings).pod,
     ):
         for container in (*pod["containers"], *pod.get("initContainers", ())):
-            request, limit = map(amount, storage(container))
+            request, limit = map(parse_quantity, storage(container))
             assert request <= limit
         volumes = [volume["emptyDir"] for volume in pod["volumes"] if "emptyDir" in volume]
         assert all("sizeLimit" in volume for volume in volumes)
-        kept = sum(amount(volume["sizeLimit"]) for volume in volumes) - amount(size(pod, "tmp"))
+        kept = sum(parse_quantity(volume["sizeLimit"]) for volume in volumes) - parse_quantity(size(pod, "tmp"))
         if "readinessGates" not in pod:
-            assert amount(storage(pod["containers"][0])[1]) >= amount(size(pod, "tmp")) + kept
+            assert parse_quantity(storage(pod["containers"][0])[1]) >= parse_quantity(size(pod, "tmp")) + kept
 
 
 @given(own=RESOURCES, default=RESOURCES)

@@ -13,7 +13,7 @@ from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.callers import Tokens
 from fleetwright_operator.build.deployment import SkillSnapshot
 from fleetwright_operator.build.mcp_server import server_children
-from fleetwright_operator.build.network.addresses import ServiceFacts
+from fleetwright_operator.build.network.addresses import ServiceInfo
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
 from fleetwright_operator.credentials.rotating_token import RetiredToken, RotatingToken, Token
 from fleetwright_operator.encoding.timestamps import parse_timestamp
@@ -206,7 +206,7 @@ def full(objects) -> AgentParts:
             "critic": objects.agent("critic", namespace="press"),
         },
         callers=(("press", "critic"), ("shop", "editor")),
-        services={("models", "llm"): ServiceFacts(selector={"app": "llm"}, ports={80: "http"})},
+        services={("models", "llm"): ServiceInfo(selector={"app": "llm"}, ports={80: "http"})},
         tokens=Tokens(
             clients={"web": bearer("web-token"), "ops": turning("ops")},
             callers={"shop/editor": turning("editor")},

@@ -10,12 +10,12 @@ from fleetwright_operator.api import names
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.callers import Tokens
 from fleetwright_operator.build.config.push import offers_push
-from fleetwright_operator.build.network.addresses import ServiceFacts
+from fleetwright_operator.build.network.addresses import ServiceInfo
 from fleetwright_operator.build.network.egress import derived_egress_rules
-from fleetwright_operator.credentials.push_keys import PushKeys, read_keys, renewed
+from fleetwright_operator.credentials.push_keys import PushKeys, read_keys, renew_keys
 
 NEWEST, FORMER = "n" * 43, "f" * 43
-RECEIVER = {("shop", "receiver"): ServiceFacts(selector={"app": "receiver"}, ports={8080: "http"})}
+RECEIVER = {("shop", "receiver"): ServiceInfo(selector={"app": "receiver"}, ports={8080: "http"})}
 
 
 def pushing(objects, **push):
@@ -154,15 +154,15 @@ KEYS = [
 
 @pytest.mark.parametrize(("text", "asked", "wanted"), KEYS)
 def test_keys_follow_one_another(text, asked, wanted):
-    keys = renewed(read_keys(text, asked=""), asked=asked, mint=lambda: "minted")
+    keys = renew_keys(read_keys(text, asked=""), asked=asked, mint=lambda: "minted")
     assert keys == wanted
-    assert renewed(replace(keys, texts=(NEWEST,)), asked=asked, mint=lambda: "more").texts == (NEWEST,)
+    assert renew_keys(replace(keys, texts=(NEWEST,)), asked=asked, mint=lambda: "more").texts == (NEWEST,)
 
 
 def test_of_many_keys_the_oldest_goes():
     keys = PushKeys((NEWEST,))
     for wish in range(20):
-        keys = renewed(keys, asked=str(wish), mint=lambda: FORMER)
+        keys = renew_keys(keys, asked=str(wish), mint=lambda: FORMER)
     assert len(keys.texts) == 8
     assert NEWEST not in keys.texts
     assert NEWEST not in repr(keys)

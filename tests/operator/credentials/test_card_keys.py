@@ -6,7 +6,7 @@ import json
 import pytest
 
 from fleetwright_operator.credentials.jws import DamagedKey, new_secret, signing_key
-from fleetwright_operator.credentials.keyring import CardKey, key_set, next_change, read_ring, renewed, ring_text
+from fleetwright_operator.credentials.keyring import CardKey, key_set, next_change, read_ring, renew_ring, ring_text
 from fleetwright_operator.credentials.rotation import Rotation
 
 ROTATION = Rotation(ttl=1000, overlap=100)
@@ -33,10 +33,12 @@ TURNS = [
 
 @pytest.mark.parametrize(("ring", "now", "wanted", "changes"), TURNS)
 def test_a_ring_turns(ring, now, wanted, changes):
-    after = renewed(ring, now=now, rotation=ROTATION, new_secret=lambda: key(3, 0).secret)
+    after = renew_ring(ring, now=now, rotation=ROTATION, new_secret=lambda: key(3, 0).secret)
     assert [each.key.kid for each in after] == [key(number, 0).key.kid for number in wanted]
     assert next_change(after, rotation=ROTATION) == changes
-    again = renewed(after, now=changes - 1, rotation=ROTATION, new_secret=lambda: pytest.fail("nobody asked for a key"))
+    again = renew_ring(
+        after, now=changes - 1, rotation=ROTATION, new_secret=lambda: pytest.fail("nobody asked for a key")
+    )
     assert again == after, "until then nothing changes"
 
 

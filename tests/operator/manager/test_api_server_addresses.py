@@ -74,7 +74,7 @@ async def resynced(api, make_world, settings, *, rounds=2):
             raise Enough
 
     with pytest.raises(Enough):
-        await make_world(api, settings).manager.resync(every=0.01, on_done=on_done)
+        await make_world(api, settings).manager.cache_sync.resync(every=0.01, on_done=on_done)
 
 
 async def test_a_new_public_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):

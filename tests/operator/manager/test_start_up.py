@@ -35,11 +35,11 @@ async def test_an_agent_that_goes_between_two_lists_is_known_to_be_gone():
     api = Watched()
     api.put(agent("poet"))
     world = World(api, Settings())
-    await world.manager.synchronise()
+    await world.manager.cache_sync.synchronise()
     assert world.manager.cache.get(names.AGENT, "shop", "poet")
     api.remove(names.AGENT, "poet")
 
-    bridging = asyncio.create_task(world.manager.bridge([RESOURCES[kind] for kind in OWN_KINDS]))
+    bridging = asyncio.create_task(world.manager.cache_sync.bridge([RESOURCES[kind] for kind in OWN_KINDS]))
     async with asyncio.timeout(10):
         while world.manager.cache.get(names.AGENT, "shop", "poet"):  # noqa: ASYNC110 - a cache tells nobody
             await asyncio.sleep(0.01)

@@ -196,7 +196,7 @@ async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world,
     api.remove("Service", "poet", silently=True)
     await world.settle()
     assert not api.has("Service", "poet")
-    await world.manager.informer.list_all(WATCHED)
+    await world.manager.cache_sync.informer.list_all(WATCHED)
     await world.settle()
     assert api.has("Service", "poet")
 
@@ -228,7 +228,7 @@ async def test_a_child_whose_label_was_stripped_unseen_is_found_by_the_next_list
     before = {kind: api.find(kind, name) for kind, name in names.items()}
     for kind, name in names.items():
         api.edit(kind, name, {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}})
-    await world.manager.informer.list_all(WATCHED)
+    await world.manager.cache_sync.informer.list_all(WATCHED)
     await world.settle()
     for kind, name in names.items():
         assert api.find(kind, name)["metadata"]["labels"] == before[kind]["metadata"]["labels"]

@@ -432,7 +432,7 @@ async def test_files_of_config_maps_are_kept_in_memory_for_the_skills_that_use_t
         api.put(objects.custom("Skill", name, {"source": source}))
 
     def read():
-        return {name: kept[0] for (_, _, name), kept in world.manager.reconcile._skills.read_before.items()}
+        return {name: kept[0] for (_, _, name), kept in world.manager.reconciler._kinds["Skill"].read_before.items()}
 
     document = objects.skill()["spec"]["source"]["inline"]["files"]["SKILL.md"]
     for number in range(3):

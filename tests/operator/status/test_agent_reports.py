@@ -222,7 +222,7 @@ def report(api, **changes):
 
 
 async def say(world, document, pod="p1"):
-    world.manager.on_agent_report(world.manager.cache.get("Pod", "shop", pod), document)
+    world.manager.report_handler.handle(world.manager.cache.get("Pod", "shop", pod), document)
     await world.settle()
 
 

@@ -99,7 +99,7 @@ def tell(poet, api):
     async def report_status(**document):
         status = api.find("Agent", "poet")["status"]
         told = {"revision": status["revision"], "cardDigest": status["card"]["digest"], **document}
-        poet.manager.on_agent_report(poet.manager.cache.get("Pod", "shop", "p1"), told)
+        poet.manager.report_handler.handle(poet.manager.cache.get("Pod", "shop", "p1"), told)
         await poet.settle()
 
     return report_status

@@ -473,7 +473,9 @@ async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(wo
     assert world.conditions("McpServer", "weather")["Available"][:2] == ("Unknown", "NotObserved")
     api.put({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "labels": dict(_pod().labels)}})
     pod = _pod()
-    world.manager.on_agent_report(pod, {"mcpServers": [{"name": "weather", "reachable": False, "message": "refused"}]})
+    world.manager.report_handler.handle(
+        pod, {"mcpServers": [{"name": "weather", "reachable": False, "message": "refused"}]}
+    )
     await world.settle()
     assert world.conditions("Agent", "poet")["Degraded"][2] == "McpServer 'weather' cannot be reached: refused"
     assert world.conditions("McpServer", "weather")["Available"] == (
@@ -481,7 +483,7 @@ async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(wo
         "Unreachable",
         "agent 'poet' cannot reach it: refused",
     )
-    world.manager.on_agent_report(pod, {"mcpServers": [{"name": "weather", "reachable": True}]})
+    world.manager.report_handler.handle(pod, {"mcpServers": [{"name": "weather", "reachable": True}]})
     (probe,) = api.probes("weather")
     api.end_pod(probe, says='{"serverInfo": {}, "tools": [], "toolsDigest": "sha256:0"}')
     await world.settle()

@@ -64,7 +64,7 @@ _BOTH = frozenset({4, 6})
 
 
 @lru_cache(maxsize=8)
-def outside(
+def public_ranges(
     families: frozenset[int], denied: tuple[Network, ...] = ()
 ) -> tuple[tuple[Network, tuple[Network, ...]], ...]:
     """Return a pair of range and exceptions for each of these IP families.
@@ -73,19 +73,21 @@ def outside(
     """
     wanted = {whole: special for whole, special in _OUTSIDE.items() if whole.version in families}
     unwanted = (*METADATA, *denied)
-    return tuple((whole, (*special, *missing(whole, special, unwanted))) for whole, special in wanted.items())
+    return tuple(
+        (whole, (*special, *uncovered_networks(whole, special, unwanted))) for whole, special in wanted.items()
+    )
 
 
-def is_outside(ip: Ip) -> bool:
-    return any(ip in whole and not any(ip in each for each in excepted) for whole, excepted in outside(_BOTH))
+def is_globally_routable(ip: Ip) -> bool:
+    return any(ip in whole and not any(ip in each for each in excepted) for whole, excepted in public_ranges(_BOTH))
 
 
-def covers_the_outside(network: Network) -> bool:
+def covers_all_public(network: Network) -> bool:
     """Return whether the network contains all public addresses of its family."""
     return any(contains(network, whole) for whole in _OUTSIDE)
 
 
-def missing(whole: Network, excepted: Sequence[Network], unwanted: Iterable[Network]) -> list[Network]:
+def uncovered_networks(whole: Network, excepted: Sequence[Network], unwanted: Iterable[Network]) -> list[Network]:
     """Return the unwanted networks inside `whole` that its exceptions do not cover yet."""
     lost: list[Network] = []
     for network in unwanted:
@@ -108,18 +110,18 @@ def contains(whole: Network, part: Network) -> bool:
     return False
 
 
-def holds(networks: Iterable[Network], ip: Ip) -> Network | None:
+def containing_network(networks: Iterable[Network], ip: Ip) -> Network | None:
     """Return the first network that contains the address, or the IPv4 address that is embedded in it."""
-    addresses = {ip, embedded(ip)}
+    addresses = {ip, embedded_ipv4(ip)}
     return next((network for network in networks if any(address in network for address in addresses)), None)
 
 
-def listening(endpoints: Iterable[Endpoint], ports: Container[int]) -> frozenset[Ip]:
+def addresses_with_ports(endpoints: Iterable[Endpoint], ports: Container[int]) -> frozenset[Ip]:
     """Return the addresses of the endpoints that have one of these ports."""
     return frozenset(ip for ip, port in endpoints if port in ports)
 
 
-def embedded(ip: Ip) -> Ip:
+def embedded_ipv4(ip: Ip) -> Ip:
     """Return the IPv4 address that an IPv6 address embeds, or the address itself."""
     if isinstance(ip, ipaddress.IPv4Address):
         return ip

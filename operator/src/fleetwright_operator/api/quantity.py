@@ -6,7 +6,7 @@ _FACTORS = {
 }
 
 
-def amount(quantity: str | float) -> float:
+def parse_quantity(quantity: str | float) -> float:
     """Return the number of a quantity: `100m` is 0.1 and `64Mi` is 67108864.
 
     Raises:

@@ -28,7 +28,7 @@ _RUNS_PODS = {"Deployment", "Pod"}
 
 
 @dataclass(slots=True)
-class _Lane:
+class _WriteGroup:
     """Children that are written in order, concurrently with other lanes."""
 
     manifests: list[Manifest] = field(default_factory=list)
@@ -57,7 +57,7 @@ async def write_children(
     lanes = _lanes([wanted for wanted in outdated if not _is_last(cluster, wanted)], lane)
     last = _lanes([wanted for wanted in outdated if _is_last(cluster, wanted)], lane)
     cluster.failing.add(owner)
-    stopped = await _write_beside(cluster, lanes, seen) or await _write_beside(cluster, last, seen)
+    stopped = await _write_concurrently(cluster, lanes, seen) or await _write_concurrently(cluster, last, seen)
     if not stopped:
         cluster.failing.discard(owner)
         return None
@@ -89,10 +89,10 @@ def _owner(manifests: Sequence[Manifest]) -> str:
     return next(owners, "")
 
 
-def _lanes(outdated: Sequence[Manifest], lane: Callable[[Manifest], str]) -> list[_Lane]:
-    lanes: dict[str, _Lane] = {}
+def _lanes(outdated: Sequence[Manifest], lane: Callable[[Manifest], str]) -> list[_WriteGroup]:
+    lanes: dict[str, _WriteGroup] = {}
     for wanted in outdated:
-        lanes.setdefault(lane(wanted), _Lane()).manifests.append(wanted)
+        lanes.setdefault(lane(wanted), _WriteGroup()).manifests.append(wanted)
     return list(lanes.values())
 
 
@@ -111,7 +111,9 @@ def _lane(wanted: Manifest) -> str:
     return _named(wanted)
 
 
-async def _write_beside(cluster: Cluster, lanes: Sequence[_Lane], seen: set[tuple[str, str]]) -> list[Violation]:
+async def _write_concurrently(
+    cluster: Cluster, lanes: Sequence[_WriteGroup], seen: set[tuple[str, str]]
+) -> list[Violation]:
     """Write the lanes concurrently. Every write ends before an error is raised, so that no answer is lost."""
     if len(lanes) == 1:
         await _write_lane(cluster, lanes[0], seen)
@@ -123,7 +125,7 @@ async def _write_beside(cluster: Cluster, lanes: Sequence[_Lane], seen: set[tupl
     return [lane.stopped for lane in lanes if lane.stopped]
 
 
-async def _write_lane(cluster: Cluster, lane: _Lane, seen: set[tuple[str, str]]) -> None:
+async def _write_lane(cluster: Cluster, lane: _WriteGroup, seen: set[tuple[str, str]]) -> None:
     """Write until a child fails. The children after it may depend on it, and stay in the lane."""
     while lane.manifests and lane.stopped is None:
         wanted = lane.manifests.pop(0)

@@ -13,11 +13,11 @@ from fleetwright_operator.api import names
 from fleetwright_operator.api.call_authorization import Agent
 from fleetwright_operator.api.skill_document import SkillContent
 from fleetwright_operator.build.card_extensions import declared_extensions
-from fleetwright_operator.build.card_v03 import superset
+from fleetwright_operator.build.card_v03 import with_older_versions
 from fleetwright_operator.build.config.auth_settings import (
     declared_skills,
     dialects,
-    keeps_skills_from_strangers,
+    hides_skills_from_public,
     media_type,
     takes_api_keys,
 )
@@ -80,7 +80,7 @@ def served_card(card: Mapping[str, Any], sign: Sign) -> ServedCard:
 
 def _signed(card: Mapping[str, Any], sign: Sign) -> str:
     signatures = list(sign(card))
-    return canonical_json({**superset(card), **({"signatures": signatures} if signatures else {})})
+    return canonical_json({**with_older_versions(card), **({"signatures": signatures} if signatures else {})})
 
 
 def _minimal(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
             "streaming": True,
             "pushNotifications": offers_push(agent),
             "extensions": declared_extensions(spec),
-            **({"extendedAgentCard": True} if keeps_skills_from_strangers(agent) else {}),
+            **({"extendedAgentCard": True} if hides_skills_from_public(agent) else {}),
         },
         "securitySchemes": schemes,
         # One of the schemes is enough.

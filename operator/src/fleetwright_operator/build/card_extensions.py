@@ -7,7 +7,7 @@ derives the same list from its configuration; a contract test compares both.
 from collections.abc import Mapping
 from typing import Any
 
-from fleetwright_operator.build.config.auth_settings import DIALECTS, tells_model_fallbacks, tells_tool_calls
+from fleetwright_operator.build.config.auth_settings import DIALECTS, exposes_model_fallbacks, exposes_tool_calls
 
 _OURS = "https://fleetwright.dev/a2a"
 _COST = "https://proto-labs.ai/a2a/ext/cost-v1"
@@ -51,9 +51,9 @@ def declared_extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
 def _of_the_loop(spec: Mapping[str, Any]) -> dict[str, str]:
     return {
         **_ALWAYS,
-        **(_TOLD if tells_tool_calls(spec) else {}),
+        **(_TOLD if exposes_tool_calls(spec) else {}),
         **(_LEARNED if learns(spec) else {}),
-        **(_FALLBACKS if tells_model_fallbacks(spec) else {}),
+        **(_FALLBACKS if exposes_model_fallbacks(spec) else {}),
         **(_ASKS if may_ask(spec) else {}),
     }
 

@@ -14,7 +14,7 @@ Older = dict[str, Any]
 V03_PROTOCOL = "0.3.0"
 
 
-def superset(card: Card) -> dict[str, Any]:
+def with_older_versions(card: Card) -> dict[str, Any]:
     spoken = {interface["protocolVersion"] for interface in card["supportedInterfaces"]}
     served = dict(card)
     if "0.3" in spoken:

@@ -28,8 +28,8 @@ from fleetwright_operator.build.pod.pod_template import apply_patch
 from fleetwright_operator.build.pod.skill_source import (
     RemoteSkill,
     fetching_container,
-    foreign_volumes,
     image_pull_secrets,
+    remote_volumes,
 )
 from fleetwright_operator.encoding.canonical_json import short_hash
 from fleetwright_operator.settings import Settings
@@ -147,19 +147,19 @@ def _pull_secrets(agent: Agent, skills: Skills, settings: Settings) -> dict[str,
     own = [secret["name"] for secret in agent["spec"].get("imagePullSecrets", ())]
     # A skill is fetched with the installation's agent image, even if the agent has a custom one.
     usual = settings.pull_secrets if not own or _fetching(skills, settings) else ()
-    return pull_secrets([*own, *usual, *image_pull_secrets(list(_foreign(skills).values()))])
+    return pull_secrets([*own, *usual, *image_pull_secrets(list(_remote(skills).values()))])
 
 
 def _fetching(skills: Skills, settings: Settings) -> dict[str, Any]:
     containers = [
         container
-        for name, foreign in sorted(_foreign(skills).items())
-        for container in fetching_container(name, skill_volume(name), foreign, settings)
+        for name, remote in sorted(_remote(skills).items())
+        for container in fetching_container(name, skill_volume(name), remote, settings)
     ]
     return {"initContainers": containers} if containers else {}
 
 
-def _foreign(skills: Skills) -> dict[str, RemoteSkill]:
+def _remote(skills: Skills) -> dict[str, RemoteSkill]:
     return {name: skill for name, skill in skills.items() if isinstance(skill, RemoteSkill)}
 
 
@@ -200,7 +200,7 @@ def _files(agent: Agent, servers: Servers) -> list[File]:
 
 def _skill(name: str, skill: SkillSnapshot | RemoteSkill) -> list[dict[str, Any]]:
     if isinstance(skill, RemoteSkill):
-        return foreign_volumes(skill_volume(name), skill)
+        return remote_volumes(skill_volume(name), skill)
     items = [{"key": key, "path": key_to_path(key)} for key in sorted(skill.keys)]
     return [config_map_volume(skill_volume(name), skill.name, items)]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetwright_operator.api import names
-from fleetwright_operator.api.quantity import amount
+from fleetwright_operator.api.quantity import parse_quantity
 from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.manifest import Owner
 from fleetwright_operator.build.network.egress import EgressRule
@@ -84,6 +84,6 @@ def _container(main: Mapping[str, Any]) -> dict[str, Any]:
 def _requests(limits: Mapping[str, Any]) -> dict[str, Any]:
     """Return small requests, never above the limits, because the serving pod holds its own until it is replaced."""
     return {
-        name: limits[name] if name in limits and amount(limits[name]) < amount(little) else little
+        name: limits[name] if name in limits and parse_quantity(limits[name]) < parse_quantity(little) else little
         for name, little in _REQUESTS.items()
     }

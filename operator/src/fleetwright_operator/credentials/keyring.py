@@ -52,7 +52,7 @@ def key_set(ring: Ring) -> str:
     return canonical_json({"keys": [dict(key.key.public) for key in ring]})
 
 
-def renewed(ring: Ring, *, now: int, rotation: Rotation, new_secret: Callable[[], str]) -> Ring:
+def renew_ring(ring: Ring, *, now: int, rotation: Rotation, new_secret: Callable[[], str]) -> Ring:
     """Return the ring as it should be now; usually that is the same one."""
     # A key that was created in the future would never be rotated.
     keys = tuple(CardKey(key.key, key.secret, min(key.created, now)) for key in ring)
@@ -63,7 +63,7 @@ def renewed(ring: Ring, *, now: int, rotation: Rotation, new_secret: Callable[[]
 
 
 def next_change(ring: Ring, *, rotation: Rotation) -> int:
-    """Return the time at which `renewed` next changes the ring, which must not be empty."""
+    """Return the time at which `renew_ring` next changes the ring, which must not be empty."""
     ends = ring[0].created + rotation.ttl
     return min(ends, ring[0].created + rotation.overlap) if len(ring) > 1 else ends
 

@@ -29,7 +29,7 @@ def read_keys(text: str, *, asked: str) -> PushKeys:
     return PushKeys(tuple(filter(is_token, text.split())), asked)
 
 
-def renewed(stored: PushKeys, *, asked: str, mint: Callable[[], str]) -> PushKeys:
+def renew_keys(stored: PushKeys, *, asked: str, mint: Callable[[], str]) -> PushKeys:
     """Return the keys as they should be now; usually those are the same ones."""
     if not stored.texts:
         return PushKeys((mint(),), asked)

@@ -77,7 +77,7 @@ def push_keys(cache: Cache, entry: CachedObject) -> tuple[PushKeys, str]:
     if secret is None or not secret.is_ours:
         return PushKeys(), ""
     granted = _mapping(secret, names.RECORDS_ANNOTATION).get("asked", "")
-    return read_keys(decoded(secret, names.PUSH_KEY), asked=str(granted)), _rotation_request(secret)
+    return read_keys(decode_key(secret, names.PUSH_KEY), asked=str(granted)), _rotation_request(secret)
 
 
 def _auth_secret(cache: Cache, namespace: str, agent: str) -> CachedObject | None:
@@ -94,7 +94,7 @@ def _stored(
     cache: Cache, secret: CachedObject, name: str, keys: tuple[str, str], *, callee: tuple[str, str]
 ) -> StoredToken:
     asked = _rotation_request(secret)
-    current, following = (decoded(secret, key) for key in keys)
+    current, following = (decode_key(secret, key) for key in keys)
     if not is_token(current):
         return StoredToken(asked=asked)
     record = _mapping(secret, names.RECORDS_ANNOTATION).get(name)
@@ -110,14 +110,14 @@ def _rotation_request(secret: CachedObject) -> str:
 
 def stored_ring(entry: CachedObject | None) -> Ring:
     """Return the card keys in a Secret, or none if there is no Secret or it is damaged."""
-    return read_ring(decoded(entry, names.RING_KEY)) if entry is not None else ()
+    return read_ring(decode_key(entry, names.RING_KEY)) if entry is not None else ()
 
 
 def callers_list(cache: Cache, namespace: str, agent: str) -> CallersList:
     secret = _auth_secret(cache, namespace, agent)
     if secret is None:
         return CallersList()
-    return CallersList(text=decoded(secret, names.CALLERS_KEY), pending=_mapping(secret, names.PENDING_ANNOTATION))
+    return CallersList(text=decode_key(secret, names.CALLERS_KEY), pending=_mapping(secret, names.PENDING_ANNOTATION))
 
 
 def _mapping(secret: CachedObject, annotation: str) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ def _mapping(secret: CachedObject, annotation: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def decoded(secret: CachedObject, key: str) -> str:
+def decode_key(secret: CachedObject, key: str) -> str:
     """Return the text of a key, or an empty string if it cannot be decoded."""
     data: Mapping[str, Any] = secret.projection["data"]
     try:

@@ -24,14 +24,14 @@ _AT_ONCE = 8
 _LONGEST_PAUSE = 300.0
 
 
-class _Turn(NamedTuple):
+class _Priority(NamedTuple):
     """The priority of a pod. Smaller ones come first: new pods, then those that answered, then the unreachable ones."""
 
     failures: int
     due: float
 
 
-_NEW = _Turn(-1, -math.inf)
+_NEW = _Priority(-1, -math.inf)
 
 
 class AgentStatusReader:
@@ -57,7 +57,7 @@ class AgentStatusReader:
         self._patience = patience
         self._clock = clock
         self._port = port
-        self._turns: dict[str, _Turn] = {}
+        self._priorities: dict[str, _Priority] = {}
         self._waiting: deque[CachedObject] = deque()
         self._some_wait = asyncio.Event()
 
@@ -66,39 +66,39 @@ class AgentStatusReader:
         timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as readers:
             for _ in range(_AT_ONCE):
-                readers.create_task(self._read_on(session))
+                readers.create_task(self._read_loop(session))
             while True:
-                self._line_up()
+                self._enqueue_due()
                 await asyncio.sleep(self._look)
 
-    def _line_up(self) -> None:
+    def _enqueue_due(self) -> None:
         """Sort the pods that are due. A pod that was not ready in between counts as new."""
         ready = {pod.uid: pod for pod in self._pods() if _is_ready_agent(pod)}
-        self._turns = {uid: turn for uid, turn in self._turns.items() if uid in ready}
+        self._priorities = {uid: turn for uid, turn in self._priorities.items() if uid in ready}
         now = self._clock()
-        due = [pod for pod in ready.values() if self._turn(pod).due <= now]
+        due = [pod for pod in ready.values() if self._priority(pod).due <= now]
         youngest_first = sorted(due, key=lambda pod: pod.created, reverse=True)
-        self._waiting = deque(sorted(youngest_first, key=self._turn))
+        self._waiting = deque(sorted(youngest_first, key=self._priority))
         self._some_wait.set()
 
-    async def _read_on(self, session: aiohttp.ClientSession) -> None:
+    async def _read_loop(self, session: aiohttp.ClientSession) -> None:
         while True:
             while not self._waiting:
                 self._some_wait.clear()
                 await self._some_wait.wait()
             pod = self._waiting.popleft()
-            failures = max(self._turn(pod).failures, 0)
-            self._turns[pod.uid] = self._next(failures)  # not due while it is being read
+            failures = max(self._priority(pod).failures, 0)
+            self._priorities[pod.uid] = self._next(failures)  # not due while it is being read
             answered = await self._read(session, pod)
-            self._turns[pod.uid] = self._next(0 if answered else failures + 1)
+            self._priorities[pod.uid] = self._next(0 if answered else failures + 1)
 
-    def _turn(self, pod: CachedObject) -> _Turn:
-        return self._turns.get(pod.uid, _NEW)
+    def _priority(self, pod: CachedObject) -> _Priority:
+        return self._priorities.get(pod.uid, _NEW)
 
-    def _next(self, failures: int) -> _Turn:
+    def _next(self, failures: int) -> _Priority:
         pause = min(self._every * 2 ** min(max(failures - 1, 0), 20), max(self._every, _LONGEST_PAUSE))
         # Jitter: after a restart all agents are due at the same moment.
-        return _Turn(failures, self._clock() + pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
+        return _Priority(failures, self._clock() + pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
 
     async def _read(self, session: aiohttp.ClientSession, pod: CachedObject) -> bool:
         url = f"http://{_host(pod.projection['podIP'])}:{self._port}/status"

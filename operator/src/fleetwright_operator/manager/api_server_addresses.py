@@ -9,7 +9,7 @@ import ipaddress
 import logging
 from dataclasses import dataclass, replace
 
-from fleetwright_operator.api.address_space import Endpoint, Network, is_outside
+from fleetwright_operator.api.address_space import Endpoint, Network, is_globally_routable
 from fleetwright_operator.kube.errors import ForbiddenError, NotFoundError, OperatorError
 from fleetwright_operator.kube.port import Api, Resource
 from fleetwright_operator.settings import Settings
@@ -46,8 +46,10 @@ async def api_server(api: Api) -> ApiServer:
     addresses = [ipaddress.ip_address(text) for each in found.get("endpoints") or () for text in each["addresses"]]
     ports = [each["port"] for each in found.get("ports") or () if each.get("port")]
     return ApiServer(
-        public=frozenset(ipaddress.ip_network(address) for address in addresses if is_outside(address)),
-        private=frozenset((address, port) for address in addresses if not is_outside(address) for port in ports),
+        public=frozenset(ipaddress.ip_network(address) for address in addresses if is_globally_routable(address)),
+        private=frozenset(
+            (address, port) for address in addresses if not is_globally_routable(address) for port in ports
+        ),
     )
 
 

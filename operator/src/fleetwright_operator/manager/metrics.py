@@ -45,6 +45,9 @@ class OperatorMetrics:
         registry.register(_Objects(lambda: self._objects()))
         registry.register(_Expiries(lambda: self._secrets()))
 
+    def count_write(self, verb: str, kind: str) -> None:
+        self.api_writes.labels(verb=verb, kind=kind).inc()
+
     def count_objects(self, objects: Callable[[], Iterable[CachedObject]]) -> None:
         """Set the objects that each scrape counts by true condition.
 

@@ -64,7 +64,7 @@ async def _attempt(
         pause = queue.retry(key)
         logger.exception("reconcile failed", extra={**about, "seconds": pause})
         return "error"
-    pauses = [ending.again_after, None if ending.settled else stalled_seconds]
+    pauses = [ending.requeue_after, None if ending.settled else stalled_seconds]
     if ending.refused:
         pauses.append(queue.retry(key, at_least=_SHORTEST_PAUSE, at_most=stalled_seconds, server_error=True))
     else:

@@ -13,7 +13,7 @@ from fleetwright_operator.api.skill_selection import skill_names
 from fleetwright_operator.build.config.permissions import Needs
 from fleetwright_operator.build.config.tool_access import SecretKey, credential_keys
 from fleetwright_operator.build.mcp_server import environment_sources
-from fleetwright_operator.build.network.addresses import HostAddress, ServiceFacts, UnusableAddress, parse_address
+from fleetwright_operator.build.network.addresses import HostAddress, ServiceInfo, UnusableAddress, parse_address
 from fleetwright_operator.build.network.egress import Services, named_addresses
 from fleetwright_operator.build.pod.file_references import file_references
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
@@ -196,12 +196,12 @@ def observe_server(cache: Cache, entry: CachedObject, *, settings: Settings) -> 
     )
 
 
-def observe_services(cache: Cache, addresses: Iterable[HostAddress]) -> dict[tuple[str, str], ServiceFacts]:
+def observe_services(cache: Cache, addresses: Iterable[HostAddress]) -> dict[tuple[str, str], ServiceInfo]:
     """Return the Services that the addresses name, if they exist."""
     wanted = {address.service for address in addresses if address.service}
     found = {service: cache.get("Service", *service) for service in wanted}
     return {
-        service: ServiceFacts(**entry.projection)
+        service: ServiceInfo(**entry.projection)
         for service, entry in found.items()
         if entry is not None and not entry.deleting
     }

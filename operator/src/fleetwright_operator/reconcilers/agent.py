@@ -31,6 +31,7 @@ from fleetwright_operator.encoding.timestamps import format_timestamp, parse_tim
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedAgent, observe_agent
+from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials, credentials_for
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout import preflight_result
@@ -64,6 +65,10 @@ class AgentReconciler:
         finally:
             self.preflights.limiter.release(entry.id)
 
+    def forget(self, key: Key) -> None:
+        self.reports.forget(key[1], key[2])
+        self.preflights.forget(key)
+
     async def _pass(self, entry: CachedObject) -> ReconcileResult:
         observed = observe_agent(
             self.cluster.cache,
@@ -87,12 +92,12 @@ class AgentReconciler:
         stopped = outcome.programmed
         due = [
             None if held.next_rotation is None else held.next_rotation - parse_timestamp(now),
-            self.preflights.again_after(entry.id, now=now),
+            self.preflights.requeue_after(entry.id, now=now),
         ]
         return ReconcileResult(
             settled=stopped is None or stopped.reason in preflight_result.REASONS,
             refused=is_refusal(stopped),
-            again_after=min((pause for pause in due if pause is not None), default=None),
+            requeue_after=min((pause for pause in due if pause is not None), default=None),
         )
 
     async def _withhold(

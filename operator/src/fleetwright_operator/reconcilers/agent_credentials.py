@@ -12,7 +12,7 @@ from fleetwright_operator.api.call_authorization import Agent, Identity, allowed
 from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.config.auth_settings import token_rotation
 from fleetwright_operator.build.config.push import offers_push
-from fleetwright_operator.credentials.push_keys import renewed
+from fleetwright_operator.credentials.push_keys import renew_keys
 from fleetwright_operator.credentials.rotating_token import RotatingToken, next_rotation, rotated
 from fleetwright_operator.credentials.rotation import Rotation
 from fleetwright_operator.credentials.stored_credentials import StoredToken
@@ -46,7 +46,7 @@ def credentials_for(
         clients=_rotated(clients, parse_timestamp(now), mint, lead),
         callers=observed.caller_tokens,
         peers=_rotated(edges, parse_timestamp(now), mint, lead),
-        push=renewed(observed.push_keys, asked=observed.push_rotation_request, mint=mint)
+        push=renew_keys(observed.push_keys, asked=observed.push_rotation_request, mint=mint)
         if offers_push(observed.agent)
         else None,
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fleetwright_operator.api import names
-from fleetwright_operator.credentials.keyring import Ring, key_set, next_change, renewed, ring_text
+from fleetwright_operator.credentials.keyring import Ring, key_set, next_change, renew_ring, ring_text
 from fleetwright_operator.credentials.stored_credentials import stored_ring
 from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.kube.cached_object import CachedObject
@@ -31,16 +31,16 @@ class CardKeysReconciler:
     async def __call__(self) -> ReconcileResult:
         entry = self.cluster.cache.get(names.CARD_KEYS, *self.settings.card_keys_place)
         known, now = stored_ring(entry), parse_timestamp(self.now())
-        ring = renewed(known, now=now, rotation=self.settings.card_rotation, new_secret=self.new_secret)
+        ring = renew_ring(known, now=now, rotation=self.settings.card_rotation, new_secret=self.new_secret)
         namespace, name = self.settings.card_keys_place
         secret = {"type": "Opaque", "data": {names.RING_KEY: base64.b64encode(ring_text(ring).encode()).decode()}}
         await self.cluster.apply_data(own_card_keys(name), _head("Secret", namespace, name) | secret)
-        self._tell(entry, known, ring)
+        self._log_changes(entry, known, ring)
         shown = {"data": {names.KEY_SET_KEY: key_set(ring)}}
         await self.cluster.apply_data(own_key_set(name), _head("ConfigMap", namespace, name) | shown)
-        return ReconcileResult(again_after=next_change(ring, rotation=self.settings.card_rotation) - now)
+        return ReconcileResult(requeue_after=next_change(ring, rotation=self.settings.card_rotation) - now)
 
-    def _tell(self, entry: CachedObject | None, before: Ring, after: Ring) -> None:
+    def _log_changes(self, entry: CachedObject | None, before: Ring, after: Ring) -> None:
         old, new = ({key.key.kid for key in ring} for ring in (before, after))
         if old == new:
             return

@@ -13,8 +13,9 @@ from fleetwright_operator.build.mcp_server import server_children, server_probe
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedServer, observe_server
+from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.reconcilers.result import ReconcileResult
-from fleetwright_operator.rollout.probe_result import Answer, ProbePending, ProbeReport
+from fleetwright_operator.rollout.probe_result import ProbePending, ProbeReport, ProbeResult
 from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.tool_discovery import (
@@ -40,7 +41,7 @@ from fleetwright_operator.validate.mcp_server_checks import (
 class _ProbeState:
     """The result of tool discovery in this reconcile. Without an answer, no probe was started."""
 
-    answer: Answer | None = None
+    answer: ProbeResult | None = None
     probe: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -71,6 +72,9 @@ class McpServerReconciler:
         await delete_probes(self.cluster, entry, keep=probe_state.kept)
         stopped = outcome.programmed
         return ReconcileResult(settled=stopped is None and not has_failed(status), refused=is_refusal(stopped))
+
+    def forget(self, key: Key) -> None:
+        self.schedule.forget(key)
 
     async def _outcome(self, observed: ObservedServer) -> tuple[StageOutcomes, _ProbeState]:
         server = observed.server

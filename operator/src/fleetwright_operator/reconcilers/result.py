@@ -9,5 +9,5 @@ class ReconcileResult:
     """True if everything was written. If not, a condition explains why, and a user may have to act."""
     refused: bool = False
     """True if the API server rejected a write. It may accept the same write later without sending an event."""
-    again_after: float | None = None
+    requeue_after: float | None = None
     """Seconds; None if only a change of an object can give another result."""

@@ -13,7 +13,7 @@ from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.apply.child_writer import is_refusal, prune_history, write_children
 from fleetwright_operator.build.config.permissions import declared_permissions, permission_problems
 from fleetwright_operator.build.network.addresses import UnusableAddress, destination
-from fleetwright_operator.build.pod.skill_source import foreign_source, git_address, skill_probe, source_secret
+from fleetwright_operator.build.pod.skill_source import git_address, remote_source, skill_probe, source_secret
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
@@ -47,9 +47,13 @@ class SkillReconciler:
     read_before: dict[Key, tuple[str, int, Files]] = field(default_factory=dict)
     """By Skill: uid, resource version and files of its source ConfigMap."""
 
-    def forget(self, skill: Key) -> None:
-        """Drop the cached files of a deleted Skill, because they can be large."""
-        self.read_before.pop(skill, None)
+    def forget(self, key: Key) -> None:
+        self._forget_files(key)
+        self.schedule.forget(key)
+
+    def _forget_files(self, key: Key) -> None:
+        """Drop the kept files, which may be large."""
+        self.read_before.pop(key, None)
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
         outcome = await self._outcome(entry)
@@ -69,23 +73,23 @@ class SkillReconciler:
         )
         await self.cluster.write_status(entry, status)
         # Delete the pod only after the status stores its answer; until then the pod is the only copy.
-        foreign = foreign_source(entry.projection["spec"])
+        remote = remote_source(entry.projection["spec"])
         if "look" in outcome.facts:
             self.schedule.record_result(entry.id, failed=has_failed(status))
         pending = any(violation.reason == SOURCE_PENDING for violation in outcome.resolved or ())
         if not pending:
             await delete_probes(self.cluster, entry)
         stopped = outcome.programmed
-        settled = stopped is None and not (foreign and has_failed(status))
+        settled = stopped is None and not (remote and has_failed(status))
         return ReconcileResult(settled=settled, refused=is_refusal(stopped))
 
     async def _outcome(self, entry: CachedObject) -> StageOutcomes:
         if "configMap" not in entry.projection["spec"]["source"]:
-            self.forget(entry.id)
+            self._forget_files(entry.id)
         permissions = entry.projection["spec"].get("permissions", {})
         if problems := list(permission_problems(permissions, namespace=entry.namespace, settings=self.settings)):
             return StageOutcomes(accepted=[Violation("InvalidPermission", problem) for problem in problems])
-        if source := foreign_source(entry.projection["spec"]):
+        if source := remote_source(entry.projection["spec"]):
             return await self._probe(entry, source)
         try:
             files = await self._files(entry)
@@ -137,7 +141,7 @@ class SkillReconciler:
         seen = self.cluster.cache.get("ConfigMapMetadata", entry.namespace, name)
         missing = Violation("ConfigMapNotFound", f"ConfigMap {name!r} does not exist in namespace {entry.namespace!r}")
         if seen is None or seen.deleting:
-            self.forget(entry.id)
+            self._forget_files(entry.id)
             return missing
         before = self.read_before.get(entry.id)
         if before is not None and before[0] == seen.uid and before[1] >= int(seen.resource_version):

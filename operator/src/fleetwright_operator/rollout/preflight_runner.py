@@ -56,7 +56,7 @@ class PreflightRunner:
         if not is_serving(deployment) and not self._has_begun(observed.entry, wanted):
             return None
         await delete_probes(self.cluster, observed.entry, keep=wanted.name)
-        stopped = await self._go_on(observed.entry, wanted)
+        stopped = await self._advance(observed.entry, wanted)
         if stopped is None or stopped.reason not in preflight_result.REASONS:
             return stopped
         return Violation(stopped.reason, f"revision {children.rendered.revision} {stopped.message}{serving}")
@@ -82,7 +82,7 @@ class PreflightRunner:
         else:
             await self.finish(observed)
 
-    def again_after(self, agent: Key, *, now: str) -> float | None:
+    def requeue_after(self, agent: Key, *, now: str) -> float | None:
         """Return seconds until a waiting agent must be queued again; None if an event will trigger that."""
         if self.limiter.is_waiting(agent):
             return WAITING_SECONDS
@@ -108,7 +108,7 @@ class PreflightRunner:
         pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
         return pod is not None or self.backoff.is_trying(entry.id, wanted.name)
 
-    async def _go_on(self, entry: CachedObject, wanted: Probe) -> Violation | None:
+    async def _advance(self, entry: CachedObject, wanted: Probe) -> Violation | None:
         pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
         result = evaluate_pod(pod)
         self.backoff.observe(

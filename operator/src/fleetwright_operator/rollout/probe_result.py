@@ -39,7 +39,7 @@ class ProbeFailure:
     message: str
 
 
-Answer = ProbePending | ProbeReport | ProbeFailure
+ProbeResult = ProbePending | ProbeReport | ProbeFailure
 
 
 def unreported(pod: CachedObject | None) -> ProbePending | ProbeFailure | None:

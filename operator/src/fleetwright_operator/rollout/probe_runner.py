@@ -14,15 +14,15 @@ from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.kube.errors import InvalidRequestError, NotFoundError
 from fleetwright_operator.rollout.probe_result import (
     REPORT_LIMIT,
-    Answer,
     ProbeFailure,
     ProbePending,
+    ProbeResult,
     parse_report,
     unreported,
 )
 
 
-async def run_probe(cluster: Cluster, probe: Probe) -> Answer:
+async def run_probe(cluster: Cluster, probe: Probe) -> ProbeResult:
     """Return the result so far. While it is `ProbePending`, events of the pod trigger the owner's next reconcile."""
     stopped = await write_children(cluster, probe_manifests(probe))
     if stopped is not None:

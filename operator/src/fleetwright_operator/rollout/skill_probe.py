@@ -10,7 +10,7 @@ from typing import Any
 from fleetwright_operator.api.skill_document import InvalidSkill, read_head
 from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.build.config.permissions import declared_permissions
-from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, Answer, ProbeFailure, ProbePending
+from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, ProbePending, ProbeResult
 from fleetwright_operator.status.status import StageOutcomes
 from fleetwright_operator.status.workload_health import IMAGE_PULL
 
@@ -27,7 +27,7 @@ def has_failed(status: Mapping[str, Any]) -> bool:
     return "failure" in status.get("look", {})
 
 
-def with_pull_failure(source: Mapping[str, Any], answer: Answer) -> Answer:
+def with_pull_failure(source: Mapping[str, Any], answer: ProbeResult) -> ProbeResult:
     """Turn a failing image pull into a result.
 
     Otherwise the pod would run into its deadline, and the reason would be lost.
@@ -40,7 +40,7 @@ def with_pull_failure(source: Mapping[str, Any], answer: Answer) -> Answer:
 
 
 def status_of_probe(
-    skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: Answer
+    skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: ProbeResult
 ) -> dict[str, Any]:
     """Return the part of the status that an answer changes. Agents use the last good answer until the next one."""
     if isinstance(answer, ProbePending):

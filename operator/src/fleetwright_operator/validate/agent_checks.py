@@ -10,7 +10,7 @@ from fleetwright_operator.api import durations
 from fleetwright_operator.api.call_authorization import identity_of, peers_of, selects_namespaces
 from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.build.config.auth_settings import declared_rotation, declared_skills
-from fleetwright_operator.build.config.memory import largest_trail, most_bytes
+from fleetwright_operator.build.config.memory import max_audit_bytes, max_memory_bytes
 from fleetwright_operator.build.config.models import (
     base_url,
     declared_models,
@@ -101,13 +101,13 @@ def budgets_can_be_kept(observed: ObservedAgent, settings: Settings) -> Iterator
 def trail_leaves_room(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     """The audit trail takes two files of the memory volume, and cleanup of conversations never shrinks it."""
     spec = observed.agent["spec"]
-    audit, most = spec.get("audit", {}), largest_trail(observed.agent)
+    audit, most = spec.get("audit", {}), max_audit_bytes(observed.agent)
     if audit.get("mode") != "Off" and audit.get("maxBytes", 0) > most:
         derived = "" if "maxBytes" in spec.get("memory", {}) else " (four fifths of spec.memory.storage.size)"
         yield Violation(
             "AuditTooLarge",
             f"spec.audit.maxBytes is {audit['maxBytes']}, and two files of it are more than half of"
-            f" spec.memory.maxBytes, which is {most_bytes(observed.agent)}{derived}: lower spec.audit.maxBytes"
+            f" spec.memory.maxBytes, which is {max_memory_bytes(observed.agent)}{derived}: lower spec.audit.maxBytes"
             f" to {most} or less, or raise spec.memory.maxBytes and spec.memory.storage.size",
         )
 

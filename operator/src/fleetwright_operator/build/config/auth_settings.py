@@ -51,18 +51,18 @@ def takes_api_keys(agent: Agent) -> bool:
     return bool(agent["spec"].get("auth", {}).get("apiKey", False))
 
 
-def tells_tool_calls(spec: Mapping[str, Any]) -> bool:
+def exposes_tool_calls(spec: Mapping[str, Any]) -> bool:
     """Return whether callers see which tools are called."""
     return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
 
 
-def tells_model_fallbacks(spec: Mapping[str, Any]) -> bool:
+def exposes_model_fallbacks(spec: Mapping[str, Any]) -> bool:
     """Return whether callers see which model replaced which."""
     told = spec.get("a2a", {}).get("extensions", {}).get("modelFallbacks", False)
     return bool(told and spec.get("model", {}).get("fallbacks"))
 
 
-def keeps_skills_from_strangers(agent: Agent) -> bool:
+def hides_skills_from_public(agent: Agent) -> bool:
     """Return whether the public card omits the skills; authenticated callers read them on the extended card."""
     return bool(agent["spec"].get("a2a", {}).get("publicCard") == "Minimal")
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fleetwright_operator.api import durations
 from fleetwright_operator.api.call_authorization import Agent
-from fleetwright_operator.api.quantity import amount
+from fleetwright_operator.api.quantity import parse_quantity
 from fleetwright_operator.build.pod.memory_volume import DEFAULT_SIZE, storage
 
 _PART: Final = 0.8
@@ -28,7 +28,7 @@ def memory_config(agent: Agent) -> dict[str, Any]:
         **({"conversationRetentionSeconds": durations.seconds(retention)} if retention else {}),
         **{field: memory[field] for field in _SAME if field in memory},
         **({"skills": _skills(memory["skills"])} if "skills" in memory else {}),
-        **_most_bytes(agent, memory.get("maxBytes")),
+        **_max_memory_bytes(agent, memory.get("maxBytes")),
     }
 
 
@@ -40,26 +40,26 @@ def _skills(skills: Mapping[str, Any]) -> dict[str, Any]:
     return {**skills, "curation": {**curation, **times}}
 
 
-def _most_bytes(agent: Agent, stated: str | None) -> dict[str, int]:
-    return {"maxBytes": most_bytes(agent)} if stated is not None or "size" in storage(agent) else {}
+def _max_memory_bytes(agent: Agent, stated: str | None) -> dict[str, int]:
+    return {"maxBytes": max_memory_bytes(agent)} if stated is not None or "size" in storage(agent) else {}
 
 
-def most_bytes(agent: Agent) -> int:
+def max_memory_bytes(agent: Agent) -> int:
     """Return the limit of everything that the agent stores, including its audit trail, in bytes."""
     stated = agent["spec"].get("memory", {}).get("maxBytes")
     if stated is not None:
-        return int(amount(stated))
-    return max(_LEAST, int(amount(storage(agent).get("size", DEFAULT_SIZE)) * _PART))
+        return int(parse_quantity(stated))
+    return max(_LEAST, int(parse_quantity(storage(agent).get("size", DEFAULT_SIZE)) * _PART))
 
 
-def largest_trail(agent: Agent) -> int:
+def max_audit_bytes(agent: Agent) -> int:
     """Return the largest allowed `audit.maxBytes`. The trail has two files."""
-    return most_bytes(agent) // 4
+    return max_memory_bytes(agent) // 4
 
 
 def audit_config(agent: Agent) -> dict[str, Any]:
     """Return the audit section. Without an explicit size, the trail is reduced to fit the volume."""
-    audit, most = agent["spec"].get("audit", {}), largest_trail(agent)
+    audit, most = agent["spec"].get("audit", {}), max_audit_bytes(agent)
     if "maxBytes" in audit or audit.get("mode") == "Off" or most >= _TRAIL:
         return dict(audit)
     return {**audit, "maxBytes": most}

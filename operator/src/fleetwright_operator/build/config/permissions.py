@@ -7,7 +7,7 @@ server.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator.api.address_space import listening
+from fleetwright_operator.api.address_space import addresses_with_ports
 from fleetwright_operator.build.config.tool_access import allowed_tools, denied_tools
 from fleetwright_operator.build.network.addresses import HostAddress, UnusableAddress, parse_address
 from fleetwright_operator.build.network.ranges import block_peer, block_problems
@@ -30,7 +30,7 @@ def permission_problems(permissions: Permissions, *, namespace: str, settings: S
         if ("host" in need) == ("ipBlock" in need):
             yield f"{field} needs exactly one of host and ipBlock"
         elif "ipBlock" in need:
-            closed = listening(settings.api_server, need["ports"])
+            closed = addresses_with_ports(settings.api_server, need["ports"])
             yield from block_problems(f"{field}.ipBlock", need["ipBlock"], denied=settings.denied_ranges, closed=closed)
         else:
             yield from _host_problems(f"{field}.host", need, namespace=namespace, settings=settings)

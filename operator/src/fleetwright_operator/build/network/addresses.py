@@ -15,7 +15,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fleetwright_operator.api import names
-from fleetwright_operator.api.address_space import METADATA, Ip, embedded, holds, listening, outside
+from fleetwright_operator.api.address_space import (
+    METADATA,
+    Ip,
+    addresses_with_ports,
+    containing_network,
+    embedded_ipv4,
+    public_ranges,
+)
 from fleetwright_operator.settings import Settings
 
 _NUMBER = re.compile("[0-9]+|0x[0-9a-f]*")
@@ -43,7 +50,7 @@ class HostAddress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceFacts:
+class ServiceInfo:
     """The parts of a Service that a policy needs: its pod selector, and the target port by Service port."""
 
     selector: Mapping[str, str]
@@ -83,9 +90,9 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> HostAddres
         raise UnusableAddress(f"{url!r} must contain a host and no user or password")
     if ip := _ip(host):
         _refuse_local(ip)
-        if found := holds(settings.denied_ranges, ip):
+        if found := containing_network(settings.denied_ranges, ip):
             raise UnusableAddress(f"{ip} is in {found}, which no agent of this installation may reach")
-        if {ip, embedded(ip)} & listening(settings.api_server, {port}):
+        if {ip, embedded_ipv4(ip)} & addresses_with_ports(settings.api_server, {port}):
             raise UnusableAddress(f"{ip} port {port} is the API server, which no agent of this installation may reach")
         return HostAddress(host=host, port=port, ip=str(ip))
     if host == "localhost" or host.endswith(".localhost"):
@@ -97,7 +104,7 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> HostAddres
 
 
 def destination(
-    address: HostAddress, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
+    address: HostAddress, services: Mapping[tuple[str, str], ServiceInfo], settings: Settings
 ) -> Destination | str:
     """Return the policy peers of an address, or an error message that says what is missing."""
     if address.ip is not None:
@@ -113,14 +120,14 @@ def destination(
         return f"Service {address.service[1]!r} does not exist in namespace {address.service[0]!r}"
     return Destination(
         text=f"{address.text}, outside the cluster",
-        peers=outside_peers(settings),
+        peers=public_peers(settings),
         port=address.port,
         name=address.host,
     )
 
 
 def has_unseen_endpoints(
-    address: HostAddress, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
+    address: HostAddress, services: Mapping[tuple[str, str], ServiceInfo], settings: Settings
 ) -> bool:
     """Return whether the endpoints are unknown: a Service without a selector, or in a namespace that is not watched."""
     facts = services.get(address.service) if address.service else None
@@ -143,7 +150,7 @@ def _out_of_sight(address: HostAddress, service: tuple[str, str], settings: Sett
     return f"{unseen}; write {whole} if it is one, or use https for a host outside"
 
 
-def _pods_of(address: HostAddress, service: tuple[str, str], facts: ServiceFacts) -> Destination | str:
+def _pods_of(address: HostAddress, service: tuple[str, str], facts: ServiceInfo) -> Destination | str:
     namespace, name = service
     if not facts.selector:
         return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed; {_BY_HOST}"
@@ -177,10 +184,10 @@ def _service(host: str, *, namespace: str, cluster_domain: str) -> tuple[tuple[s
     return ((labels[1], labels[0]), False) if len(labels) == 2 else (None, False)
 
 
-def outside_peers(settings: Settings) -> tuple[Mapping[str, Any], ...]:
+def public_peers(settings: Settings) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {"ipBlock": {"cidr": str(whole), "except": [str(each) for each in excepted]}}
-        for whole, excepted in outside(settings.ip_families, settings.denied_ranges)
+        for whole, excepted in public_ranges(settings.ip_families, settings.denied_ranges)
     )
 
 
@@ -201,10 +208,10 @@ def _refuse_odd(host: str) -> None:
 
 
 def _refuse_local(ip: Ip) -> None:
-    address = embedded(ip)
+    address = embedded_ipv4(ip)
     if address.is_loopback or address.is_unspecified:
         raise UnusableAddress(f"{ip} is the agent's own pod; use a Service or a reachable host")
-    if address.is_link_local or address.is_multicast or holds(METADATA, ip):
+    if address.is_link_local or address.is_multicast or containing_network(METADATA, ip):
         raise UnusableAddress(
             f"{ip} is an address of the node or of the cloud's metadata service, which agents may not reach"
         )

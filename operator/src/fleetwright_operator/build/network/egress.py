@@ -14,16 +14,16 @@ from fleetwright_operator.build.config.permissions import Needs, needed_addresse
 from fleetwright_operator.build.network.addresses import (
     Destination,
     HostAddress,
-    ServiceFacts,
+    ServiceInfo,
     destination,
     has_unseen_endpoints,
-    outside_peers,
     parse_address,
     pods,
+    public_peers,
 )
 from fleetwright_operator.settings import Cilium, Settings
 
-Services = Mapping[tuple[str, str], ServiceFacts]
+Services = Mapping[tuple[str, str], ServiceInfo]
 EVERY_PORT = 0
 """Used instead of a port for a route that allows all ports."""
 
@@ -175,7 +175,7 @@ def _to_receivers(agent: Agent, settings: Settings) -> Iterator[EgressRule]:
     if push.is_open(agent):
         ports = tuple(("TCP", port) for port in push.PORTS)
         to = f"everywhere outside the cluster, ports {', '.join(map(str, push.PORTS))}"
-        yield EgressRule(to=to, why=push.WHY, peers=outside_peers(settings), ports=ports)
+        yield EgressRule(to=to, why=push.WHY, peers=public_peers(settings), ports=ports)
 
 
 def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> EgressRule:

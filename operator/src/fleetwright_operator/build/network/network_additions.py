@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api.address_space import Network, listening
+from fleetwright_operator.api.address_space import Network, addresses_with_ports
 from fleetwright_operator.build.network.egress import EgressRule
 from fleetwright_operator.build.network.ingress import IngressPeer
 from fleetwright_operator.build.network.ranges import block_peer, block_problems
@@ -40,7 +40,7 @@ def range_problems(agent: Agent, settings: Settings) -> Iterator[str]:
     for i, rule in enumerate(_network(agent).get("egress", ())):
         if block := rule["to"].get("ipBlock"):
             ports = {port["port"] for port in rule["ports"] if port.get("protocol", "TCP") == "TCP"}
-            closed = listening(settings.api_server, ports)
+            closed = addresses_with_ports(settings.api_server, ports)
             field = f"spec.network.egress[{i}].to.ipBlock"
             yield from block_problems(field, block, denied=settings.denied_ranges, closed=closed)
 

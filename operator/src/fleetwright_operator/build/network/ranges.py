@@ -8,14 +8,22 @@ import ipaddress
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api.address_space import METADATA, Ip, Network, contains, embedded, is_inside, missing
+from fleetwright_operator.api.address_space import (
+    METADATA,
+    Ip,
+    Network,
+    contains,
+    embedded_ipv4,
+    is_inside,
+    uncovered_networks,
+)
 
 
 def block_peer(block: Mapping[str, Any], *, denied: Sequence[Network] = ()) -> dict[str, Any]:
     """Return the range as a peer of a policy."""
     whole = ipaddress.ip_network(block["cidr"])
     excepted = [ipaddress.ip_network(text) for text in block.get("except", ())]
-    less = [*block.get("except", ()), *map(str, missing(whole, excepted, [*METADATA, *denied]))]
+    less = [*block.get("except", ()), *map(str, uncovered_networks(whole, excepted, [*METADATA, *denied]))]
     return {"ipBlock": {"cidr": block["cidr"], **({"except": less} if less else {})}}
 
 
@@ -34,7 +42,7 @@ def block_problems(
         return
     if found := next((network for network in denied if contains(network, whole)), None):
         yield f"{field}.cidr {block['cidr']} is in {found}, which no agent of this installation may reach; remove it"
-    if whole.num_addresses == 1 and embedded(whole.network_address) in closed:
+    if whole.num_addresses == 1 and embedded_ipv4(whole.network_address) in closed:
         forbidden = "which no agent of this installation may reach; remove it"
         yield f"{field}.cidr {block['cidr']} is the API server, {forbidden}"
     for text in block.get("except", ()):

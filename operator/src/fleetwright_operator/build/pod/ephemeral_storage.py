@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator.api.quantity import amount
+from fleetwright_operator.api.quantity import parse_quantity
 
 RESOURCE = "ephemeral-storage"
 _REQUEST, _LIMIT = "64Mi", "1Gi"
@@ -109,7 +109,7 @@ def _resized(volume: dict[str, Any], size: str | int) -> dict[str, Any]:
 
 def _is_quantity(value: Any) -> bool:
     try:
-        return math.isfinite(amount(value))
+        return math.isfinite(parse_quantity(value))
     except ValueError:
         return False
 
@@ -120,18 +120,18 @@ def _named(default: Resources, part: str, fallback: str) -> str | int:
 
 
 def _larger(one: str | int, other: str | int | None) -> str | int:
-    return other if other is not None and amount(other) > amount(one) else one
+    return other if other is not None and parse_quantity(other) > parse_quantity(one) else one
 
 
 def _smaller(one: str | int, other: str | int) -> str | int:
-    return other if amount(other) < amount(one) else one
+    return other if parse_quantity(other) < parse_quantity(one) else one
 
 
 def _sum(quantities: list[str]) -> str:
     """Return the total in the largest binary unit without a fraction. A single quantity stays as written."""
     if len(quantities) == 1:
         return quantities[0]
-    total = sum(int(min(amount(quantity), _MOST)) for quantity in quantities)
+    total = sum(int(min(parse_quantity(quantity), _MOST)) for quantity in quantities)
     unit = ""
     for following in _UNITS:
         if total % 1024:

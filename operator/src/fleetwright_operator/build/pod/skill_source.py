@@ -42,7 +42,7 @@ class RemoteSkill:
     digest: str
 
 
-def foreign_source(spec: Mapping[str, Any]) -> dict[str, Any] | None:
+def remote_source(spec: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the part of a Skill's source that the reconciler cannot read itself."""
     return {key: spec["source"][key] for key in ("git", "image") if key in spec["source"]} or None
 
@@ -75,7 +75,7 @@ def source_secret(spec: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
     """Return a probe that reads the files as agents will. The address of git must resolve."""
-    source = foreign_source(skill["spec"]) or {}
+    source = remote_source(skill["spec"]) or {}
     address = git_address(skill, settings)
     if address is None:
         mount = {"name": "skill", "mountPath": _LOOKED_AT, "readOnly": True}
@@ -97,19 +97,19 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
     return Probe(owner=owner_of(skill), pod=pod, egress_rules=[dns_rule(settings), rule], about=about)
 
 
-def foreign_volumes(volume: str, foreign: RemoteSkill) -> list[dict[str, Any]]:
-    if image := foreign.source.get("image"):
+def remote_volumes(volume: str, remote: RemoteSkill) -> list[dict[str, Any]]:
+    if image := remote.source.get("image"):
         return [_image_volume(volume, image)]
-    return [empty_dir(volume, _SIZE), *_credential_volumes(_secret_volume(volume), _secret(foreign))]
+    return [empty_dir(volume, _SIZE), *_credential_volumes(_secret_volume(volume), _secret(remote))]
 
 
-def fetching_container(skill: str, volume: str, foreign: RemoteSkill, settings: Settings) -> list[dict[str, Any]]:
+def fetching_container(skill: str, volume: str, remote: RemoteSkill, settings: Settings) -> list[dict[str, Any]]:
     """Return the init container that fetches the files; empty if the kubelet mounts them from an image."""
-    git = foreign.source.get("git")
+    git = remote.source.get("git")
     if git is None:
         return []
     folder = f"{ROOT}/skills/{skill}"
-    arguments = [*_git_arguments(git), f"--into={folder}", f"--digest={foreign.digest}"]
+    arguments = [*_git_arguments(git), f"--into={folder}", f"--digest={remote.digest}"]
     return [
         {
             "name": volume,
@@ -121,15 +121,15 @@ def fetching_container(skill: str, volume: str, foreign: RemoteSkill, settings: 
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [
                 {"name": volume, "mountPath": folder},
-                *_credential_mounts(_secret_volume(volume), _secret(foreign)),
+                *_credential_mounts(_secret_volume(volume), _secret(remote)),
                 _TMP,
             ],
         }
     ]
 
 
-def image_pull_secrets(foreign: Sequence[RemoteSkill]) -> list[str]:
-    return sorted(filter(None, {pull_secret({"source": each.source}) for each in foreign}))
+def image_pull_secrets(remote: Sequence[RemoteSkill]) -> list[str]:
+    return sorted(filter(None, {pull_secret({"source": each.source}) for each in remote}))
 
 
 def _git_arguments(git: Mapping[str, Any]) -> list[str]:
@@ -142,8 +142,8 @@ def _image_volume(volume: str, image: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": volume, "image": {"reference": image["reference"], "pullPolicy": "IfNotPresent"}}
 
 
-def _secret(foreign: RemoteSkill) -> str | None:
-    return git_secret({"source": foreign.source})
+def _secret(remote: RemoteSkill) -> str | None:
+    return git_secret({"source": remote.source})
 
 
 def _secret_volume(volume: str) -> str:

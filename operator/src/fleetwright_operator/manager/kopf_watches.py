@@ -1,5 +1,8 @@
 """Forwards the events of kopf's watches to the cache. kopf's retries, state and API calls are not used."""
 
+import asyncio
+import logging
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +11,52 @@ import kopf
 from fleetwright_operator.kube.informer import Informer
 from fleetwright_operator.kube.login import login
 from fleetwright_operator.kube.port import Resource
+from fleetwright_operator.manager.cache_sync import CacheSync, kopf_resources
+from fleetwright_operator.settings import Settings
+
+logger = logging.getLogger(__name__)
+_PAUSE_SECONDS = 2.0
+
+
+async def watch_with_kopf(cache_sync: CacheSync, settings: Settings, forbidden: set[str]) -> None:
+    """Run kopf's watches until SIGTERM.
+
+    A watch that kopf gives up stops kopf; then all watches start again from a list.
+    """
+    # kopf identifies itself by the user name, and exits if the pod's uid has none.
+    os.environ.setdefault("LOGNAME", "fleetwright")
+    while True:
+        try:
+            await _run_kopf(cache_sync, settings, forbidden)
+            return
+        except Exception as error:  # kopf's own errors have no public names
+            logger.warning("watches failed", extra={"why": str(error) or repr(error)})
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _run_kopf(cache_sync: CacheSync, settings: Settings, forbidden: set[str]) -> None:
+    watched = kopf_resources(forbidden)
+    registry = kopf.OperatorRegistry()
+    register(registry, cache_sync.informer, watched)
+    bridge = asyncio.create_task(cache_sync.bridge(watched))
+    await asyncio.sleep(0)  # kopf cancels tasks that start after it
+    try:
+        await kopf.operator(
+            registry=registry,
+            settings=kopf_settings(request_seconds=settings.request_seconds),
+            standalone=True,
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
+        )
+    finally:
+        bridge.cancel()
+        asyncio.get_running_loop().set_exception_handler(_ignore_async_generators)
+
+
+def _ignore_async_generators(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Ignore errors of async generators: kopf leaves its watches open at exit, and closing them raises."""
+    if "asyncgen" not in context:
+        loop.default_exception_handler(context)
 
 
 def register(registry: kopf.OperatorRegistry, informer: Informer, resources: Sequence[Resource]) -> None:

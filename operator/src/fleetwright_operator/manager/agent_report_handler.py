@@ -1,0 +1,30 @@
+"""Stores the reports of running agents, and queues the objects that a report concerns."""
+
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_operator.manager.work_queue import WorkQueue
+from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.status.agent_reports import AgentReports, parse_report
+
+
+class AgentReportHandler:
+    def __init__(self, cache: Cache, reports: AgentReports, queue: WorkQueue[Key]) -> None:
+        self._cache = cache
+        self._reports = reports
+        self._queue = queue
+
+    def handle(self, pod: CachedObject, document: Any) -> None:
+        agent = pod.labels[names.AGENT_LABEL]
+        before, report = self._reports.get(pod.namespace, agent), parse_report(document, pod=pod.name)
+        servers = self._reports.put(pod.namespace, agent, report)
+        entry = self._cache.get(names.AGENT, pod.namespace, agent)
+        compiled = entry.projection["status"].get("card", {}).get("digest") if entry else None
+        # An unchanged report is still relevant when the compiled card has changed.
+        if report != before or (entry and report.card_digest != compiled):
+            self._queue.add((names.AGENT, pod.namespace, agent))
+        for server in servers:
+            if self._cache.get(names.MCP_SERVER, pod.namespace, server):
+                self._queue.add((names.MCP_SERVER, pod.namespace, server))

@@ -1,0 +1,199 @@
+"""The composition root: the only place that builds the parts of the operator and connects them.
+
+A `Process` is built once. A `Manager` is built each time when the process becomes the leader, with an empty cache.
+"""
+
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry
+
+from fleetwright_operator.api import names
+from fleetwright_operator.credentials.jws import new_secret
+from fleetwright_operator.credentials.tokens import mint_token
+from fleetwright_operator.encoding.timestamps import (
+    format_datetime,
+    format_micro_time,
+    parse_timestamp,
+    time_of_day,
+)
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.kube.cluster import Cluster
+from fleetwright_operator.kube.event_recorder import EventRecorder
+from fleetwright_operator.kube.http_client import KubernetesApi
+from fleetwright_operator.kube.login import login
+from fleetwright_operator.kube.port import Api
+from fleetwright_operator.manager.agent_report_handler import AgentReportHandler
+from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
+from fleetwright_operator.manager.cache_sync import CacheSync
+from fleetwright_operator.manager.enqueuer import Enqueuer
+from fleetwright_operator.manager.health import ProcessHealth
+from fleetwright_operator.manager.leader_election import Lease
+from fleetwright_operator.manager.metrics import OperatorMetrics
+from fleetwright_operator.manager.ops_server import ops_app, serve
+from fleetwright_operator.manager.transition_events import TransitionEvents
+from fleetwright_operator.manager.warning_delay import SECONDS as WARNING_SECONDS
+from fleetwright_operator.manager.warning_delay import WarningDelay
+from fleetwright_operator.manager.work_queue import WorkQueue
+from fleetwright_operator.observe.watch_index import OWN_KINDS, Key, WatchIndex
+from fleetwright_operator.reconcilers.agent import AgentReconciler
+from fleetwright_operator.reconcilers.card_keys import CardKeysReconciler
+from fleetwright_operator.reconcilers.mcp_server import McpServerReconciler
+from fleetwright_operator.reconcilers.reconciler import Reconciler
+from fleetwright_operator.reconcilers.skill import SkillReconciler
+from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
+from fleetwright_operator.rollout.preflight_runner import PreflightRunner
+from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
+from fleetwright_operator.rollout.rollout_limiter import RolloutLimiter
+from fleetwright_operator.settings import Settings
+from fleetwright_operator.status.agent_reports import AgentReports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """Sources of time and randomness. Tests replace them."""
+
+    now: Callable[[], str] = lambda: format_datetime(time_of_day())
+    monotonic: Callable[[], float] = time.monotonic
+    jitter: Callable[[], float] = random.random
+    mint: Callable[[], str] = mint_token
+    new_secret: Callable[[], str] = new_secret
+
+    def seconds(self) -> int:
+        return parse_timestamp(self.now())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manager:
+    """The parts between the Kubernetes API and the work queue, without kopf and the Lease, so that tests can drive
+    them.
+    """
+
+    settings: Settings
+    metrics: OperatorMetrics
+    queue: WorkQueue[Key]
+    cache: Cache
+    cache_sync: CacheSync
+    event_recorder: EventRecorder
+    reconciler: Reconciler
+    report_handler: AgentReportHandler
+    status_reader: AgentStatusReader
+
+
+def build_manager(
+    api: Api,
+    *,
+    settings: Settings,
+    metrics: OperatorMetrics | None = None,
+    clocks: Clocks | None = None,
+    may_write: Callable[[], bool] = lambda: True,
+    warning_seconds: float = WARNING_SECONDS,
+) -> Manager:
+    """Args: `warning_seconds` is for how long a condition must hold before a Warning is sent."""
+    clocks = clocks or Clocks()
+    metrics = metrics or OperatorMetrics(CollectorRegistry())
+    queue: WorkQueue[Key] = WorkQueue(cap_seconds=settings.retry_cap_seconds)
+    watch_index = WatchIndex(settings)
+    cache = Cache(index_keys=watch_index.index_keys)
+    enqueuer = Enqueuer(watch_index, cache, queue)
+    event_recorder = EventRecorder(api, on_write=metrics.count_write)
+    warnings = WarningDelay(event_recorder.record, seconds=warning_seconds)
+    cluster = Cluster(
+        api,
+        cache,
+        on_change=enqueuer.enqueue,
+        on_write=metrics.count_write,
+        on_status=TransitionEvents(cache, warnings, now=clocks.now).record,
+        may_write=may_write,
+    )
+    reports = AgentReports(clocks.seconds)
+    report_handler = AgentReportHandler(cache, reports, queue)
+    metrics.queue_depth.set_function(lambda: queue.depth)
+    metrics.export_expiries(lambda: cache.all("Secret"))
+    metrics.count_objects(lambda: (entry for kind in OWN_KINDS for entry in cache.all(kind)))
+    return Manager(
+        settings=settings,
+        metrics=metrics,
+        queue=queue,
+        cache=cache,
+        cache_sync=CacheSync(api, cache, settings=settings, enqueuer=enqueuer, queue=queue),
+        event_recorder=event_recorder,
+        reconciler=_reconciler(cluster, settings, reports, clocks, wake=queue.add),
+        report_handler=report_handler,
+        status_reader=AgentStatusReader(
+            lambda: list(cache.all("Pod")), on_status=report_handler.handle, clock=time.monotonic
+        ),
+    )
+
+
+def _reconciler(
+    cluster: Cluster, settings: Settings, reports: AgentReports, clocks: Clocks, *, wake: Callable[[Key], None]
+) -> Reconciler:
+    """Args: `wake` queues an agent whose rollout may start."""
+    now = clocks.now
+    schedule = ProbeSchedule(every=settings.discovery_seconds, clock=clocks.monotonic, jitter=clocks.jitter)
+    preflights = PreflightRunner(
+        cluster=cluster,
+        limiter=RolloutLimiter(cluster.cache, limit=settings.rollouts, now=clocks.seconds, wake=wake),
+        backoff=PreflightBackoff(clocks.seconds),
+    )
+    return Reconciler(
+        cluster,
+        now=now,
+        card_keys=CardKeysReconciler(cluster=cluster, settings=settings, now=now, new_secret=clocks.new_secret),
+        kinds={
+            names.AGENT: AgentReconciler(
+                cluster=cluster, settings=settings, reports=reports, now=now, mint=clocks.mint, preflights=preflights
+            ),
+            names.SKILL: SkillReconciler(cluster=cluster, settings=settings, now=now, schedule=schedule),
+            names.MCP_SERVER: McpServerReconciler(
+                cluster=cluster, settings=settings, reports=reports, now=now, schedule=schedule
+            ),
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """The parts that live as long as the process, whether it leads or not."""
+
+    api: Api
+    lease: Lease
+    metrics: OperatorMetrics
+    health: ProcessHealth
+    new_manager: Callable[[Settings], Manager]
+
+
+@asynccontextmanager
+async def build_process(settings: Settings, *, today: Callable[[], datetime] = time_of_day) -> AsyncIterator[Process]:
+    """Serve probes and metrics, and connect to the API server; until the context ends."""
+    metrics = OperatorMetrics(CollectorRegistry())
+    health = ProcessHealth(clock=time.monotonic, resync_seconds=settings.resync_seconds)
+    runner = await serve(ops_app(health, metrics.registry), settings.ops_port)
+    try:
+        async with KubernetesApi(
+            login, request_seconds=settings.request_seconds, may_write=lambda: lease.in_hand
+        ) as api:
+            lease = Lease(
+                api,
+                namespace=settings.lease_namespace,
+                name=settings.lease_name,
+                identity=settings.identity,
+                now=lambda: format_micro_time(today()),
+                clock=time.monotonic,
+                on_attempt=health.record_request,
+            )
+            clocks = Clocks(now=lambda: format_datetime(today()))
+
+            def new_manager(settings: Settings) -> Manager:
+                return build_manager(
+                    api, settings=settings, metrics=metrics, clocks=clocks, may_write=lambda: lease.in_hand
+                )
+
+            yield Process(api=api, lease=lease, metrics=metrics, health=health, new_manager=new_manager)
+    finally:
+        await runner.cleanup()
