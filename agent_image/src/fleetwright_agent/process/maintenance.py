@@ -1,6 +1,6 @@
 """Periodic maintenance: recovers interrupted tasks, expires waiting ones, and deletes old data.
 
-This module does not decide how a run ends; `Runs` does.
+This module does not decide how a run ends; `TaskRunner` does.
 """
 
 import asyncio

@@ -14,7 +14,7 @@ Each link has a switch in the configuration, except for three. Equipment supplie
 The call limit is the only bound on a model that never finishes. Uncaptured calls would count against no budget.
 Compaction with the mode `Off` stays in the chain, because it shows the views that an earlier revision made.
 
-Enforcement and audit wrap tool calls (`ToolCalls`), and knowledge ingest wraps those (`IngestingTools`), because it
+Enforcement and audit wrap tool calls (`ToolCalls`), and knowledge ingest wraps those (`FactIngest`), because it
 stores tool results. Memory is written after the turn (`GraphTurn`), because a link could write what a later failure
 discards.
 """
