@@ -1,6 +1,6 @@
 """The rings `unit` and `process`, and the guard that keeps processes and sockets out of `unit`.
 
-A test belongs to the ring `process` if it carries the mark `process`, uses the fixture `process_ring`, or lies
+A test belongs to the ring `process` if it carries the mark `process`, uses the fixture `process_ring`, or is
 in a folder that needs a control plane. Every other test belongs to the ring `unit`. `pytest -m "not process"` runs
 the ring `unit` alone. The operator's unit tests run in virtual time.
 """
@@ -22,7 +22,7 @@ _SOCKET_EVENTS = frozenset({"socket.bind", "socket.connect", "socket.getaddrinfo
 
 @pytest.fixture(scope="session")
 def process_ring() -> None:
-    """Requested by fixtures that start a process or open a socket. The tests that use them belong to `process`."""
+    """Mark the tests that use this fixture as `process`. Fixtures that start a process or open a socket request it."""
 
 
 class NotAUnitTestError(RuntimeError):

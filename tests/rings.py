@@ -1,7 +1,7 @@
 """Runs the rings of tests one after the other and ends with one summary of what ran and what could not.
 
-A ring is a command. One that cannot run on a machine ends with 77 and its reason as the last line; that is
-a word in the summary, and a failure in CI. `python tests/rings.py NAME …` runs the named rings only.
+A ring is a command. One that cannot run here ends with 77 and its reason as the last line. The summary
+shows the reason; CI fails. `python tests/rings.py NAME …` runs the named rings only.
 """
 
 import os
@@ -29,22 +29,22 @@ class Ring:
 
 
 RINGS = (
-    # First, for the others need them: the first time it builds Kubernetes itself.
+    # This ring is first because the others need the programs. Its first run builds Kubernetes.
     Ring("programs", (sys.executable, "-m", "e2e.cluster", "binaries")),
     Ring("static", ("make", "--no-print-directory", "lint", "types", "layers")),
     Ring("unit", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "not process", *_WITHOUT_CLUSTER)),
-    # Half of it waits, for processes that start and for clocks: two processors carry three workers.
+    # Half of the time is spent waiting for processes and clocks, so two processors suffice for three workers.
     Ring("process", (*_PYTEST, "-n", "3", "--dist", "loadfile", "-m", "process", *_WITHOUT_CLUSTER)),
     Ring("demo", ("make", "--no-print-directory", "demo")),
     # Each worker has a control plane and an operator of its own.
     Ring("controlplane", (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/controlplane")),
-    # Samples, the same ones each time; `make sweep` and `make walk` take everything.
+    # Fixed samples. `make sweep` and `make walk` run everything.
     Ring("sweep", (sys.executable, "-m", "e2e.faults", "--share", os.environ.get("SHARE") or "0.25")),
     Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4")),
-    # Most of them wait for something, each worker on a control plane of its own.
+    # Most of these tests wait. Each worker has its own control plane.
     Ring("faults", (*_PYTEST, "-n", "3", "--dist", "worksteal", "tests/faults")),
-    # They wait for pods and share one cluster; a module is one worker's.
-    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "e2e/scenarios")),
+    # These tests wait for pods and share one cluster. One worker runs a whole module.
+    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "e2e/scenarios")),
 )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ class Result:
 
 
 def run(ring: Ring) -> Result:
-    """Run a ring with its output shown as it comes. What ends this program ends the ring first."""
+    """Run a ring with its output shown as it comes. A signal to this program ends the ring first."""
     print(f"\n=== {ring.name}: {' '.join(ring.command)}", flush=True)
     started = time.monotonic()
     process = subprocess.Popen(ring.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -78,7 +78,7 @@ def run(ring: Ring) -> Result:
             lines = [*lines[-30:], line.strip()]
         status = process.wait()
     finally:
-        process.terminate()  # Without effect on one that has ended.
+        process.terminate()  # This has no effect on an ended process.
     counted = next((line for line in reversed(lines) if _COUNTS.search(line) and " in " in line), "")
     found = {kind.rstrip("s"): int(number) for number, kind in _COUNTS.findall(counted)}
     failed = found.get("failed", 0) + found.get("error", 0)
@@ -94,7 +94,7 @@ def run(ring: Ring) -> Result:
 
 
 def _leave_cluster(*, in_ci: bool) -> None:
-    """The next run finds the cluster again and is faster for it; in CI there is no next run."""
+    """Remove the cluster in CI. Elsewhere the next run reuses it."""
     if in_ci:
         subprocess.run([sys.executable, "-m", "e2e.cluster", "down"], check=False)
     else:

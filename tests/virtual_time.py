@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 _LOOK_SECONDS = 0.001
-"""The loop waits so long in real time for a socket or a thread before the clock moves."""
+"""Real time that the loop waits for a socket or a thread before the clock advances."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -32,7 +32,7 @@ class _JumpingSelector(selectors.DefaultSelector):
         return ready
 
     def _may_hear(self) -> bool:
-        """Tell if something outside the loop may make it ready; the loop's own pipe is the first entry."""
+        """Return True if a thread or socket may wake the loop. The loop's own pipe is the first entry."""
         return self.threads > 0 or len(self.get_map()) > 1
 
 

@@ -1,4 +1,4 @@
-"""A collector of traces, as far as a test needs one."""
+"""A minimal collector of traces for tests."""
 
 import asyncio
 import gzip
@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Collector:
-    """Takes spans as an OTLP collector does, and keeps the headers they came with."""
+    """An OTLP collector that records the spans and their request headers."""
 
     def __init__(self, *, status=200):
         self.status = status

@@ -1,4 +1,4 @@
-"""What the tests of the runtime share: mounted files, scripted turns, its door on loopback, others' programs."""
+"""The fixtures of the runtime's tests: mounted files, scripted turns, its server on loopback, third-party programs."""
 
 import asyncio
 import fcntl
@@ -93,7 +93,7 @@ def callers_document(tokens: dict[str, str]) -> dict[str, Any]:
 
 @dataclass
 class ScriptedTurn:
-    """A turn that does what a test says, and remembers what it was asked."""
+    """A turn that a test scripts, and that records its requests."""
 
     script: Callable[[TurnRequest], AsyncIterator[Frame]]
     requests: list[TurnRequest] = field(default_factory=list)
@@ -142,7 +142,7 @@ def mounted(tmp_path: Path) -> Mounted:
 
 @pytest.fixture(scope="session")
 def mount_below() -> Callable[..., Mounted]:
-    """An agent's files below a folder that outlives a test, with changes to its configuration."""
+    """Write an agent's files, with configuration changes, to a folder that outlives a test."""
     return mounted_at
 
 
@@ -153,13 +153,13 @@ def scripted() -> Callable[[Callable[[TurnRequest], AsyncIterator[Frame]]], Scri
 
 @pytest.fixture
 def documents() -> Callable[..., dict[str, Any]]:
-    """The configuration document, with changes."""
+    """Return the function that builds the configuration document with changes."""
     return config_document
 
 
 @pytest.fixture
 def callers() -> Callable[[dict[str, str]], dict[str, Any]]:
-    """The document of those callers, from owner to token."""
+    """Return the callers document for this mapping of owners to tokens."""
     return callers_document
 
 
@@ -182,14 +182,14 @@ class Door:
 
     @asynccontextmanager
     async def client(self, owner: str = "client:default") -> AsyncIterator[Client]:
-        """The real A2A client, as that caller."""
+        """Return the SDK's A2A client, with the credential of that caller."""
         async with self.http(owner) as http:
             factory = ClientFactory(ClientConfig(httpx_client=http))
             client = factory.create(ParseDict(card_document(self.url), AgentCard()))
             yield client
 
     async def call(self, method: str, params: Any, *, owner: str = "client:default") -> dict[str, Any]:
-        """One raw JSON-RPC call; the whole answer."""
+        """Make one raw JSON-RPC call, and return the whole response."""
         async with self.http(owner) as http:
             body = {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}
             response = await http.post("/a2a", json=body)
@@ -200,7 +200,7 @@ class Door:
     async def say(
         self, text: str, *, owner: str = "client:default", now: bool = False, **message: Any
     ) -> dict[str, Any]:
-        """SendMessage; the task."""
+        """Call SendMessage, and return the task."""
         answer = await self.call("SendMessage", said(text, now=now, **message), owner=owner)
         assert "error" not in answer, answer
         task: dict[str, Any] = answer["result"]["task"]
@@ -211,7 +211,7 @@ class Door:
         return task
 
     async def until(self, task_id: str, state: str) -> dict[str, Any]:
-        """The task once it is in that state."""
+        """Wait until the task is in that state, and return it."""
         async with asyncio.timeout(10):
             while (task := await self.get(task_id))["status"]["state"] != state:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.01)
@@ -232,7 +232,7 @@ Open = Callable[..., Awaitable[Door]]
 
 @pytest.fixture
 async def open_door(process_ring: None, mounted: Mounted) -> AsyncIterator[Open]:
-    """Starts the agent with a turn (the echo by default) behind a real HTTP server; stops it after the test."""
+    """Start the agent with a turn (the echo by default) behind a real HTTP server, and stop it after the test."""
     running: list[tuple[uvicorn.Server, asyncio.Task[None], Application]] = []
 
     async def start(
@@ -276,7 +276,7 @@ def request_of() -> Callable[..., SendMessageRequest]:
 
 @contextmanager
 def _installed(name: str, lock: Path) -> Iterator[tuple[Path, bool]]:
-    """A folder for what that lock says, and whether it is filled already; one process at a time fills it."""
+    """Yield the cache folder of a lock file, and True if it is complete. One process at a time fills it."""
     folder = cache() / f"{name}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / ".installed"
@@ -288,7 +288,7 @@ def _installed(name: str, lock: Path) -> Iterator[tuple[Path, bool]]:
 
 @pytest.fixture(scope="session")
 def python_environment(process_ring: None) -> Callable[[str], Path]:
-    """The folder with the programs of an environment that tests use and do not share, by the name of its lock."""
+    """Return a function that installs a Python environment by the name of its lock, and returns its program folder."""
 
     def install(name: str) -> Path:
         lock = ROOT / f"locks/{name}.txt"
@@ -317,5 +317,5 @@ def python_environment(process_ring: None) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def installed(process_ring: None) -> Callable[[str, Path], Any]:
-    """A folder for what a lock says, filled once for all runs."""
+    """Return the context manager for the cache folder of a lock file, which all test runs share."""
     return _installed

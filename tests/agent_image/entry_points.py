@@ -1,4 +1,4 @@
-"""Entry points of plugins whose code lies in a test."""
+"""Entry points of plugins that a test defines."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,7 @@
-"""For clients of what speaks plain HTTP on loopback: to load a system's authorities takes as long as many a test."""
+"""A TLS context for clients of plain HTTP servers on loopback. Loading the system's CA certificates is slow."""
 
 import ssl
 from typing import Final
 
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Trusts nobody."""
+"""A context without CA certificates."""

@@ -1,4 +1,4 @@
-"""The log level that a mounted file says: taken over without a restart, and given back when the file goes."""
+"""The log level from a mounted file: the agent applies it without a restart, and resets it when the file disappears."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Logs are JSON lines, and hold neither what callers say nor what they prove themselves with."""
+"""Logs: they are JSON lines, and contain neither messages nor credentials of callers."""
 
 import io
 import json
@@ -40,7 +40,7 @@ async def test_contents_and_credentials_stay_out_at_every_level(
     written = lines()
     assert any(line["message"] == "turn failed" and line["reason"] == "model_timeout" for line in written)
     assert "sentinel" not in json.dumps(written)
-    # The requests above were made by httpx in this very process.
+    # httpx in this process made the requests above.
     assert {line["logger"].partition(".")[0] for line in written} == {"fleetwright_agent"}
     assert "token-of-default" not in json.dumps(written)
 

@@ -1,4 +1,4 @@
-"""Which series an agent has before anything happens: of what is not there, `increase` misses the first event."""
+"""The series of an agent before the first event. `increase` misses the first event of a missing series."""
 
 import ast
 from pathlib import Path
@@ -14,7 +14,7 @@ SOURCE = Path(fleetwright_agent.__file__).parent
 
 
 def values(registry, name, *labels):
-    """What stands in those labels of a counter that has counted nothing."""
+    """Return the values of these labels of a metric, whose samples must all be zero."""
     samples = [sample for family in registry.collect() for sample in family.samples if sample.name == name]
     assert all(sample.value == 0 for sample in samples)
     found = {tuple(sample.labels[label] for label in labels) for sample in samples}
@@ -22,7 +22,7 @@ def values(registry, name, *labels):
 
 
 def reasons(files):
-    """What the source says of failures: in their first argument, or in what it returns of a view."""
+    """Yield the failure reasons in the source: first arguments of failures, and the results in `validate.py`."""
     for file in files:
         for node in ast.walk(ast.parse((SOURCE / file).read_text())):
             made = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"ModelFailure", "SummaryFailed"}

@@ -1,4 +1,4 @@
-"""How long the agent gathers text, and how long it waits for MCP servers: measured in virtual time."""
+"""Time limits of text buffering and of calls to MCP servers, in virtual time."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ def _connection(port: int) -> McpConnection:
 
 
 async def _silent_server() -> tuple[float, str]:
-    """Ask a server for its tools that takes the connection and never answers."""
+    """List the tools of a server that accepts the connection and never answers."""
 
     async def keep(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Spans on their way to a collector: what they say, whose they are, and what becomes of them where none takes them."""
+"""Export of spans to a collector: their attributes, their parents, and the behaviour without a collector."""
 
 import asyncio
 import ssl
@@ -54,7 +54,7 @@ async def test_spans_lie_within_each_other_and_say_what_they_were_told(tmp_path)
     assert inner == f"00-{CALLER['traceId']}-{chat.span_id.hex()}-01"
     wanted = {"gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 7, "error.type": "model_rate_limited"}
     assert attributes(chat) == wanted
-    assert [chat.kind, task.kind] == [3, 1], "a call of something outside, and what happens within"
+    assert [chat.kind, task.kind] == [3, 1], "an external call is a client span, and internal work is an internal span"
     assert [chat.status.code, task.status.code] == [2, 0]
     assert collector.resources == [{"service.name": "desk"}]
     assert failures() == 0

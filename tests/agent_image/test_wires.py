@@ -1,4 +1,4 @@
-"""The data of an extension is read from whichever wire it came on."""
+"""Extension data: the agent reads it from every supported encoding."""
 
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Message

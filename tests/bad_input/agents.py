@@ -1,4 +1,4 @@
-"""Agents that the rules of the CRD refuse: a field, its bad value, and what the API server says of it."""
+"""Agents that the rules of the CRD refuse: the field, its bad value, and the message of the API server."""
 
 import pytest
 from tests.bad_input.whole import AGENT

@@ -1,4 +1,4 @@
-"""Skills and McpServers that the rules of their CRDs refuse, as `agents` has Agents."""
+"""Skills and McpServers that the rules of their CRDs refuse. `agents` has the Agents."""
 
 import pytest
 from tests.bad_input.whole import SERVER, SKILL

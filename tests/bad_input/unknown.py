@@ -1,4 +1,4 @@
-"""A word that nobody knows for every enumeration of every CRD, in surroundings that the rules take."""
+"""An unknown value for every enumeration of every CRD, in an object that is otherwise valid."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,7 +32,7 @@ def _unknown_words() -> Iterator[object]:
 
 
 def _surroundings(path: Path, known: Mapping[Path, Schema]) -> Iterator[Edit]:
-    """What makes the objects and lists that the property lies in."""
+    """Yield the edits that create the objects and lists around the property."""
     for length in range(1, len(path)):
         outer = path[:length]
         if outer[-1] != ITEM:

@@ -1,4 +1,4 @@
-"""The smallest good object of each kind, and how one field of it is made another."""
+"""The smallest valid object of each kind, and edits that change one field of it."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Abuses of an agent's server by strangers and callers: how long each holds a connection, and its cost in memory."""
+"""Abuses of an agent's server by anonymous and known callers: the duration of each connection, and its memory."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ def _head(token: str, length: int) -> bytes:
 
 
 async def _at_once(server: Served, *, token: str, pieces: list[bytes], said: bytes) -> None:
-    """Send everything at once. Wait for the answer and, if the sender continues, for the end of the connection."""
+    """Send everything at once and wait for the answer and, if the sender continues, for the end of the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     answered = asyncio.create_task(reader.readuntil(b"}"))
     writer.write(_head(token, sum(map(len, pieces))))

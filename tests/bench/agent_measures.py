@@ -256,7 +256,7 @@ async def identity(stage: Stage) -> list[Row]:
     )
     headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
     scope = {"type": "http", "method": "POST", "path": "/a2a", "headers": headers}
-    micros = 1e6 * await _mean(lambda: check(scope, nothing, nothing), 5000)  # type: ignore[arg-type] # nothing is read or sent
+    micros = 1e6 * await _mean(lambda: check(scope, nothing, nothing), 5000)  # type: ignore[arg-type] # reads and sends nothing
     return [Row("identity check, 65 callers", micros, "µs", 150.0)]
 
 

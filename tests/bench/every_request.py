@@ -1,4 +1,4 @@
-"""A request for every method of every dialect, over both bindings. Most are refused, each for another reason."""
+"""A request for every method of every dialect, over both bindings. The server refuses most."""
 
 import json
 from typing import Any, Final, NamedTuple

@@ -1,4 +1,4 @@
-"""helm and promtool, found on this machine, and the chart as helm renders it."""
+"""The helm and promtool executables of this system, and the chart as helm renders it."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ CHART = Path(__file__).parents[2] / "charts" / "fleetwright"
 
 
 def _program(name: str, part: str) -> str:
-    """From the variable of that name, from PATH, or from our cache."""
+    """Return the program from the environment variable of its name, from PATH, or from the cache."""
     named = os.environ.get(name.upper()) or shutil.which(name)
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fleetwright" / "bin"
     found = named or next((str(path) for path in sorted(cache.glob(f"{part}-*/{name}"))), None)
@@ -48,9 +48,11 @@ def run(helm: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[
 
 @pytest.fixture
 def render(run, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
-    """A helm that was built without a release's flags believes in an old Kubernetes: it is told which one is meant.
+    """Return a function that renders the chart for a fixed version of Kubernetes.
 
-    Without `namespaces` the operator looks after the whole cluster, to which an installation has to consent.
+    A helm that was built without release flags assumes an old version.
+
+    Without `namespaces` the operator manages the whole cluster, which the values must allow explicitly.
     """
 
     def rendered(**values: Any) -> list[dict[str, Any]]:

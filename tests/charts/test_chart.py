@@ -1,4 +1,4 @@
-"""The chart, rendered by helm itself: what it installs, with which rights, and which values it refuses."""
+"""The chart as helm renders it: the objects and rights that it installs, and the values that it refuses."""
 
 import json
 import re
@@ -229,7 +229,7 @@ def test_a_changed_catalog_is_a_changed_pod(render):
 
 
 class Asked(Mapping[str, str]):
-    """An environment that remembers which of its names somebody wanted."""
+    """An environment that records the names of the variables that were read."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self.values_by_name = values
@@ -247,7 +247,7 @@ class Asked(Mapping[str, str]):
 
 
 def test_every_setting_of_the_operator_is_a_value_of_the_chart_and_none_besides(render):
-    # Port and path are fixed by the pod itself; the patience of the operator, only tests of faults shorten.
+    # The pod itself fixes port and path. Only the tests of faults shorten the timeouts of the operator.
     patience = {f"FLEETWRIGHT_{name}_SECONDS" for name in ("REQUEST", "STALLED", "RETRY_CAP", "TOKEN_LEAD")}
     ours = environment(render(monitoring={"namespace": "m"}, rollouts=3, drainSeconds=7, workers=2, resyncSeconds=60))
     asked = Asked({**ours, "FLEETWRIGHT_CATALOG_FILE": ""})

@@ -1,4 +1,4 @@
-"""Alerts and dashboard: Prometheus takes each expression, its metrics exist, and alerts fire when they should."""
+"""Alerts and dashboard: Prometheus accepts each expression, its metrics exist, and alerts fire when they should."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def check(promtool: str) -> Promtool:
 
 @pytest.fixture
 def groups(render) -> list[dict[str, Any]]:
-    """Of the PrometheusRule, which is the same document as a file of rules."""
+    """The groups of the PrometheusRule, in the format of a rule file."""
     documents = render(prometheus={"rules": {"enabled": True, "labels": {"release": "kps"}}})
     (rule,) = (document for document in documents if document["kind"] == "PrometheusRule")
     assert rule["metadata"]["labels"]["release"] == "kps"
@@ -50,7 +50,7 @@ def panels(render) -> list[dict[str, Any]]:
 
 
 def known_metrics() -> dict[str, set[str]]:
-    """The labels of every series that agent and operator may serve, by its name."""
+    """Return the labels of every series that the agent and the operator may serve, by its name."""
     agent, operator = CollectorRegistry(), CollectorRegistry()
     AgentMetrics(agent)
     made = OperatorMetrics(operator)
@@ -79,7 +79,7 @@ def expressions(panels: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def unknown(expression: str, known: dict[str, set[str]]) -> set[str]:
-    """Metrics and labels in an expression that nobody serves."""
+    """Return the metrics and labels of an expression that neither the agent nor the operator serves."""
     found = set(re.findall(r"\bfleetwright_\w+", expression))
     labels = {label for names in re.findall(r"by \(([^)]*)\)", expression) for label in names.split(", ")}
     labels |= {
@@ -134,7 +134,7 @@ def test_every_alert_fires_when_it_should_and_is_silent_otherwise(groups, check,
     }
     alerts = {rule["alert"] for group in groups for rule in group["rules"]}
     assert fired == quiet == alerts
-    # promtool compares texts word by word; what they say is the rules' own business.
+    # promtool compares texts exactly. The expected texts come from the rules, because this test is not about wording.
     summaries = {rule["alert"]: rule["annotations"]["summary"] for group in groups for rule in group["rules"]}
     severities = {rule["alert"]: rule["labels"]["severity"] for group in groups for rule in group["rules"]}
     for test in cases["tests"]:
@@ -152,7 +152,7 @@ def test_every_alert_fires_when_it_should_and_is_silent_otherwise(groups, check,
 
 
 def beginning_at_zero(cases: dict[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Series of the cases, without the labels that a scrape adds."""
+    """Yield the series of the cases that begin at zero, without the labels that a scrape adds."""
     for test in cases["tests"]:
         for each in test["input_series"]:
             name, _, braces = each["series"].rstrip("}").partition("{")
@@ -161,7 +161,7 @@ def beginning_at_zero(cases: dict[str, Any]) -> Iterator[tuple[str, frozenset[st
 
 
 def test_a_counter_in_the_cases_begins_as_it_really_does():
-    """At 0 only where it is there before its first event; else with nothing, and then with what was counted."""
+    """The series begins at 0 only if it exists before its first event. Otherwise it begins absent."""
     agent, operator = CollectorRegistry(), CollectorRegistry()
     AgentMetrics(agent).declare(["m", "n"], lines=[("m", "n")], periods=["Day"])
     OperatorMetrics(operator)

@@ -1,4 +1,4 @@
-"""`fleetwright dev` as its user runs it: a folder in, a fleet that answers, a clear word about a mistake."""
+"""`fleetwright dev` as its user runs it: it starts a fleet from a folder and reports mistakes clearly."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts
 from fleetwright_cli.dev.layout import Ports, agent_files, read_skills, token_names
 from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes
-from fleetwright_cli.dev.provider import Provider, provider_from, substitutions, with_provider
+from fleetwright_cli.dev.provider import SubstituteProvider, provider_from, substitutions, with_provider
 from fleetwright_operator.api.model_catalog import Catalog
 
 ROOT = Path(__file__).parents[2]
@@ -174,7 +174,7 @@ def test_a_stdio_server_runs_behind_the_bridge_here_too(tmp_path):
         seen = subprocess.run(look, capture_output=True, text=True, timeout=60, check=True)
         assert json.loads(seen.stdout)["serverInfo"]["name"] == "tools"
     finally:
-        process.terminate()  # An interrupt is ignored by what a shell runs beside itself.
+        process.terminate()  # A background process of a shell ignores interrupts.
         process.wait(timeout=30)
 
 
@@ -182,12 +182,12 @@ def test_a_key_chooses_the_real_provider():
     real = provider_from({"OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}, offline_url="http://o")
     assert (real.model, real.offline) == ("m", False)
     assert "k" not in repr(real)
-    assert provider_from({}, offline_url="http://o") == Provider("http://o")
+    assert provider_from({}, offline_url="http://o") == SubstituteProvider("http://o")
 
 
 def test_a_price_of_another_model_is_not_used():
     agent = {"spec": {"model": {"name": "x", "price": {"inputPerMillion": "1"}, "baseURL": "http://gone"}}}
-    model = with_provider(agent, Provider("http://real", "m", "k"))["spec"]["model"]
+    model = with_provider(agent, SubstituteProvider("http://real", "m", "k"))["spec"]["model"]
     assert model == {"name": "m", "baseURL": "http://real", "apiKeySecretRef": {"name": "provider", "key": "api-key"}}
 
 
@@ -200,7 +200,7 @@ def test_a_counter_is_summed_over_the_labels_that_are_named():
 
 @pytest.fixture
 def quickstart(process_ring: None, tmp_path):
-    """The quickstart as a copy, run by `fleetwright dev` until the test ends it."""
+    """Run `fleetwright dev` on a copy of the quickstart until the test stops it."""
     folder, state = tmp_path / "fleet", tmp_path / "state"
     shutil.copytree(QUICKSTART, folder)
     with (tmp_path / "output").open("w") as output:
@@ -377,14 +377,14 @@ KEYED = {"apiKeySecretRef": {"name": "provider", "key": "api-key"}}
     ("provider", "own", "fallbacks", "auxiliary"),
     [
         pytest.param(
-            Provider("http://o"),
+            SubstituteProvider("http://o"),
             {"name": "big", "baseURL": "http://o"},
             [{**OTHER, "baseURL": "http://o"}, {"name": "next", "baseURL": "http://o"}],
             SMALL,
             id="the offline model, under every name",
         ),
         pytest.param(
-            Provider("http://real", "m", "k"),
+            SubstituteProvider("http://real", "m", "k"),
             {"name": "m", "baseURL": "http://real", **KEYED},
             [
                 {"name": "m", "baseURL": "http://real", "contextWindow": 9000, **KEYED},
@@ -403,7 +403,7 @@ def test_fallbacks_and_auxiliary_keep_their_structure_at_the_substituted_provide
 
 
 def test_every_substitution_is_one_line():
-    assert substitutions(LINED, Provider("http://o")) == [
+    assert substitutions(LINED, SubstituteProvider("http://o")) == [
         "model big at https://big.example.com is answered by the offline model at http://o",
         "model.fallbacks[0] spare at https://spare.example is answered by the offline model at http://o",
         "model.fallbacks[1] next at https://big.example.com is answered by the offline model at http://o",
@@ -419,12 +419,12 @@ PARTS = {
 
 
 def test_models_of_sub_agents_and_budgets_are_answered_by_the_provider_too():
-    spec = with_provider({"spec": PARTS}, Provider("http://real", "m", "k"))["spec"]
+    spec = with_provider({"spec": PARTS}, SubstituteProvider("http://real", "m", "k"))["spec"]
     answered = {"name": "m", "contextWindow": 5000}
     assert spec["subAgents"] == [{"name": "scout", "model": answered}, {"name": "plain"}]
     downgraded = {"period": "Day", "usd": "1", "downgrade": {"at": "0.5", "model": answered}}
     assert spec["budgets"] == [downgraded, {"period": "Month"}]
-    assert substitutions({"spec": PARTS}, Provider("http://real", "m", "k")) == [
+    assert substitutions({"spec": PARTS}, SubstituteProvider("http://real", "m", "k")) == [
         "model big at https://big.example.com is answered by m at http://real",
         "subAgents[scout].model small at https://big.example.com is answered by m at http://real",
         "budgets[Day].downgrade.model small at https://big.example.com is answered by m at http://real",
@@ -432,16 +432,16 @@ def test_models_of_sub_agents_and_budgets_are_answered_by_the_provider_too():
 
 
 def test_models_of_sub_agents_and_budgets_keep_their_names_offline():
-    spec = with_provider({"spec": PARTS}, Provider("http://o"))["spec"]
+    spec = with_provider({"spec": PARTS}, SubstituteProvider("http://o"))["spec"]
     assert (spec["subAgents"], spec["budgets"]) == (PARTS["subAgents"], PARTS["budgets"])
 
 
 class Canary(threading.Thread):
-    """A server on a loopback address that counts connections, and answers none."""
+    """A server on a loopback address that counts connections and answers none."""
 
     def __init__(self):
         super().__init__(daemon=True)
-        # Not 127.0.0.1, which is the run's own address and therefore not a declared host.
+        # 127.0.0.1 is the address of the run itself, and therefore not a declared host.
         self.listener = socket.create_server(("127.0.0.2", 0))
         self.port = self.listener.getsockname()[1]
         self.connections = 0

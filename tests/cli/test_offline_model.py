@@ -1,4 +1,4 @@
-"""The offline model over HTTP: what a provider's client relies on, and the failures that tests ask for."""
+"""The offline model over HTTP: the behaviour that provider clients rely on, and failures on request."""
 
 import json
 
@@ -117,7 +117,7 @@ def _result(identity, text):
 
 
 async def _next(http, messages, text=None):
-    """The calls of the next reply, which is added with what they come to; or its words."""
+    """Return the tool calls of the next reply, or its text. Append the reply and the results of its calls."""
     reply = (await _complete(http, *messages, tools=[WEATHER, ASK])).json()["choices"][0]["message"]
     calls = reply.get("tool_calls", [])
     messages += [reply, *(_result(call["id"], text) for call in calls)]

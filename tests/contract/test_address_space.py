@@ -1,4 +1,4 @@
-"""Operator and runtime each know which addresses are special; they must not disagree about one."""
+"""The special addresses of the operator and of the runtime, which must be the same."""
 
 import ipaddress
 
@@ -7,7 +7,7 @@ import pytest
 from fleetwright_agent.security.addresses import is_public, local_block
 from fleetwright_operator.api.address_space import METADATA, containing_network, is_globally_routable
 
-# The IPv4 and IPv6 Special-Purpose Address Registries of IANA, and whether they call the range globally reachable.
+# The ranges of the IANA IPv4 and IPv6 Special-Purpose Address Registries, with their value of "globally reachable".
 REGISTRY = {
     "0.0.0.0/8": False, "10.0.0.0/8": False, "100.64.0.0/10": False, "127.0.0.0/8": False, "169.254.0.0/16": False,
     "172.16.0.0/12": False, "192.0.0.0/24": False, "192.0.0.0/29": False, "192.0.0.8/32": False, "192.0.0.9/32": True,
@@ -24,18 +24,21 @@ REGISTRY = {
 }  # fmt: skip
 STRICTER = {"192.0.0.9/32", "192.0.0.10/32", "64:ff9b::/96", "2001:1::1/128", "2001:1::2/128", "2001:1::3/128",
             "2001:3::/32", "2001:4:112::/48", "2001:20::/28", "2001:30::/28"}  # fmt: skip
-"""Globally reachable, and for both of them no part of the outside: anycast services and identifiers that lie within
-ranges of protocols, which no receiver, peer or server has; and NAT64, which leads to IPv4 of any kind."""
+"""Globally reachable ranges that both treat as internal.
+
+They are anycast services and protocol identifiers, which no receiver, peer or server has. NAT64 leads to any IPv4
+address.
+"""
 
 
 def inside(network):
-    """Its first and last address, and one of its middle."""
+    """Return the first, the middle and the last address of a network."""
     first, last = int(network.network_address), int(network.broadcast_address)
     return [type(network.network_address)(each) for each in (first, (first + last) // 2, last)]
 
 
 def beside(network):
-    """Its neighbours."""
+    """Return the addresses before and after a network."""
     kind, most = type(network.network_address), 2**network.max_prefixlen - 1
     numbers = (int(network.network_address) - 1, int(network.broadcast_address) + 1)
     return [kind(each) for each in numbers if 0 <= each <= most]

@@ -1,4 +1,4 @@
-"""What the operator writes is what the runtime reads: every golden manifest against the runtime's own models."""
+"""The runtime's own models accept every golden manifest of the operator."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The published schema of agent.json is the runtime's own model; `make generated` writes it."""
+"""The published schema of agent.json, which `make generated` writes from the runtime's own model."""
 
 import json
 from pathlib import Path

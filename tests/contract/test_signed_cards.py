@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = Path(__file__).parent / "js"
 Card = dict[str, Any]
 Verify = Callable[[Card, str], str]
-"""Raises ValueError where no signature is valid; answers the payload that was verified, where the SDK shows it."""
+"""Returns the verified payload if the SDK shows it. Raises ValueError if no signature is valid."""
 
 
 def ring(size: int) -> Ring:
@@ -79,7 +79,7 @@ def in_javascript(process_ring: None) -> Verify:
 
 
 def _installed(npm: str) -> Path:
-    """A folder of this very lock and program; the first of several test processes that is done gives it its name."""
+    """Return the folder for this version of lock and program. The first test process that finishes names the folder."""
     content = b"".join(file.read_bytes() for file in sorted(SOURCES.iterdir()))
     folder = ROOT / "build" / f"card-verifier-{hashlib.sha256(content).hexdigest()[:10]}"
     if not folder.is_dir():
@@ -179,7 +179,7 @@ def test_the_sdks_find_what_was_signed_in_the_card_that_is_served_for_everybody(
     card = served(golden, keys)
     assert set(card) > set(golden_card(golden)) | {"url", "preferredTransport"}
     in_javascript(card, key_set(keys))
-    # What the SDK's resolver does with a card before it verifies it.
+    # The SDK's resolver makes the same changes to a card before it verifies it.
     in_python(json_format.MessageToDict(parse_agent_card(card)), key_set(keys))
 
 
@@ -199,7 +199,7 @@ def test_the_served_card_is_one_of_0_3(golden: str) -> None:
     }[golden]
     assert read.security is not None
     assert {name for alternative in read.security for name in alternative} == set(read.security_schemes)
-    assert all(list(alternative.values()) == [[]] for alternative in read.security), "one of them is enough"
+    assert all(list(alternative.values()) == [[]] for alternative in read.security), "one scheme is enough"
 
 
 def test_the_served_card_is_one_of_0_1_where_that_is_spoken() -> None:

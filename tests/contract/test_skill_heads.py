@@ -1,4 +1,4 @@
-"""How long the fields of a SKILL.md may be is said by the runtime and by the operator, and both mean the same."""
+"""The runtime and the operator have the same length limits for the fields of a SKILL.md."""
 
 import pytest
 

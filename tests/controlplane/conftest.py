@@ -1,7 +1,7 @@
 """The operator against a real control plane: etcd, API server and controllers on loopback, one for the session.
 
-No kubelet runs, so `Kubelet` here says what one would of a pod; everything else is real. The operator runs as
-its own process with exactly the rights that the chart gives its service account.
+No kubelet runs. `Kubelet` here reports what a kubelet would report of a pod; everything else is real. The operator runs
+as a process with exactly the rights that the chart gives its service account.
 """
 
 import base64
@@ -63,14 +63,14 @@ _PATHS = {
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say why this ring cannot run on a machine, instead of failing in every test."""
+    """Report once why this ring cannot run here, instead of failing in every test."""
     obstacle = binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm"))
     if obstacle:
         pytest.exit(obstacle, returncode=CANNOT_RUN)
     reap(session)
 
 
-class Refusal(Exception):  # noqa: N818 - what the API server did
+class Refusal(Exception):  # noqa: N818 - an expected answer
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
         self.status = status
@@ -78,7 +78,7 @@ class Refusal(Exception):  # noqa: N818 - what the API server did
 
 
 class Admin:
-    """The administrator's hands, by plain HTTP: nothing here is code of ours."""
+    """The administrator's client. It uses plain HTTP, and none of the operator's code."""
 
     def __init__(self, server: str, token: str, ca: Path) -> None:
         self._server = server
@@ -137,14 +137,14 @@ class Admin:
         return items
 
     def table(self, kind: str, namespace: str) -> list[dict[str, Any]]:
-        """What `kubectl get -o wide` shows: one row an object, by the names of the columns."""
+        """Return the columns of `kubectl get -o wide`, one row for each object."""
         accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
         answer = self.request("GET", _PATHS[kind].format(namespace), accept=accept)
         columns = [column["name"] for column in answer["columnDefinitions"]]
         return [dict(zip(columns, row["cells"], strict=True)) for row in answer["rows"]]
 
     def versions(self, kind: str, namespace: str, *, since: str) -> list[Object]:
-        """Every version of the objects that was stored after this one, as a watch tells of them."""
+        """Return every later version of the objects, as a watch reports them."""
         query = f"watch=true&resourceVersion={since}&timeoutSeconds=1"
         lines = self._answer("GET", f"{_PATHS[kind].format(namespace)}?{query}", None, "", "application/json")
         return [json.loads(line)["object"] for line in lines.splitlines()]
@@ -165,12 +165,12 @@ class Space:
             self.admin.apply({**body, "metadata": {**body["metadata"], "namespace": self.name}})
 
     def create(self, body: Object) -> None:
-        """As `kubectl create` and a first `kubectl apply` do, which is where people meet the rules."""
+        """Create as `kubectl create` and a first `kubectl apply` do. These requests run the CRD's validation rules."""
         whole = {**body, "metadata": {**body["metadata"], "namespace": self.name}}
         self.admin.request("POST", _PATHS[body["kind"]].format(self.name), whole)
 
     def agent(self, name: str, **spec: Any) -> None:
-        """Applies a whole Agent; what is not said here is no longer wanted."""
+        """Apply a whole Agent. Fields that are not given are removed."""
         whole = {"instructions": "Help.", "model": {"name": "m", "baseURL": "http://192.0.2.1/v1"}, **spec}
         self.apply({**_head("Agent", name), "spec": whole})
 
@@ -184,7 +184,7 @@ class Space:
         return self.admin.all(kind, self.name)
 
     def condition(self, kind: str, name: str, condition: str) -> Object:
-        """Of the current generation, or nothing."""
+        """Return the condition for the current generation, or an empty mapping."""
         body = self.find(kind, name) or {}
         for found in body.get("status", {}).get("conditions", ()):
             if found["type"] == condition and found["observedGeneration"] == body["metadata"]["generation"]:
@@ -203,7 +203,7 @@ class Space:
             raise AssertionError(f"{error}; its status is {shown}") from None
 
     def eventually(self, look: Callable[[], T | None], what: str, *, seconds: float = 15.0) -> T:
-        """The first truthy answer."""
+        """Return the first truthy answer."""
         deadline = time.monotonic() + seconds
         while True:
             answer = look()
@@ -214,7 +214,7 @@ class Space:
             time.sleep(0.05)
 
     def alone(self) -> bool:
-        """Whether the namespaces of earlier tests are gone, whose last moments the operator follows too."""
+        """Return True once the namespaces of earlier tests are gone. The operator reconciles those to their end."""
         spaces = self.admin.request("GET", "/api/v1/namespaces")["items"]
         return [space["metadata"]["name"] for space in spaces if "deletionTimestamp" in space["metadata"]] == []
 
@@ -223,7 +223,7 @@ class Space:
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
     def versions(self) -> dict[str, str]:
-        """The resourceVersion of every object that is ours."""
+        """Return the resourceVersion of every object that the operator manages."""
         kinds = ("Agent", "Skill", "McpServer", "Deployment", "NetworkPolicy", *_CORE)
         return {
             f"{kind} {body['metadata']['name']}": body["metadata"]["resourceVersion"]
@@ -237,13 +237,13 @@ def _head(kind: str, name: str) -> Object:
 
 
 class Logs:
-    """The one door of a kubelet that the API server knocks at: `/containerLogs/<namespace>/<pod>/<container>`."""
+    """The only endpoint of a kubelet that the API server calls: `/containerLogs/<namespace>/<pod>/<container>`."""
 
     NODE = "logs"
 
     def __init__(self, folder: Path) -> None:
         self.lines: dict[str, str] = {}
-        """By pod, named by its namespace and name."""
+        """Logs by pod. The key holds its namespace and name."""
         lines = self.lines
 
         class Door(BaseHTTPRequestHandler):
@@ -255,7 +255,7 @@ class Logs:
                 self.wfile.write((line or "no such pod").encode())
 
             def log_request(self, code: Any = "-", size: Any = "-") -> None:
-                """Says nothing."""
+                """Log nothing."""
 
         key, certificate = folder / "key.pem", folder / "certificate.pem"
         command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=kubelet"]
@@ -268,7 +268,7 @@ class Logs:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def join(self, admin: Admin) -> None:
-        """Makes the node known whose pods have these logs."""
+        """Register the node that serves the logs of its pods."""
         admin.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.NODE}})
         status = {
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
@@ -284,13 +284,13 @@ class Logs:
 
 @dataclass(frozen=True)
 class Kubelet:
-    """What a kubelet would report of pods."""
+    """Reports what a kubelet would report of pods."""
 
     space: Space
     logs: Logs
 
     def probed(self, owner: str, *, says: str = "", refuses: str = "", kind: str = "mcpserver") -> str:
-        """Runs the probe that is under way for an object: it ends with a report, or refuses with last words."""
+        """Finish the current probe of an object, with a report or with a refusal."""
         label = f"fleetwright.dev/probed-{kind}"
         admin, space = self.space.admin, self.space.name
         pod = self.space.eventually(lambda: self._newest(owner, label), f"a probe of {owner}")
@@ -305,11 +305,11 @@ class Kubelet:
         return pod
 
     def run(self, agent: str, *, label: str = "fleetwright.dev/agent") -> str:
-        """Waits for a pod of the newest template and says that it runs and is ready; its name."""
+        """Wait for a pod of the newest template, report it as running and ready, and return its name."""
         return self._report(agent, label, {"phase": "Running", "conditions": [_ready("True")]})
 
     def fail(self, agent: str, state: Object, last: Object | None = None, *, image: str = "img") -> str:
-        """Says that the pod's container is in this state."""
+        """Report this state of the pod's container."""
         container = {"name": "agent", "image": image, "imageID": "", "ready": False, "restartCount": 1, "state": state}
         if last is not None:
             container["lastState"] = last
@@ -317,7 +317,7 @@ class Kubelet:
         return self._report(agent, "fleetwright.dev/agent", status)
 
     def prove(self, agent: str, *, code: int = 0, says: str = "") -> str:
-        """Ends the preflight of an agent's next revision with this exit code."""
+        """End the preflight of an agent's next revision with this exit code."""
         ended = {"terminated": {"exitCode": code, "message": says, "reason": "Ended"}}
         container = {"name": "agent", "image": "img", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
         status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": [container]}
@@ -342,7 +342,7 @@ def _ready(status: str) -> Object:
 
 
 class Operator:
-    """The operator as a process, with its log."""
+    """The operator process and its log."""
 
     def __init__(
         self, kubeconfig: Path, log: Path, *, identity: str = "first", environment: dict[str, str] | None = None
@@ -395,7 +395,7 @@ class Operator:
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
     def settled(self) -> dict[str, float]:
-        """The counts of writes, once they have stopped growing for half a second."""
+        """Return the counts of writes once they have not changed for half a second."""
         before: dict[str, float] = {"": 0.0}
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
@@ -415,7 +415,7 @@ class Operator:
 
 
 def _is_asked_for(refusal: Refused) -> bool:
-    """One test sets an operator to what its chart gives it no right to."""
+    """One test deliberately gives an operator work for which its chart grants no rights."""
     return refusal.account.endswith(":narrow-operator") and "/ciliumnetworkpolicies" in refusal.request
 
 
@@ -426,7 +426,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
         ours = f"system:serviceaccount:{SYSTEM}:"
         refused = [refusal for refusal in plane.refusals() if refusal.account.startswith(ours)]
         assert [refusal for refusal in refused if not _is_asked_for(refusal)] == [], "the chart's rights are too small"
-    # A process with many threads is a zombie a moment before it can be waited for; asking again collects it.
+    # A process with many threads is a zombie for a moment before it can be reaped. Retry until it is.
     for _ in range(20):
         plane.processes.alive()
         time.sleep(0.05)
@@ -434,7 +434,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 
 @pytest.fixture(scope="session")
 def admin(control_plane: ControlPlane) -> Admin:
-    """With the CRDs in force."""
+    """An administrator of a control plane with the CRDs installed."""
     admin = Admin(control_plane.server, control_plane.token, control_plane.ca)
     for path in sorted((ROOT / "crds").glob("*.yaml")):
         body = yaml.safe_load(path.read_text())
@@ -453,7 +453,7 @@ def admin(control_plane: ControlPlane) -> Admin:
 
 @pytest.fixture(scope="session")
 def chart_of() -> Callable[..., list[Object]]:
-    """The chart's objects for a release of that name, with these values."""
+    """Return a function that renders the chart for a release name and values."""
 
     def render(release: str, **values: Any) -> list[Object]:
         values = values if values.get("namespaces") else {"rbac": {"clusterWideSecrets": True}, **values}
@@ -476,7 +476,7 @@ def rendered_chart(chart_of: Callable[..., list[Object]]) -> list[Object]:
 def kubeconfig(
     control_plane: ControlPlane, admin: Admin, rendered_chart: list[Object], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Of the service account, with the chart's rights and no others."""
+    """The kubeconfig of the service account, with exactly the chart's rights."""
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
     return _account(control_plane, admin, rendered_chart, ACCOUNT, tmp_path_factory.mktemp("operator"))
 
@@ -495,9 +495,9 @@ def _account(plane: ControlPlane, admin: Admin, chart: list[Object], account: st
 def another_operator(
     control_plane: ControlPlane, admin: Admin, chart_of: Callable[..., list[Object]], tmp_path: Path
 ) -> Callable[..., Operator]:
-    """Of another release, with the rights and the environment that its values give it; not started yet.
+    """Return a function that makes the operator of another release, with the rights and environment from its values.
 
-    `environment` says otherwise than the values.
+    The operator is not started. `environment` overrides the values.
     """
 
     def make(release: str, *, environment: dict[str, str] | None = None, **values: Any) -> Operator:
@@ -516,22 +516,22 @@ def another_operator(
 
 @pytest.fixture(scope="session")
 def operator(kubeconfig: Path) -> Iterator[Operator]:
-    """One for the session. That it was allowed everything it asked for, the control plane's end shows."""
-    # A token is listed for 15 seconds before it is used, which the scenarios on a real cluster keep to.
+    """The operator of the session. The teardown of the control plane checks that no request of it was forbidden."""
+    # By default a token is listed for 15 seconds before its use; the scenarios on a real cluster keep that.
     environment = {"FLEETWRIGHT_TOKEN_LEAD_SECONDS": "3"}
     operator = Operator(kubeconfig, kubeconfig.parent / "operator.log", environment=environment)
     operator.start()
     yield operator
     assert operator.stop() == 0
     lines = [json.loads(line) for line in operator.log.read_text().splitlines()]
-    # kopf's own errors are those of a process that is stopped while it starts.
+    # kopf logs errors of its own when a process is stopped during its start.
     ours = ("fleetwright_operator", "__main__")
     assert [line for line in lines if line["level"] == "error" and line["logger"].startswith(ours)] == []
 
 
 @pytest.fixture
 def alone(operator: Operator, another_operator: Callable[..., Operator]) -> Iterator[Callable[..., Operator]]:
-    """Starts an operator of another release, with its values, while the one of the session stands aside."""
+    """Start an operator of another release with its values, while the operator of the session is stopped."""
     started: list[Operator] = []
 
     def start(release: str, **values: Any) -> Operator:

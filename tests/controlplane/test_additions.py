@@ -1,4 +1,4 @@
-"""What a spec adds to pod and policy passes a real API server, and what would weaken them stops at a condition."""
+"""A real API server accepts the additions of a spec to pod and policy. A condition reports those that weaken them."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_patched_pod_is_written_once_and_without_its_patch_again(space, operat
     space.eventually(space.alone, "what former tests left is gone", seconds=60)
     settled = operator.settled()
     version = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
-    assert operator.settled() == settled, "nothing is written again"
+    assert operator.settled() == settled, "nothing is written twice"
     assert space.get("Deployment", "poet")["metadata"]["resourceVersion"] == version
 
     space.agent("poet")
@@ -102,7 +102,7 @@ def test_a_patch_that_kubernetes_does_not_understand_is_a_condition_and_no_loop(
 
 @pytest.fixture
 def storage_class(space, grows):
-    """A class of that nature, and one volume of it."""
+    """Create a storage class with these properties, and one volume of it."""
     name = f"{space.name}-class"
     kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
     space.admin.apply({**kind, "provisioner": "example.com/nobody", "allowVolumeExpansion": grows})

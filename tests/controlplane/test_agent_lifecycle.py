@@ -1,4 +1,4 @@
-"""One agent from its manifest to its end, on a real API server with real controllers."""
+"""One agent from its creation to its deletion, on a real API server with real controllers."""
 
 import json
 import time
@@ -19,7 +19,7 @@ TOOLS = json.dumps(
     }
 )
 GARBAGE = 75
-"""Seconds: the garbage collector learns of new CRDs every 30 seconds, and these are as new as the session."""
+"""Seconds. The garbage collector discovers new CRDs every 30 seconds, and the session has just created these."""
 
 
 def skill(name: str, text: str = "Write three lines.") -> dict:
@@ -77,7 +77,7 @@ def test_ready_follows_the_current_revision_and_not_the_old_pod(space, kubelet, 
     assert template["metadata"]["annotations"]["fleetwright.dev/revision"] == second
     versions = space.admin.versions("Agent", space.name, since=served["metadata"]["resourceVersion"])
     told = [_ready(body) for body in versions if body["status"]["observedGeneration"] == 2]
-    assert told == sorted(told), "it is Ready once the new pod is, and never before"
+    assert told == sorted(told), "the agent is Ready once its new pod is, and not earlier"
     assert set(told) == {False, True}
 
 
@@ -88,7 +88,7 @@ def _ready(agent: dict) -> bool:
 def test_the_reason_in_a_list_is_one_word_and_the_first_apply_warns_of_nothing(space, kubelet, operator):
     for path in sorted(QUICKSTART.glob("*.yaml")):
         for body in yaml.safe_load_all(path.read_text()):
-            if body["kind"] != "Deployment":  # the model server, whose pod would be nobody's here
+            if body["kind"] != "Deployment":  # the model server has no kubelet here
                 space.apply(body)
     server = kubelet.run("orders", label="fleetwright.dev/mcpserver")
     assert server
@@ -217,7 +217,7 @@ def test_a_volume_that_need_not_be_kept_goes_with_its_agent(space, operator):
 
 
 def _claims_in_use(space) -> list[dict]:
-    # Nobody runs the controller's finalizer for volumes without pods here: being on its way out is being gone.
+    # The controller of this finalizer does not run here. A volume in deletion counts as deleted.
     return [claim for claim in space.all("PersistentVolumeClaim") if "deletionTimestamp" not in claim["metadata"]]
 
 

@@ -1,4 +1,4 @@
-"""What the API server takes and refuses: the reference pages' samples, the examples, and bad input with its message."""
+"""The API server's validation: it accepts the documented samples and the examples, and refuses bad input."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_a_documented_sample_is_accepted(space, body):
 
 
 def pieces() -> list:
-    """Of the guides: what they show of a spec, as an object that has what it leaves out."""
+    """Return the partial specs of the guides, each completed to a whole object."""
     found = []
     for page in sorted((ROOT / "docs/guides").glob("*.md")):
         blocks = [block.split("```")[0] for block in page.read_text().split("```yaml\n")[1:]]
@@ -88,7 +88,7 @@ def test_an_unknown_field_is_refused_by_a_strict_client(admin, space, refusal, b
 
 
 def test_an_absent_object_is_created_and_an_existing_one_is_not_touched(space, refusal):
-    """What the operator's create relies on, and Kubernetes does not document: resourceVersion "1" in an apply."""
+    """An apply with resourceVersion "1" only creates. The operator relies on this undocumented behaviour."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "1"}}
     space.apply({**body, "data": {"a": "1"}})
     with pytest.raises(refusal) as refused:

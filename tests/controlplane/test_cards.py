@@ -1,4 +1,4 @@
-"""Signed cards on a real API server, with the rights of the chart and no others."""
+"""Signed cards on a real API server, with only the rights of the chart."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ def ring_of(space):
 
 
 def agree(space, agent):
-    """Whether card, status and key set name the same keys."""
+    """Return True if card, status and key set name the same keys."""
     said = (space.find("Agent", agent) or {}).get("status", {}).get("card", {}).get("signedBy")
     return bool(said) and said == signers(card_of(space, agent)) == published(space)
 
@@ -40,7 +40,7 @@ def test_a_card_is_signed_by_the_published_key_and_its_pod_told_of_another(space
     before = space.get("Agent", "poet")["status"]
     refreshed = space.get("Pod", pod)["metadata"]["annotations"]["fleetwright.dev/refresh"]
 
-    # A key that is as old as a key may be gets a successor; both sign for the time of the overlap.
+    # A key of the maximum age gets a successor. Both sign during the overlap.
     aged = {"keys": [{**key, "iat": key["iat"] - 90 * 24 * 3600} for key in ring_of(space)]}
     write_ring(space, aged)
     space.eventually(lambda: len(published(space)) == 2 and agree(space, "poet"), "two keys sign")
@@ -50,7 +50,7 @@ def test_a_card_is_signed_by_the_published_key_and_its_pod_told_of_another(space
         "the pod is told to look again",
     )
 
-    # When the overlap is over, the old one goes.
+    # After the overlap the old key is removed.
     write_ring(space, {"keys": [{**key, "iat": key["iat"] - 25 * 3600} for key in ring_of(space)]})
     space.eventually(lambda: len(published(space)) == 1 and agree(space, "poet"), "one key signs")
     assert published(space) != [first]
@@ -99,7 +99,7 @@ def test_an_edited_or_deleted_card_comes_back_the_same(space, operator):
 
 
 def test_where_only_some_namespaces_are_looked_after_the_rights_on_one_name_suffice(space, operator, another_operator):
-    """No agents here: the other operator looks after every namespace already."""
+    """An operator with card keys and no agents, because the other operator manages every namespace."""
     narrow = another_operator("narrow", namespaces=[space.name])
     narrow.start()
     try:

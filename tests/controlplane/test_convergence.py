@@ -1,4 +1,4 @@
-"""Nothing is written that need not be, what was damaged comes back, and what is not ours stays as it is."""
+"""The operator writes only what is necessary, restores damaged children, and leaves foreign objects unchanged."""
 
 import copy
 
@@ -29,7 +29,7 @@ def test_a_restart_and_a_second_apply_change_no_resource_version(space, kubelet,
 
     space.agent("poet", peers=[{"name": "helper"}], mcpServers=[{"name": "tools"}])
     operator.restart()
-    assert operator.settled() == {}, "a restart writes nothing"
+    assert operator.settled() == {}, "a restart causes no write"
     assert space.versions() == before
 
 
@@ -78,7 +78,7 @@ LABELLED = ("Service", "Deployment", "NetworkPolicy", "ServiceAccount", "Secret"
 )
 @pytest.mark.parametrize("kind", LABELLED)
 def test_a_child_of_any_kind_gets_the_labels_back_that_it_was_stripped_of(space, operator, kind, labels):
-    """O8: to the watch of what is ours, it went."""
+    """O8: the watch, which selects by label, reports the child as deleted."""
     goes = {"storage": {"retain": False}}
     space.agent("helper", memory=goes)
     space.agent("poet", peers=[{"name": "helper"}], memory=goes)
@@ -97,7 +97,7 @@ def test_a_child_of_any_kind_gets_the_labels_back_that_it_was_stripped_of(space,
 
 
 def test_a_kept_volume_without_its_labels_is_nobodys_and_named(space, operator):
-    """O8: no owner is written on it, so nothing tells whose it is."""
+    """O8: a retained volume has no owner reference. Without its labels its agent is unknown."""
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     operator.settled()

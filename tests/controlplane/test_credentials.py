@@ -1,4 +1,4 @@
-"""Credentials on a real API server: they turn without refusing anybody, they heal, and the chart's rights suffice."""
+"""Credentials on a real API server: rotation refuses no caller, repair works, and the chart's rights suffice."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ import time
 import pytest
 
 TURN = 30
-"""Seconds: ten times the 3 that a token is listed before it is used here."""
+"""Seconds. Here a token is listed for 3 seconds before its use; this is ten times as long."""
 
 
 def digests(space, agent):
@@ -45,14 +45,14 @@ def test_a_token_turns_and_whoever_reads_it_is_known_each_time(space, operator, 
     def turned():
         nonlocal reads
         token = space.secret(secret)[key]
-        assert opens(space, callee, token), "what is read is known already"
+        assert opens(space, callee, token), "the callee already knows the token"
         reads += 1
         return token != first
 
     began = time.monotonic()
     space.eventually(turned, "another token is in use", seconds=TURN)
     print(f"another token was in use after {time.monotonic() - began:.1f} s and {reads} reads")  # noqa: T201 - the figure
-    assert opens(space, callee, first), "whoever did not read again is still let in"
+    assert opens(space, callee, first), "a caller with the earlier token is still accepted"
 
 
 def test_a_restart_in_the_middle_of_a_turn_goes_on_with_it(space, operator):

@@ -1,4 +1,4 @@
-"""What GitOps tools do, done by the real kubectl: build, apply, compare. The operator beside them changes nothing."""
+"""The real kubectl builds, applies and compares, as GitOps tools do, while the operator runs."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def kubectl(control_plane, tmp_path) -> Kubectl:
 
 @pytest.fixture
 def fleet(kubectl, space) -> str:
-    """The sample as kustomize builds it, in this test's namespace."""
+    """Return the sample as kustomize builds it, in this test's namespace."""
     built = kubectl("kustomize", str(FLEET))
     assert built.returncode == 0, built.stderr
     documents = list(yaml.safe_load_all(built.stdout))
@@ -60,7 +60,7 @@ def test_nothing_is_left_to_change_after_an_apply_and_after_the_operators_work(
     written = operator.settled()
     before = space.get("Agent", "support")["metadata"]["generation"]
     assert kubectl("apply", *way, "-f", "-", given=fleet).returncode == 0
-    assert operator.settled() == written, "an apply that changes nothing is no work"
+    assert operator.settled() == written, "an apply without changes causes no write"
     assert space.get("Agent", "support")["metadata"]["generation"] == before
 
 
@@ -72,12 +72,12 @@ def test_kustomize_renames_references_to_what_it_generates(kubectl, fleet):
         documents["Skill", "refund-policy"]["spec"]["source"]["configMap"]["name"],
     }
     assert named == config_maps
-    assert named.isdisjoint({"support-instructions", "refund-policy-files"}), "the names carry a hash"
+    assert named.isdisjoint({"support-instructions", "refund-policy-files"}), "the names contain a hash"
 
 
 @pytest.mark.parametrize("kind", ["Agent", "Skill", "McpServer"])
 def test_a_new_object_never_passes_for_one_that_was_looked_at(admin, space, kubectl, fleet, kind):
-    """By the API server alone, before any operator can have written a status."""
+    """The API server sets the default status before an operator can write one."""
     (body,) = (
         body for body in yaml.safe_load_all(fleet) if body["kind"] == kind and body["metadata"]["name"] != "warehouse"
     )

@@ -1,4 +1,4 @@
-"""A run that a signal ends, at whatever moment, leaves no process and no temporary folder."""
+"""A run that a signal ends at any time leaves no process and no temporary folder."""
 
 import os
 import signal

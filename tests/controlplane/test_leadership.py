@@ -1,4 +1,4 @@
-"""One operator writes at a time, and the next one goes on where the last one stopped."""
+"""One operator writes at a time, and its successor continues its work."""
 
 import pytest
 
@@ -36,5 +36,5 @@ def test_an_operator_that_loses_its_lease_ends(space, operator, second, admin):
     admin.request("PATCH", path, taken, "application/merge-patch+json")
     space.eventually(lambda: operator.exit_code() is not None, "the old leader ends", seconds=10)
     assert operator.exit_code() == 1
-    operator.log.write_text("")  # its last words were an error, as they should be
+    operator.log.write_text("")  # the log ends with an expected error
     operator.start()

@@ -1,4 +1,4 @@
-"""What an installation as a whole decides about networks, with the rights that its values give it."""
+"""The network settings of an installation, with the rights that its values grant."""
 
 import time
 
@@ -13,22 +13,22 @@ OUTSIDE = {"name": "m", "baseURL": "https://models.example.com/v1"}
 
 
 def excepted(space, agent):
-    """By range: its exceptions."""
+    """Return the excluded ranges by range."""
     spec = space.get("NetworkPolicy", agent)["spec"]
-    assert "Egress" in spec["policyTypes"], "what no rule opens is closed"
+    assert "Egress" in spec["policyTypes"], "egress without a rule is denied"
     rules = spec.get("egress", ())
     blocks = [peer["ipBlock"] for rule in rules for peer in rule["to"] if "ipBlock" in peer]
     return {block["cidr"]: block.get("except", []) for block in blocks}
 
 
 def lacks_a_right(operator):
-    """Namespaces of former tests that go forbid in other words."""
+    """Return True if the operator lacked a right. Errors of namespaces in deletion have another text."""
     return "forbidden: User" in operator.log.read_text()
 
 
 @pytest.fixture
 def listens_at(admin):
-    """Says where the API server listens, which it does not do itself on loopback."""
+    """Publish the addresses of the API server, which publishes none itself on loopback."""
 
     def say(*addresses):
         admin.apply(
@@ -53,14 +53,14 @@ def test_no_agent_reaches_an_api_server_at_a_public_address_nor_what_is_denied(s
     space.wait("Agent", "poet", "Programmed", "True")
     assert {"9.9.9.0/24", "34.1.2.3/32"} <= set(excepted(space, "poet")["0.0.0.0/0"])
     space.agent("spy", model={"name": "m", "baseURL": "https://34.1.2.3/v1"})
-    space.wait("Agent", "spy", "Accepted", "False", says="34.1.2.3 lies in 34.1.2.3/32, which no agent")
+    space.wait("Agent", "spy", "Accepted", "False", says="34.1.2.3 is in 34.1.2.3/32, which no agent")
 
     listens_at("34.1.2.4")
     both = {"34.1.2.3/32", "34.1.2.4/32"}
     space.eventually(
         lambda: both <= set(excepted(space, "poet")["0.0.0.0/0"]), "the new address is excepted too", seconds=60
     )
-    assert operator.exit_code() is None, "the process began anew within itself"
+    assert operator.exit_code() is None, "the operator restarted without a new process"
     assert operator.stop() == 0
     assert not lacks_a_right(operator)
 
@@ -70,7 +70,7 @@ def listed(**properties):
 
 
 def cilium_crd():
-    """The part of Cilium's own that we write, with its rules as its documentation has them."""
+    """Return the part of Cilium's CRD that the operator writes, with its documented validation."""
     cidr = {"type": "string", "format": "cidr"}
     port = {"port": {"type": "string", "maxLength": 63}, "protocol": {"type": "string", "enum": ["TCP", "UDP", "ANY"]}}
     name = {"type": "string", "maxLength": 255, "pattern": "^([-a-zA-Z0-9_]+[.]?)+$"}
@@ -97,7 +97,7 @@ def cilium_crd():
 
 @pytest.fixture
 def install_cilium(admin, refusal):
-    """Its API and nothing behind it: whether names are kept to, only Cilium itself could show."""
+    """Install Cilium's API without its implementation. These tests do not show enforcement."""
 
     def install():
         admin.apply(cilium_crd())
@@ -106,7 +106,7 @@ def install_cilium(admin, refusal):
             try:
                 return admin.all("CiliumNetworkPolicy", "default")
             except refusal:
-                assert time.monotonic() < deadline, "it is never served"
+                assert time.monotonic() < deadline, "the API was not served in time"
                 time.sleep(0.05)
 
     yield install
@@ -140,10 +140,10 @@ def test_names_wait_for_their_api_and_are_opened_as_names_then(space, alone, ins
     space.eventually(
         lambda: space.get("CiliumNetworkPolicy", "poet")["spec"] == wanted, "what somebody opened is closed", seconds=60
     )
-    assert "watch lost" not in operator.log.read_text(), "an API that comes late is no lost watch"
+    assert "watch lost" not in operator.log.read_text(), "a late API must not count as a lost watch"
     space.eventually(space.alone, "what former tests left is gone", seconds=60)
     settled = operator.settled()
-    assert operator.settled() == settled, "nothing is written again"
+    assert operator.settled() == settled, "nothing is written twice"
     assert operator.stop() == 0
     assert not lacks_a_right(operator)
 
@@ -158,7 +158,7 @@ def test_names_are_taken_back_with_the_setting(space, alone, install_cilium):
 
     second = alone("named", network={"cilium": True})
     second.settled()
-    assert space.get("CiliumNetworkPolicy", "poet")["metadata"]["resourceVersion"] == version, "known after a restart"
+    assert space.get("CiliumNetworkPolicy", "poet")["metadata"]["resourceVersion"] == version, "no write at a restart"
     assert second.stop() == 0
 
     last = alone("named", network={"cilium": "remove"})

@@ -1,4 +1,4 @@
-"""Push notifications on a real API server: the way out, the keys and their life, with the chart's rights."""
+"""Push notifications on a real API server: egress, and the keys and their rotation, with the chart's rights."""
 
 import time
 

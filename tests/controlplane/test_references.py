@@ -1,4 +1,4 @@
-"""What an agent names may be missing, broken or unwilling: a condition says which, and what runs goes on."""
+"""Missing, invalid or refused references: a condition names them, and the running agent continues."""
 
 import hashlib
 import json
@@ -162,7 +162,7 @@ def test_available_names_a_quota(space, operator):
 
 
 def _may_call(space) -> list[str]:
-    """The agents that the callee's policy lets in by name."""
+    """Return the agents that the callee's policy admits by name."""
     policy = space.get("NetworkPolicy", "helper-ingress")
     sources = [source["podSelector"] for rule in policy["spec"]["ingress"] for source in rule["from"]]
     return [name for source in sources for part in source.get("matchExpressions", ()) for name in part["values"]]
@@ -206,7 +206,7 @@ def test_a_held_agent_lets_in_a_new_caller_and_says_so(space, operator):
     space.eventually(space.alone, "what former tests left is gone", seconds=60)
     space.eventually(space.alone, "what former tests left is gone", seconds=60)
     settled = operator.settled()
-    assert operator.settled() == settled, "nothing is written again"
+    assert operator.settled() == settled, "nothing is written twice"
 
 
 def test_a_label_of_a_namespace_invites_its_agents(space, other_space, operator):

@@ -1,4 +1,4 @@
-"""That every operator had the rights it needed, the control plane's end shows; here, that it would be seen."""
+"""The check for missing rights at the teardown of the control plane detects a missing right."""
 
 import pytest
 

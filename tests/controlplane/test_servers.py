@@ -54,7 +54,7 @@ def test_a_patched_pod_of_a_server_is_written_once_and_a_patch_that_opens_it_sto
     assert [container["name"] for container in pod["containers"]] == ["server", "side"]
     space.eventually(space.alone, "what former tests left is gone", seconds=60)
     settled = operator.settled()
-    assert operator.settled() == settled, "nothing is written again"
+    assert operator.settled() == settled, "nothing is written twice"
     space.apply(server("tools", workload={"image": image, "podTemplate": {"spec": {"hostPID": True}}}))
     says = "spec.workload.podTemplate.spec.hostPID cannot be set"
     space.wait("McpServer", "tools", "Accepted", "False", says=says)

@@ -19,13 +19,13 @@ def owners(space, snapshot: str) -> set[tuple[str, str]]:
 
 
 def _owned_by(space, snapshot: str, *wanted: tuple[str, str]) -> None:
-    # The garbage collector learns of new kinds twice a minute.
+    # The garbage collector discovers new kinds twice a minute.
     space.eventually(lambda: owners(space, snapshot) == set(wanted), f"owned by {wanted}", seconds=90)
 
 
 @pytest.fixture
 def snapshot(space, kubelet, operator) -> str:
-    """Of a Skill that an agent which serves mounts."""
+    """Return the snapshot of a Skill that a serving agent mounts."""
     space.apply(SKILL)
     space.agent("poet", skills=[{"name": "haiku"}])
     kubelet.run("poet")
@@ -37,11 +37,13 @@ def test_a_deleted_skill_in_use_leaves_its_agents_the_revision_that_serves(space
     assert owners(space, snapshot) == {("Skill", "haiku"), ("Agent", "poet")}
     revision = space.get("Agent", "poet")["status"]["revision"]
     space.admin.delete("Skill", space.name, "haiku")
-    space.wait("Agent", "poet", "ReferencesResolved", "False", says=f"revision {revision} keeps serving with the files")
+    space.wait(
+        "Agent", "poet", "ReferencesResolved", "False", says=f"revision {revision} keeps serving with the old files"
+    )
     assert space.condition("Agent", "poet", "ReferencesResolved")["reason"] == "SkillNotFound"
     _owned_by(space, snapshot, ("Agent", "poet"))
 
-    # A pod that is started anew finds what it mounts.
+    # A recreated pod still finds the files that it mounts.
     space.admin.delete("Pod", space.name, kubelet.run("poet"))
     volumes = space.get("Pod", kubelet.run("poet"))["spec"]["volumes"]
     mounted = next(volume["configMap"]["name"] for volume in volumes if volume["name"] == "skill-haiku")

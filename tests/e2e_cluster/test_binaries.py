@@ -1,4 +1,4 @@
-"""Which programs are used: the order of places, and the rule for versions."""
+"""The selection of programs: the search order, and the version rule."""
 
 from pathlib import Path
 

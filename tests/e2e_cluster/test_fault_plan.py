@@ -1,4 +1,4 @@
-"""The sweep's own books: which faults each write meets, in which namespace, and in which order."""
+"""The fault plan of the sweep: the faults of each write, by namespace, and their order."""
 
 from collections import Counter
 

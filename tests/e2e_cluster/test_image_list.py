@@ -1,4 +1,4 @@
-"""What decides that an image has to be built again."""
+"""The changes that require a new build of an image."""
 
 from dataclasses import replace
 from pathlib import Path

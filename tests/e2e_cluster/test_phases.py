@@ -1,4 +1,4 @@
-"""The table of phases is made from the lines of watches."""
+"""The table of phases, which is computed from the output of watches."""
 
 import json
 

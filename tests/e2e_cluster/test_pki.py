@@ -1,4 +1,4 @@
-"""The API server's certificate: who may be served with it, and that it is its own authority."""
+"""The API server's certificate: its names, and that it is its own authority."""
 
 import ipaddress
 

@@ -1,4 +1,4 @@
-"""Background processes: recorded, reused, stopped newest first, strangers left alone."""
+"""Background processes are recorded, reused, and stopped newest first. Foreign processes are left alone."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The end of a run, whatever caused it, is the end of all processes that the run started and of its folder."""
+"""The end of a run, for any reason, ends all processes of the run and removes its folder."""
 
 import os
 import signal

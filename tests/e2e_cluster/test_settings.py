@@ -1,4 +1,4 @@
-"""Pure pieces of the local node and of the providers: texts, manifests, choices."""
+"""The pure functions of the local node and of the providers: texts, manifests, choices."""
 
 import json
 import tomllib

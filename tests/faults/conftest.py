@@ -1,7 +1,7 @@
-"""Operators behind fault proxies on a control plane of their own: what lasts, what is gone, who leads.
+"""Operators behind fault proxies on a separate control plane: long faults, deletions, leader election.
 
-`make sweep` makes a write or an event go wrong for a moment; here things stay wrong for a while, or something else
-than a request does. The fault's number, O2 to O20, stands in each test's docstring.
+`make sweep` injects short faults into single writes or events. Here faults last for a while, or affect more than a
+request. The docstring of each test has the number of its fault, O2 to O20.
 """
 
 import asyncio
@@ -48,14 +48,14 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
     with ControlPlane(tmp_path_factory.mktemp("faults"), roomy=True) as plane:
         asyncio.run(prepare(plane))
-        plane.restart_controllers()  # the garbage collector learns of new kinds when it starts, or every 30 s
+        plane.restart_controllers()  # The garbage collector discovers new kinds when it starts, or every 30 s.
         yield plane
     for _ in range(20):
-        plane.processes.alive()  # collects what a many-threaded process leaves for a moment
+        plane.processes.alive()  # Reap the process, which has many threads.
 
 
 class Operator:
-    """A process and the proxy before it; it looks after one namespace, with the rights to no other."""
+    """An operator process and the proxy in front of it. It manages one namespace and has no rights in others."""
 
     def __init__(self, proxy: FaultProxy, plan: Plan, process: OperatorProcess) -> None:
         self.proxy = proxy
@@ -72,7 +72,7 @@ class Operator:
 
 
 class Stand:
-    """One test's namespaces, operators, and eyes."""
+    """The namespaces, operators and watch cache of one test."""
 
     def __init__(self, plane: ControlPlane, folder: Path, stack: AsyncExitStack) -> None:
         self.plane = plane
@@ -83,7 +83,7 @@ class Stand:
         self._made = 0
         self._operators: list[Operator] = []
         self.may_be_refused = ""
-        """What stands in every 403 that the test itself asks for; any other fails it."""
+        """The text of every 403 that the test expects. Any other 403 fails the test."""
 
     async def start(self) -> None:
         self.client = await self._stack.enter_async_context(Client(self.plane.server, self.plane.token, self.plane.ca))
@@ -107,7 +107,7 @@ class Stand:
         command: Sequence[str] = OPERATOR,
         **environment: str,
     ) -> Operator:
-        """For these namespaces, with the rights of a release of its own; others of that name space stand by."""
+        """Start an operator for these namespaces, with a release's rights. Other operators of them become standbys."""
         plan = Plan()
         proxy = await self._stack.enter_async_context(FaultProxy(self.plane.server, self.plane.ca, plan))
         settings = {**FAST, "FLEETWRIGHT_NAMESPACES": ",".join(spaces), **environment}
@@ -122,12 +122,12 @@ class Stand:
         return self._operators[-1]
 
     def refused(self) -> list[str]:
-        """Requests of the operators that had no right, though the test asked for none such."""
+        """Return the unexpected requests of the operators for which they had no right."""
         found = [line for operator in self._operators for line in operator.proxy.refused]
         return [line for line in found if not self.may_be_refused or self.may_be_refused not in line]
 
     def condition(self, kind: str, space: str, name: str, condition: str) -> Object:
-        """Of the current generation, or nothing."""
+        """Return the condition for the current generation, or an empty mapping."""
         body = self.cache.find(kind, space, name) or {}
         for found in body.get("status", {}).get("conditions", ()):
             if found["type"] == condition and found["observedGeneration"] == body["metadata"]["generation"]:
@@ -149,7 +149,7 @@ class Stand:
         return await self.client.apply(flows.agent(name, space, **spec))
 
     async def put(self, kind: str, space: str, name: str, spec: object) -> None:
-        """As it is: a shape that no apply could merge, too."""
+        """Write an object as it is, including shapes that no apply could merge."""
         body = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, "namespace": space}}
         while True:
             found = await self.client.find(kind, space, name)
@@ -160,16 +160,16 @@ class Stand:
                     await self.client.request("PUT", path_of(kind, space, name), {**found, "spec": spec})
                 return
             except Refusal as refusal:
-                if refusal.status != 409:  # the operator wrote its status meanwhile
+                if refusal.status != 409:  # The operator wrote its status in the meantime.
                     raise
 
     def is_told(self, kind: str, space: str, name: str) -> bool:
-        """Whether a condition that names its reason says that something is wrong."""
+        """Return True if a condition with a reason reports a failure."""
         found = (self.condition(kind, space, name, stage) for stage in ("Accepted", "ReferencesResolved", "Programmed"))
         return any(each.get("status") == "False" and each["reason"] and each["message"] for each in found)
 
     async def fleet(self, space: str) -> None:
-        """One of all that leads to children, in use."""
+        """Create an agent that uses one of everything that leads to children."""
         await self.client.apply(flows.key(space, "one"))
         await self.client.apply(flows.files("prose", space, "Write well."))
         await self.client.apply(flows.skill("haiku", space, "Three lines."))
@@ -183,7 +183,7 @@ class Stand:
         return all(self.condition(kind, space, name, "Ready").get("status") == "True" for kind, name in fleet)
 
     def in_use(self, space: str) -> list[Object]:
-        """The children that agents run on; what is kept of the past changes with every edit."""
+        """Return the children in use. The retained older ones change with every edit."""
         bodies = list(self.cache.objects(space).values())
         mounted = json.dumps([body["spec"] for body in bodies if body["kind"] == "Deployment"])
         ours = [body for body in bodies if body["metadata"].get("labels", {}).get(MANAGED_BY) == FIELD_MANAGER]
@@ -202,18 +202,18 @@ class Stand:
         return [body for body in found if body["metadata"].get("labels", {}).get("fleetwright.dev/agent") == owner]
 
     async def quiet(self, space: str, *, seconds: float = 1.5, at_most: float = 180) -> None:
-        """Returns when nothing has changed for a while."""
+        """Wait until nothing has changed for a while."""
         for _ in range(int(at_most / seconds)):
             before = self.versions(space)
             await asyncio.sleep(seconds)
             if self.versions(space) == before:
                 return
-        pytest.fail(f"{space} never comes to rest")
+        pytest.fail(f"{space} never becomes idle")
 
 
 @pytest.fixture
 def stand_on(tmp_path: Path) -> Callable[[ControlPlane, AsyncExitStack], Awaitable[Stand]]:
-    """On another control plane than that of the session."""
+    """Run the test on another control plane than the session's."""
 
     async def start(plane: ControlPlane, stack: AsyncExitStack) -> Stand:
         stand = Stand(plane, tmp_path, stack)
@@ -230,4 +230,4 @@ async def stand(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stand]:
         await stand.start()
         yield stand
     assert stand.refused() == [], "the chart's rights are too small"
-    await asyncio.sleep(0.3)  # TLS connections say goodbye
+    await asyncio.sleep(0.3)  # Let the TLS connections close.

@@ -1,4 +1,4 @@
-"""O11, O12: references that lead nowhere, and objects of unusual sizes and names."""
+"""O11, O12: dangling references, and objects of unusual sizes and names."""
 
 import asyncio
 
@@ -17,11 +17,11 @@ LOST = {
     "no-peer": {"peers": [{"name": "absent", "namespace": "nowhere"}]},
     "no-consent": {"peers": [{"name": "hermit", "namespace": ""}]},
 }
-"""What refers to something that is not there, or that does not allow it; the peer's namespace is filled in."""
+"""Specs that refer to missing objects or to a peer that forbids it. The peer's namespace is filled in."""
 
 
 async def test_o11_references_that_lead_nowhere_or_in_circles_come_to_rest(stand):
-    """O11: three agents that name each other as peers, one peer that comes later, and all that nobody grants."""
+    """O11: three agents that name each other as peers, one peer that appears later, and references without consent."""
     space, foreign = await stand.space(), await stand.space()
     operator = await stand.operator(space, foreign)
     ring = {"a": ["b", "late"], "b": ["c"], "c": ["a"]}
@@ -42,9 +42,9 @@ async def test_o11_references_that_lead_nowhere_or_in_circles_come_to_rest(stand
     assert "'late'" in stand.condition("Agent", space, "a", "ReferencesResolved")["message"]
     await stand.quiet(space)
     passes = await operator.passes()
-    assert passes <= 20 * (len(ring) + len(LOST) + 1), "a bounded number of passes for each"
+    assert passes <= 20 * (len(ring) + len(LOST) + 1), "a bounded number of reconciles for each"
     await asyncio.sleep(5)
-    # What waits for a person is looked at again every two seconds here.
+    # Conditions that need a person are checked every two seconds in these tests.
     assert await operator.passes() - passes <= 3 * (len(LOST) + len(ring))
     await stand.agent(space, "late")
     await stand.programmed(space, "a", "late")
@@ -86,7 +86,7 @@ async def test_what_is_as_large_as_may_be_is_carried_out(stand, kind, name, spec
 
 
 async def test_o12_five_hundred_tools_are_refused_by_name(stand):
-    """O12: at the earliest place, with the field."""
+    """O12: at the earliest stage, with the name of the field."""
     space = await stand.space()
     tools = [f"tool-{number}" for number in range(500)]
     with pytest.raises(Refusal, match=r"spec.mcpServers\[0\].tools.allow"):
@@ -94,10 +94,11 @@ async def test_o12_five_hundred_tools_are_refused_by_name(stand):
 
 
 async def test_o12_two_that_claim_one_name_are_told_apart(stand):
-    """O12: `a` has a client `auth`, and `a-client` an auth Secret: both are called a-client-auth.
+    """O12: objects whose derived names collide.
 
-    A server `tools` and an agent `tools-mcp` want one Service. Nothing is cut: the longest names that differ in their
-    last letter share no child.
+    `a` with a client `auth` and `a-client` with an auth Secret both need a-client-auth. A server `tools` and an agent
+    `tools-mcp` need one Service. Names are not truncated: the longest names that differ in their last character share
+    no child.
     """
     space = await stand.space()
     operator = await stand.operator(space)

@@ -1,4 +1,4 @@
-"""O15, O18: many at once, and one among them that cannot be."""
+"""O15, O18: bursts of many objects, one of which is invalid."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ MANY = 100
 
 
 async def test_o15_a_secret_that_a_hundred_agents_share_is_told_of_once_each_and_rolls_nobody(stand):
-    """O15: rotated, deleted, restored."""
+    """O15: the Secret is rotated, deleted, restored."""
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.client.apply(flows.key(space, "one"))
@@ -33,7 +33,7 @@ async def test_o15_a_secret_that_a_hundred_agents_share_is_told_of_once_each_and
     await stand.client.apply(flows.key(space, "two"))
     await stand.until(space, lambda: not told() & first, "every pod is told", seconds=100)
     await stand.quiet(space)
-    assert _generations(stand, space) == generations, "nobody is rolled out"
+    assert _generations(stand, space) == generations, "no agent is rolled out"
     assert (operator.plan.writes[space] - writes).total() == MANY, "one write for each pod, and no other"
 
     await stand.client.delete("Secret", space, "key")
@@ -49,7 +49,7 @@ async def test_o15_a_secret_that_a_hundred_agents_share_is_told_of_once_each_and
 
 
 async def test_o15_a_skill_that_thirty_agents_share_rolls_each_of_them_once(stand):
-    """O15: one new revision each."""
+    """O15: one new revision for each agent."""
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.client.apply(flows.skill("haiku", space, "Three lines."))
@@ -73,7 +73,10 @@ async def test_o15_a_skill_that_thirty_agents_share_rolls_each_of_them_once(stan
 
 
 async def test_o18_a_poisoned_agent_in_a_burst_keeps_its_own_pace_and_costs_the_others_nothing(stand):
-    """O18: 200 are created, edited and deleted at once; one's Deployment is always answered with an error."""
+    """O18: 200 agents are created, edited and deleted at once.
+
+    The API server answers one Deployment always with an error.
+    """
     space = await stand.space()
     operator = await stand.operator(space)
     operator.plan.outage = lambda _, name: Fault.INTERNAL if name == "apply deployments/poison" else None
@@ -85,11 +88,11 @@ async def test_o18_a_poisoned_agent_in_a_burst_keeps_its_own_pace_and_costs_the_
     await asyncio.gather(*(stand.client.delete("Agent", space, name) for name in names))
     await stand.until(space, lambda: _generations(stand, space).keys() <= {"poison"}, "all went", seconds=200)
     tries = operator.plan.writes[space]["apply deployments/poison"]
-    assert tries >= 3, "it is tried again"
+    assert tries >= 3, "it is retried"
     operator.plan.outage = lambda _namespace, _name: None
     await stand.programmed(space, "poison", seconds=60)
     passes = await operator.passes()
-    assert passes <= 40 * 200, "a bounded number of passes for each"
+    assert passes <= 40 * 200, "a bounded number of reconciles for each"
 
 
 def _generations(stand, space: str) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""O4, O9, O10: what goes while it is worked on, and what somebody saw too late."""
+"""O4, O9, O10: deletions during a reconcile, and deletions that the operator observes late."""
 
 import asyncio
 import json
@@ -13,12 +13,12 @@ from fleetwright_operator.api.names import FIELD_MANAGER, MANAGED_BY
 
 GARBAGE = 60
 WRITES = 10
-"""At least so many has a plain agent; a case whose write does not come is a failure."""
+"""A plain agent makes at least this many writes. A case whose write does not come fails."""
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["O9: deleted", "O9: deleted, and made anew under its name"])
+@pytest.mark.parametrize("again", [False, True], ids=["O9: deleted", "O9: deleted and recreated with the same name"])
 async def test_an_agent_that_is_deleted_at_any_write_leaves_no_orphan(stand, again):
-    """O9: the Agent goes before each of its writes, in a namespace of its own, and perhaps comes again."""
+    """O9: delete the Agent before each of its writes, in a namespace of its own, and in some cases recreate it."""
     reference = await stand.space()
     spaces = [await stand.space() for _ in range(WRITES)]
     operator = await stand.operator(reference, *spaces)
@@ -68,13 +68,13 @@ async def _struck(stand, space: str, struck: dict) -> None:
 @pytest.mark.parametrize(
     ("kind", "suspended"),
     [
-        pytest.param("Agent", False, id="O9: an agent that serves"),
-        pytest.param("Agent", True, id="O9: a suspended one, whose status is always the same"),
-        pytest.param("Skill", False, id="O9: a skill that nobody uses"),
+        pytest.param("Agent", False, id="O9: an active agent"),
+        pytest.param("Agent", True, id="O9: a suspended agent, whose status never changes"),
+        pytest.param("Skill", False, id="O9: an unused skill"),
     ],
 )
 async def test_what_goes_and_nobody_tells_of_it_is_not_made_anew_again_and_again(stand, kind, suspended):
-    """O9: the news of a deletion is lost. The next write of its status says so, long before the next list does."""
+    """O9: the watch event of a deletion is lost. The next status write reveals it, long before the next list."""
     space = await stand.space()
     operator = await stand.operator(space)
     if kind == "Skill":
@@ -82,7 +82,7 @@ async def test_what_goes_and_nobody_tells_of_it_is_not_made_anew_again_and_again
     else:
         await stand.agent(space, suspend=suspended)
     await stand.programmed(space, "poet", kind=kind)
-    await asyncio.sleep(12)  # the list soon after a start must not be what helps
+    await asyncio.sleep(12)  # The list soon after the start must not hide the lost event.
     await stand.quiet(space)
 
     operator.plan.begin(space, [Case(Fault.DROPPED, (f"DELETED {kind.lower()}s/poet", 1))])
@@ -92,7 +92,7 @@ async def test_what_goes_and_nobody_tells_of_it_is_not_made_anew_again_and_again
     await stand.quiet(space, seconds=3)
     assert not _but_memory(stand, space)
     writes = operator.plan.writes[space]
-    assert 0 < writes.total() <= 2 * WRITES, f"made anew once at most: {dict(writes)}"
+    assert 0 < writes.total() <= 2 * WRITES, f"recreated at most once: {dict(writes)}"
 
 
 def _but_memory(stand, space: str) -> list[tuple[str, str]]:
@@ -107,13 +107,13 @@ def _ours(stand, space: str) -> list[tuple[str, str]]:
 
 
 def _as_good(stand, space: str, reference: str) -> bool:
-    """As many children of each kind as an agent has that nobody disturbed."""
+    """Return True if the children match those of an undisturbed agent by kind and number."""
     kinds = [sorted(kind for kind, _ in _ours(stand, place)) for place in (space, reference)]
     return kinds[0] == kinds[1]
 
 
 async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
-    """O4: a new process is given lists from before its agent existed, as by an API server that lags behind."""
+    """O4: a new process gets stale lists from before its agent existed, as from an API server that lags behind."""
     space = await stand.space()
     first = await stand.operator(space)
     stale = dict(first.proxy.listed)
@@ -125,7 +125,7 @@ async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
     before = stand.versions(space)
     assert await first.process.stop() == 0
 
-    # The agent is known, its children are not: everything looks as if it had to be made.
+    # The agent is cached, but its children are not, so all of them seem to be missing.
     children = {path: body for path, body in stale.items() if "fleetwright.dev" not in path}
     second = await stand.operator(space, name="second", start=False)
     second.proxy.replayed = children
@@ -138,7 +138,7 @@ async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
 
 
 async def test_o4_a_list_from_before_a_token_was_taken_away_does_not_bring_it_back(stand):
-    """O4: the periodic list of everything is old, as one that takes long is; what came since stays."""
+    """O4: the periodic list is stale, as a slow one is. Changes since then must survive."""
     space = await stand.space()
     operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="2")
     await stand.agent(space)
@@ -158,7 +158,7 @@ async def _client_token(stand, space: str) -> str:
 
 
 def _agree(stand, space: str, *, but: str) -> bool:
-    """Whether the agent lists just the token that its client has, which is not that one."""
+    """Return True if the agent lists exactly the token of its client, and that token is not `but`."""
     secrets = {name: body["data"] for (kind, name), body in stand.cache.objects(space).items() if kind == "Secret"}
     token = secrets.get("poet-client-default", {}).get("token", but)
     listed = json.loads(b64decode(secrets["poet-auth"]["callers.json"]))["callers"]
@@ -166,9 +166,9 @@ def _agree(stand, space: str, *, but: str) -> bool:
 
 
 async def test_o10_a_namespace_that_goes_while_the_operator_works_there_goes(stand):
-    """O10: deleted with everything in it; no hot loop meanwhile."""
+    """O10: a namespace is deleted with everything in it. The operator must not enter a hot loop."""
     space, other = await stand.space(), await stand.space()
-    # What is made there is refused, and the rights to look go before the operator hears that the namespace does.
+    # Writes there are forbidden, and read rights disappear before the operator learns of the namespace's deletion.
     stand.may_be_refused = f"/namespaces/{space}/"
     operator = await stand.operator(space, other)
     await stand.agent(space)
@@ -187,7 +187,10 @@ async def test_o10_a_namespace_that_goes_while_the_operator_works_there_goes(sta
 
 
 async def test_o10_what_is_deleted_while_no_operator_runs_is_gone_all_the_same(stand):
-    """O10: the operator is uninstalled first, then the namespace goes: nothing waits for a finalizer of ours."""
+    """O10: the operator is uninstalled before the namespace is deleted.
+
+    No finalizer of the operator blocks the deletion.
+    """
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
@@ -202,7 +205,7 @@ async def test_o10_what_is_deleted_while_no_operator_runs_is_gone_all_the_same(s
         if await stand.client.find("Namespace", None, space) is None:
             return
         await asyncio.sleep(0.1)
-    pytest.fail("the namespace never went")
+    pytest.fail("the namespace was never deleted")
 
 
 def _ours_of(stand, space: str, agent: str) -> list[tuple[str, str]]:

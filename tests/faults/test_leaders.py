@@ -1,4 +1,4 @@
-"""O13, O17: two operators, one that was asleep, one that was killed at work."""
+"""O13, O17: two operators, a suspended one, and one that is killed at work."""
 
 import asyncio
 import signal
@@ -11,14 +11,14 @@ from e2e.faults.plan import Fault
 
 
 async def test_o13_who_slept_past_its_lease_writes_nothing_when_it_wakes(stand, capsys):
-    """O13: SIGSTOP for longer than the Lease lasts, in the middle of its work; the second takes over."""
+    """O13: SIGSTOP suspends the leader at work for longer than the Lease. The standby takes over."""
     space = await stand.space()
     first = await stand.operator(space)
     second = await stand.operator(space, name="second", start=False)
     await _stand_by(second.process)
     names = [f"poet-{number}" for number in range(20)]
     await asyncio.gather(*(stand.agent(space, name) for name in names))
-    await asyncio.sleep(0.3)  # work is under way
+    await asyncio.sleep(0.3)  # Work is in progress.
     first.process.send(signal.SIGSTOP)
     slept = time.monotonic()
     await second.process.leading(seconds=170)
@@ -30,14 +30,17 @@ async def test_o13_who_slept_past_its_lease_writes_nothing_when_it_wakes(stand, 
 
     first.process.send(signal.SIGCONT)
     assert await _stood_back(first.process)
-    assert first.plan.total_writes(space) == before, "nothing is written after it woke"
+    assert first.plan.total_writes(space) == before, "no write happens after it woke"
     assert second.plan.total_writes(space) == sent_late
     with capsys.disabled():
         print(f"\n  the second led {took:.1f} s after the first fell asleep")
 
 
 async def _stood_back(process) -> bool:
-    """It ended; or it stands by, as who was stopped while it asked for the Lease, and heard the answer late."""
+    """Return True if the process exited, or became a standby.
+
+    It becomes a standby if it was stopped during its request for the Lease and got the answer late.
+    """
     async with asyncio.timeout(20):
         while process.exit_code is None:
             if (await process.metrics()).get("fleetwright_leader") == 0.0:
@@ -48,7 +51,7 @@ async def _stood_back(process) -> bool:
 
 @pytest.mark.timeout(600)
 async def test_o17_an_operator_that_is_killed_in_a_burst_is_followed_by_one_that_ends_it(stand):
-    """O17, O18: as by the kernel when memory is short, in the middle of 1,000 agents, of which one cannot be."""
+    """O17, O18: SIGKILL, as from the OOM killer, in the middle of 1,000 agents, one of which is invalid."""
     space = await stand.space()
     operator = await stand.operator(space)
     operator.plan.outage = lambda _, name: Fault.INTERNAL if name == "apply deployments/poison" else None
@@ -69,7 +72,10 @@ async def test_o17_an_operator_that_is_killed_in_a_burst_is_followed_by_one_that
 
 @pytest.mark.parametrize("hours", [1, -1], ids=["an hour ahead", "an hour behind"])
 async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, tmp_path, hours):
-    """O17: beside a leader whose clock is right, and then alone. A date in the future is drawn back, and no more."""
+    """O17: an operator with a wrong clock runs beside a leader with a correct one, and then alone.
+
+    The operator corrects a date in the future, and nothing more.
+    """
     space = await stand.space()
     first = await stand.operator(space)
     await stand.agent(space)
@@ -94,7 +100,9 @@ async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, tmp_pa
 
 @pytest.mark.parametrize("hours", [1, -1], ids=["ahead and back", "back and ahead"])
 async def test_o17_a_clock_that_jumps_under_a_leader_moves_no_lease_and_turns_no_token(stand, tmp_path, hours):
-    """O17: an hour there and back, each while the leader looks at everything every two seconds; the other looks on."""
+    """O17: the leader's clock jumps by an hour and back, while it resyncs every two seconds and the standby observes
+    it.
+    """
     space = await stand.space()
     clock = _Clock(tmp_path)
     eager = {"FLEETWRIGHT_RESYNC_SECONDS": "2"}
@@ -110,9 +118,9 @@ async def test_o17_a_clock_that_jumps_under_a_leader_moves_no_lease_and_turns_no
     for jump in (hours, 0):
         clock.jump(jump)
         passes = await leader.passes()
-        while await leader.passes() < passes + 3:  # noqa: ASYNC110 - another process tells nobody
+        while await leader.passes() < passes + 3:  # noqa: ASYNC110 - another process has no event
             await asyncio.sleep(0.2)
-        await asyncio.sleep(5)  # by when the Lease was renewed
+        await asyncio.sleep(5)  # By then the Lease was renewed.
         await stand.quiet(space)
     assert leader.plan.total_writes(space) - written <= 4
     assert other.plan.total_writes(space) == 0
@@ -127,7 +135,7 @@ async def test_o17_a_clock_that_jumps_under_a_leader_moves_no_lease_and_turns_no
 
 
 class _Clock:
-    """Of an operator's machine, that can be put wrong."""
+    """The clock of an operator's machine, which a test can set."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "seconds"
@@ -135,7 +143,7 @@ class _Clock:
         self.jump(0)
 
     def jump(self, hours: int) -> None:
-        # At once: the operator may read it at any moment.
+        # The write is atomic, because the operator may read the file at any moment.
         fresh = self._file.with_suffix(".new")
         fresh.write_text(str(hours * 3600))
         fresh.replace(self._file)
@@ -143,7 +151,7 @@ class _Clock:
 
 async def _stand_by(process) -> None:
     process.start()
-    while await process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process tells nobody
+    while await process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process has no event
         await asyncio.sleep(0.1)
 
 
@@ -152,7 +160,7 @@ async def _lease(stand, space: str) -> dict[str, object]:
 
 
 def _tokens_and_pods(stand, space: str) -> dict[str, object]:
-    """The words that open, and what pods are made from."""
+    """Return the valid tokens, and the sources of the pods' environment and files."""
     objects = stand.cache.objects(space).items()
     tokens = {name: body["data"]["token"] for (kind, name), body in objects if "token" in body.get("data", {})}
     assert tokens

@@ -1,4 +1,4 @@
-"""O11: objects that the rules of their CRDs would have refused, where the rules are absent."""
+"""O11: objects that the CRDs' validation would have refused, in a cluster without that validation."""
 
 import asyncio
 import copy
@@ -54,7 +54,7 @@ MALFORMED = {
         "no-files": {"source": {"inline": {}}},
         "files-are-a-list": {"source": {"inline": {"files": []}}},
         "a-nameless-config-map": {"source": {"configMap": {}}},
-        # A request cannot bring half a letter itself: the API server replaces it.
+        # No request can contain a lone surrogate: the API server replaces it.
         "half-a-letter": {"source": {"inline": {"files": {"SKILL.md": HALF_A_LETTER}}}},
     },
     "McpServer": {
@@ -67,7 +67,7 @@ MALFORMED = {
 }
 
 TAKEN = {
-    # Told of by what runs, in Available or Ready: no container of this ring does.
+    # The runtime reports these in Available or Ready. No container runs in these tests.
     "an image is a reference": "the kubelet: InvalidImageName",
     "a server pulls with a Secret": "the kubelet: it has no such Secret, and the image cannot be pulled",
     "no root ports": "the server's container, which may not listen there",
@@ -76,7 +76,7 @@ TAKEN = {
     "a path stays in its repository": "the probe of the Skill: the commit has no such folder",
     "a header of the connection": "the provider, that gets a Host of somebody else",
     "a skill's host is no address": "ReferencesResolved of the agents that use it: https is no Service",
-    # Means what it says, or less.
+    # The value has its meaning, or a weaker one.
     "a fallback's key is for its own address": "the key goes to the address that the fallback has by default",
     "a tag is no image": "the tag is mounted, whatever it leads to by then",
     "memory is within its volume": "the volume is full first",
@@ -92,18 +92,18 @@ TAKEN = {
     "push is on or off": "a word is on",
     "a temperature is text": "a number is as good",
     "an agent's name is a service's name": "a Service may begin with a digit in this Kubernetes",
-    # Stands on the card as it is.
+    # The value is on the card unchanged.
     "a picture has an address": "the card",
     "a public address has no user": "the card",
     "a result has a media type": "the card",
     "a skill's id is part of a tool's name": "the card",
     "what an executor takes are media types": "the card",
 }
-"""What neither the operator nor the runtime's configuration refuses, and who tells of it, or what comes of it."""
+"""Values that neither the operator nor the runtime's configuration refuses, and their reporter or effect."""
 
 
 def ruled_out() -> list[tuple[str, str, str, dict]]:
-    """(what, kind, name, spec): everything that the control plane's tests see refused."""
+    """(what, kind, name, spec) of all objects that the control plane's tests see refused."""
     found = []
     for number, param in enumerate([*BAD_AGENTS, *BAD_PARTS, *UNKNOWN_WORDS]):
         base, path, value, _ = param.values
@@ -124,7 +124,7 @@ SHAPES = [
 
 @pytest.fixture
 async def without_rules(stand):
-    """CRDs that take anything, as an older or a hand-made one might; the real ones are put back."""
+    """Install CRDs without validation, as older or hand-made ones may be. Restore the real ones afterwards."""
     real = {path.stem: yaml.safe_load(path.read_text()) for path in CRDS.glob("*.yaml")}
     for body in real.values():
         relaxed = copy.deepcopy(body)
@@ -140,9 +140,9 @@ async def without_rules(stand):
 
 @pytest.mark.timeout(600)
 async def test_o11_a_malformed_object_is_told_of_and_nothing_crashes_or_spins(stand, without_rules):
-    """O11: every shape that validation would have refused, some there before the operator starts."""
+    """O11: every shape that validation would have refused. Some objects exist before the operator starts."""
     space = await stand.space()
-    for name, entry in (("a", "b"), ("key", "api-key")):  # what bad specs refer to
+    for name, entry in (("a", "b"), ("key", "api-key")):  # The bad specs refer to these.
         await stand.client.apply(flows.key(space, "one", name=name, entry=entry))
     for _, kind, name, spec in SHAPES[::2]:
         await stand.put(kind, space, name, spec)
@@ -160,7 +160,7 @@ async def test_o11_a_malformed_object_is_told_of_and_nothing_crashes_or_spins(st
     for kind in MALFORMED:
         number = sum(shape[1] == kind for shape in SHAPES)
         rejected = sum(shape[1] == kind and _is_rejected(stand, space, *shape[1:3]) for shape in SHAPES)
-        # What the API server refuses is asked for again at least a second later, the others rarely.
+        # The operator retries requests that the API server refused after at least a second, and the others rarely.
         assert await operator.passes(kind) - passes[kind] <= number + 10 * rejected
         assert passes[kind] <= 12 * (number + 1)
     assert operator.process.exit_code is None
@@ -180,7 +180,7 @@ def _is_rejected(stand, space: str, kind: str, name: str) -> bool:
 
 
 def _is_refused(stand, space: str, kind: str, name: str, spec: object) -> bool:
-    """By a condition; or by the runtime, which its preflight shows, and a pod that does not start."""
+    """Return True if a condition reports it, or if the runtime refuses it, in a preflight or at a pod's start."""
     if stand.is_told(kind, space, name):
         return True
     revision = stand.cache.find(kind, space, name)["status"].get("revision", "")

@@ -1,4 +1,4 @@
-"""O8, O14: hands that are not ours, on what is."""
+"""O8, O14: other writers change the operator's objects."""
 
 import asyncio
 import base64
@@ -18,7 +18,7 @@ Place = tuple[str | int, ...]
 
 
 async def test_o8_children_without_any_record_of_their_managers_are_taken_up_again(stand):
-    """O8: managedFields wiped from every child."""
+    """O8: managedFields is removed from every child."""
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
@@ -35,14 +35,14 @@ async def test_o8_children_without_any_record_of_their_managers_are_taken_up_aga
 
 
 async def test_o8_each_field_of_each_child_that_somebody_edits_or_removes_comes_back(stand, capsys):
-    """O8: all that we own, one field after another, of all children of a fleet side by side.
+    """O8: edit and remove each owned field, one after another, of all children of a fleet concurrently.
 
-    The key of an item is none of its fields: with another key it is another item, which is somebody else's.
+    The key of a list item is excluded: an item with another key is another item, which the operator does not own.
     """
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.fleet(space)
-    goes: Object = {"memory": {"storage": {"retain": False}}}  # what stays has no owner but its labels
+    goes: Object = {"memory": {"storage": {"retain": False}}}  # A retained volume has no owner, only labels.
     await stand.agent(space, "helper", **goes)
     await stand.agent(space, **flows.USES, **goes)
     await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready")
@@ -62,7 +62,7 @@ async def test_o8_each_field_of_each_child_that_somebody_edits_or_removes_comes_
 
 
 async def _walk(stand, space: str, child: Object) -> list[tuple[float, str]]:
-    """How long each edit took to be undone that the API server let pass, and which it was."""
+    """Return how long the operator took to revert each accepted edit, with the edit."""
     kind, name = child["kind"], child["metadata"]["name"]
     before, path, healed = _state(child, space), f"{path_of(kind, space, name)}?fieldManager=somebody", []
     for place, value in list(_owned(child)):
@@ -91,7 +91,7 @@ def _pointer(place: Place) -> str:
 
 
 def _state(child: Object, space: str) -> Object:
-    """Nothing while it is not labelled as ours."""
+    """Return the state, or an empty mapping while it lacks the operator's labels."""
     parts = Reader(generations=()).parts([child], namespace=space).values()
     return {key: value for part in parts for key, value in part.items() if key != "status"}
 
@@ -106,7 +106,7 @@ def _edits(kind: str, place: Place, value: Any) -> Iterator[Object]:
 
 
 def _owned(child: Object) -> Iterator[tuple[Place, Any]]:
-    """The places of what the operator has applied, and what stands there."""
+    """Return the paths and values of the fields that the operator has applied."""
     for manager in child["metadata"]["managedFields"]:
         if (manager["manager"], manager["operation"]) == ("fleetwright", "Apply"):
             yield from _leaves(manager["fieldsV1"], child, ())
@@ -127,7 +127,7 @@ def _leaves(fields: Object, value: Any, way: Place, keys: frozenset[str] = froze
 
 
 async def test_o8_a_child_that_somebody_else_makes_in_our_place_is_named_and_left_alone(stand):
-    """O8: a Service is deleted, and another's stands there in the moment in which ours is written again."""
+    """O8: a Service is deleted, and another writer creates one of that name before the operator does."""
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
@@ -163,7 +163,7 @@ async def _as_usual(_namespace: str, _name: str) -> None:
 
 
 async def test_o14_a_field_that_another_manager_took_is_taken_back_without_a_fight(stand):
-    """O14: an autoscaler's replicas, and an apply by force of a port of ours."""
+    """O14: an autoscaler sets replicas, and another manager force-applies a port of the operator."""
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
@@ -189,7 +189,7 @@ async def test_o14_a_field_that_another_manager_took_is_taken_back_without_a_fig
     assert fresh["apply services/poet"] < 3
     assert ours_again()
 
-    # As by `kubectl edit` and `kubectl patch`: what is ours comes back, what is theirs stays.
+    # `kubectl edit` and `kubectl patch` write like this. The operator reverts its own fields and keeps theirs.
     writes = operator.plan.writes[space].copy()
     service = await stand.client.find("Service", space, "poet")
     service["spec"]["ports"][0]["targetPort"] = 82
@@ -208,7 +208,7 @@ async def test_o14_a_field_that_another_manager_took_is_taken_back_without_a_fig
 
 
 async def test_o14_an_agent_that_is_edited_between_applies_follows_the_last_word(stand):
-    """O14: `kubectl edit` of a spec that somebody applies; the field is the editor's until an apply by force."""
+    """O14: `kubectl edit` changes an applied spec. The field belongs to the editor until a forced apply."""
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
@@ -225,7 +225,7 @@ async def test_o14_an_agent_that_is_edited_between_applies_follows_the_last_word
     with pytest.raises(Refusal, match="conflict"):
         await stand.client.request("PATCH", path, flows.agent("poet", space), content=APPLY)
     await stand.quiet(space)
-    assert stand.cache.find("Agent", space, "poet")["status"]["revision"] == revision, "a refused apply is no word"
+    assert stand.cache.find("Agent", space, "poet")["status"]["revision"] == revision, "a refused apply changes nothing"
     await stand.agent(space)
     await stand.programmed(space, "poet")
     await stand.quiet(space)
@@ -235,7 +235,7 @@ async def test_o14_an_agent_that_is_edited_between_applies_follows_the_last_word
 
 
 async def _edit(stand, space, instructions):
-    """As `kubectl edit` writes, which is done again where the operator wrote its status meanwhile."""
+    """Write as `kubectl edit` does, with a retry if the operator wrote its status in the meantime."""
     path = path_of("Agent", space, "poet") + "?fieldManager=kubectl-edit"
     while True:
         edited = await stand.client.find("Agent", space, "poet")

@@ -1,4 +1,4 @@
-"""O2, O3, O6, O7: what stays broken for a while, and how soon all is well when it is over."""
+"""O2, O3, O6, O7: lasting outages, and how soon everything recovers after them."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from e2e.faults.plan import Fault
 OUTAGE_SECONDS = 30.0
 HALF_OPEN_SECONDS = 120.0
 KINDS = 25
-"""Some so many are watched."""
+"""The approximate number of watched kinds."""
 LASTING = (
     Fault.CONFLICT,
     Fault.REJECTED,
@@ -28,9 +28,12 @@ LASTING = (
 
 
 async def test_o2_after_half_a_minute_of_failing_writes_an_agent_is_there_within_seconds(stand, capsys):
-    """O2: each class of fault for 30 seconds, side by side. Promised are 2 seconds; a test has ten times that."""
+    """O2: each class of fault for 30 seconds, concurrently.
+
+    The operator promises 2 seconds; the test allows ten times that.
+    """
     spaces = {await stand.space(): fault for fault in LASTING}
-    # What a person must mend waits for a minute, as it does where nobody says otherwise.
+    # Errors that need a person are retried after a minute, as by default.
     operator = await stand.operator(
         *spaces, FLEETWRIGHT_REQUEST_SECONDS="1.5", FLEETWRIGHT_WORKERS="24", FLEETWRIGHT_STALLED_SECONDS="60"
     )
@@ -49,7 +52,7 @@ async def test_o2_after_half_a_minute_of_failing_writes_an_agent_is_there_within
     with capsys.disabled():
         shown = ", ".join(f"{fault} {seconds:.1f} s" for fault, seconds in figures.items())
         print(f"\n  after the outage: {shown}; writes meanwhile: {sorted(asked.values())}")
-    # One agent that asks about every second and a half; its status is asked for as well.
+    # One agent is retried about every 1.5 seconds, with a read of its status.
     assert max(asked.values()) <= 4 * OUTAGE_SECONDS
     assert operator.process.exit_code is None
 
@@ -101,16 +104,16 @@ async def test_o3_a_missing_right_on_one_kind_is_named_and_stops_nobody_else(sta
 
 WATCHES = [
     pytest.param({"seconds": 1.0}, id="O6: every watch is closed after a second"),
-    pytest.param({"muted": True}, id="O6: watches stay open and tell nothing, the next list does"),
-    pytest.param({"bookmarks_only": True}, id="O6: watches tell nothing but bookmarks, the next list does"),
-    pytest.param({"too_old": "stream"}, id="O6: every watch says at once that its version is too old"),
+    pytest.param({"muted": True}, id="O6: watches stay open and send nothing, the next list recovers"),
+    pytest.param({"bookmarks_only": True}, id="O6: watches send only bookmarks, the next list recovers"),
+    pytest.param({"too_old": "stream"}, id="O6: every watch reports at once that its version is too old"),
     pytest.param({"too_old": "connect"}, id="O6: every watch is refused with 410"),
 ]
 
 
 @pytest.mark.parametrize("trouble", WATCHES)
 async def test_a_troubled_watch_loses_no_object(stand, trouble):
-    """O6: whatever becomes of watches, nothing is missed, and lists do not become a storm."""
+    """O6: no object is missed whatever happens to watches, and the lists do not become a storm."""
     space = await stand.space()
     operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="4")
     for key, value in trouble.items():
@@ -126,7 +129,10 @@ async def test_a_troubled_watch_loses_no_object(stand, trouble):
 
 
 async def test_o6_watches_that_are_half_open_for_two_minutes_are_given_up_by_themselves(stand):
-    """O6: no resync helps. What is silent for longer than bookmarks take is dead, and a list takes its place."""
+    """O6: without a resync.
+
+    A watch that is silent for longer than the bookmark interval is dead, and a list replaces it.
+    """
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
@@ -148,7 +154,7 @@ async def test_o6_watches_that_are_half_open_for_two_minutes_are_given_up_by_the
 
 
 async def test_o7_an_api_server_that_was_away_finds_the_same_process_and_no_storm(stand, plane):
-    """O7: the API server is killed for a minute, longer than the Lease lasts, etcd is compacted, and it comes back."""
+    """O7: the API server is down for a minute, longer than the Lease lasts; etcd is compacted before it returns."""
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
@@ -163,7 +169,7 @@ async def test_o7_an_api_server_that_was_away_finds_the_same_process_and_no_stor
     _compact(plane)
     await asyncio.sleep(60)
     plane.start()
-    # Its own watches would begin again whenever their growing pauses end.
+    # Otherwise its own watches would start again only after their backoff.
     plane.restart_controllers()
     await operator.process.leading(seconds=100)
     await stand.agent(space, "painter")
@@ -173,11 +179,11 @@ async def test_o7_an_api_server_that_was_away_finds_the_same_process_and_no_stor
     after = stand.versions(space)
     changed = {key for key in before if after.get(key) != before[key] and key[0] not in {"Pod", "Deployment"}}
     assert changed == set()
-    assert operator.plan.total_writes(space) - written <= 40, "what one more agent costs, and some"
+    assert operator.plan.total_writes(space) - written <= 40, "the cost of one more agent, with a margin"
 
 
 def _compact(plane) -> None:
-    """All history but the present is forgotten: every watch that begins where it left off is too old."""
+    """Compact the whole history, so that every watch resumes at a version that is too old."""
     base = f"http://127.0.0.1:{plane.place.ports.etcd}/v3"
     with urllib.request.urlopen(f"{base}/kv/range", data=b'{"key": "AA=="}', timeout=10) as answer:
         revision = json.load(answer)["header"]["revision"]

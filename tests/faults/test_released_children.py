@@ -1,6 +1,6 @@
-"""What an upgrade from the last release changes of children is what the release notes say, field by field.
+"""The release notes list, field by field, which changes an upgrade from the last release makes to children.
 
-`released.yaml` holds the children of a fleet as the last release made them. Whoever releases writes it anew with
+`released.yaml` holds the children of a fleet as the last release made them. Each release rewrites it with
 FLEETWRIGHT_WRITE_RELEASED=1, and empties the section of the changelog.
 """
 
@@ -18,7 +18,7 @@ from e2e.control_plane.normalised_state import Reader
 ROOT = Path(__file__).parents[2]
 RELEASED = Path(__file__).with_name("released.yaml")
 LABELS = '"labels": owner.labels}'
-"""Where every child gets its labels."""
+"""The place in the code where every child gets its labels."""
 
 
 def _announced() -> set[str]:
@@ -31,7 +31,7 @@ def _children(stand, space: str) -> dict[str, Any]:
 
 
 async def _made_by(stand, **environment: str) -> dict[str, Any]:
-    """The children that an operator makes of the fleet in a namespace of its own."""
+    """Return the children that an operator creates for the fleet in a namespace of its own."""
     space = await stand.space()
     await stand.operator(space, **environment)
     await stand.fleet(space)
@@ -41,19 +41,19 @@ async def _made_by(stand, **environment: str) -> dict[str, Any]:
 
 
 async def test_o16_the_changelog_says_of_every_child_what_an_upgrade_changes_and_nothing_else(stand):
-    """O16: against the children of the last release."""
+    """O16: compare with the children of the last release."""
     made = await _made_by(stand)
     if os.environ.get("FLEETWRIGHT_WRITE_RELEASED"):
         RELEASED.write_text(yaml.safe_dump(made, sort_keys=True, width=120))
     found, told = changes(yaml.safe_load(RELEASED.read_text()), made), _announced()
-    assert not found - told, "add these to the changelog's list of what an upgrade changes of children"
-    assert not told - found, "the changelog says that these change, and they do not"
+    assert not found - told, "add these to the changelog's list of changes that an upgrade makes to children"
+    assert not told - found, "the changelog lists these as changed, but they are not"
 
 
 async def test_o16_an_operator_that_changes_what_the_changelog_does_not_say_is_found(stand, tmp_path):
-    """O16: with a label more on every child, put into the sources of the operator."""
+    """O16: add a label for every child to the operator's source."""
     sources = shutil.copytree(ROOT / "operator" / "src", tmp_path / "planted")
-    file = sources / "fleetwright_operator" / "desired" / "manifest.py"
+    file = sources / "fleetwright_operator" / "build" / "manifest.py"
     assert file.read_text().count(LABELS) == 1
     file.write_text(file.read_text().replace(LABELS, '"labels": {**owner.labels, "planted": "yes"}}'))
     made = await _made_by(stand, PYTHONPATH=str(sources))
@@ -79,7 +79,7 @@ def _put(value: Any, way: tuple[Any, ...], new: Any) -> Any:
 
 @pytest.mark.parametrize("child", sorted(yaml.safe_load(RELEASED.read_text())))
 def test_o16_a_change_of_any_one_field_of_any_child_is_found_and_named(child):
-    """O16: each of the released children with each of its fields changed, and without it altogether."""
+    """O16: change and remove each field of each released child."""
     released = yaml.safe_load(RELEASED.read_text())
     kind = child.partition("/")[0]
     for way in _leaves(released[child]):

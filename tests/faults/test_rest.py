@@ -1,4 +1,4 @@
-"""O16, O20: nothing to do, and the operator of the commit before."""
+"""O16, O20: the idle operator, and the operator of the previous commit."""
 
 import asyncio
 import io
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 async def test_o20_at_rest_and_over_a_restart_no_version_moves(stand):
-    """O20: two minutes with a dozen resyncs, and a restart; not one write, not one object that is read singly."""
+    """O20: two minutes with a dozen resyncs and a restart cause no write and no read of a single object."""
     space = await stand.space()
     operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="10")
     await stand.fleet(space)
@@ -28,19 +28,19 @@ async def test_o20_at_rest_and_over_a_restart_no_version_moves(stand):
     written = operator.plan.total_writes(space)
     passes = await operator.passes()
     await asyncio.sleep(120)
-    assert await operator.passes() > passes, "it did look"
+    assert await operator.passes() > passes, "it did resync"
     assert await operator.process.stop() == 0
     await operator.process.started()
     await asyncio.sleep(10)
     assert operator.plan.total_writes(space) == written
-    # kopf asks four times at its start which kinds there are; and where the API server is, is asked at every resync.
+    # kopf discovers the kinds four times at its start. The operator reads the API server's address at every resync.
     assert operator.proxy.requests["GET"] - gets <= 4 + 16
     assert stand.versions(space) == before
 
 
 @pytest.fixture
 def previous(tmp_path: Path) -> Path:
-    """The sources of the commit before; a shallow clone has none."""
+    """The sources of the previous commit; a shallow clone has none."""
     done = subprocess.run(
         ["git", "archive", "HEAD~1", "operator/src", "crds"], cwd=ROOT, capture_output=True, check=False
     )
@@ -52,7 +52,7 @@ def previous(tmp_path: Path) -> Path:
 
 
 async def test_o16_the_operator_and_the_crds_go_forward_and_back_without_loss(stand, previous):
-    """O16: the commit before, then this one with objects edited meanwhile, then the operator before it again."""
+    """O16: run the previous commit, then this one while objects are edited, then the previous one again."""
     space = await stand.space()
     await install_crds(stand.client, previous / "crds")
     try:
@@ -71,11 +71,11 @@ async def test_o16_the_operator_and_the_crds_go_forward_and_back_without_loss(st
         await install_crds(stand.client)
     await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready with this operator")
     await stand.quiet(space)
-    assert _specs(stand, space) == specs, "no spec loses anything"
+    assert _specs(stand, space) == specs, "no spec loses a field"
     after = _children(stand, space)
     changed = changes(_unhashed(before), _unhashed(after))
-    assert changed <= _announced(), "what an upgrade changes stands in the changelog"
-    assert changed or after == before, "hashes follow what they are of, and nothing else"
+    assert changed <= _announced(), "the changelog lists the changes of an upgrade"
+    assert changed or after == before, "hashes change only with their content"
 
     assert await newer.process.stop() == 0
     writes = older.plan.total_writes(space)
@@ -83,11 +83,11 @@ async def test_o16_the_operator_and_the_crds_go_forward_and_back_without_loss(st
     await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready with the operator before, again")
     await stand.quiet(space)
     assert _specs(stand, space) == specs
-    assert older.plan.total_writes(space) - writes <= 100, "each child at most a few times"
+    assert older.plan.total_writes(space) - writes <= 100, "each child is written a few times at most"
 
 
 async def _edits(stand, space: str) -> None:
-    """Load while the CRD changes: edits that are taken back in the end."""
+    """Edit objects while the CRD changes, and revert all edits in the end."""
     for number in range(10):
         await stand.agent(space, "helper", instructions=f"Help {number}.")
         await asyncio.sleep(0.3)
@@ -100,13 +100,13 @@ def _specs(stand, space: str) -> dict:
 
 
 def _children(stand, space: str) -> dict[str, Any]:
-    """To the byte, by kind and bare name."""
+    """Return the exact children by kind and name."""
     bodies = stand.in_use(space)
     return {f"{body['kind']}/{bare_name(body['kind'], body['metadata']['name'])}": _ours(body) for body in bodies}
 
 
 def _ours(body: dict) -> dict:
-    """Less what the API server and controllers write, or count."""
+    """Return the object without the fields that the API server and controllers write or count."""
     metadata = {key: body["metadata"][key] for key in ("name", "labels", "ownerReferences") if key in body["metadata"]}
     annotations = body["metadata"].get("annotations", {})
     metadata["annotations"] = {key: value for key, value in annotations.items() if "fleetwright.dev/" in key}

@@ -1,4 +1,4 @@
-"""O16: a release is upgraded as people do it, by helm, from a chart whose CRDs knew less."""
+"""O16: a user upgrades a release with helm, from a chart whose CRDs lack a field."""
 
 import io
 import os
@@ -21,12 +21,12 @@ from e2e.faults import flows
 ROOT = Path(__file__).parents[2]
 SYSTEM = "fleetwright-system"
 NEWER = "toolSearch"
-"""A field of Agents that the earlier CRDs are made not to know."""
+"""A field of Agents that is removed from the earlier CRDs."""
 
 
 @pytest.fixture
 def earlier(tmp_path: Path) -> Path:
-    """The chart of the commit before, or, in a clone without one, this one; its CRDs know a field less."""
+    """The chart of the previous commit, or of this one in a clone without it. Its CRDs lack one field."""
     folder = tmp_path / "earlier"
     done = subprocess.run(["git", "archive", "HEAD~1", "charts", "crds"], cwd=ROOT, capture_output=True, check=False)
     if done.returncode:
@@ -45,7 +45,7 @@ def earlier(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own_plane(tmp_path: Path):
-    """Helm is to make the CRDs, which every other plane here has."""
+    """A control plane without CRDs. Helm has to create them."""
     with ControlPlane(tmp_path / "plane") as plane:
         yield plane
 
@@ -66,7 +66,10 @@ def helm(own_plane: ControlPlane, tmp_path: Path):
 
 
 async def test_o16_an_upgrade_by_helm_brings_fields_and_changes_no_child(stand_on, own_plane, helm, earlier, tmp_path):
-    """O16: what is stored stays, what runs stays, the new field is known; and uninstalled, the CRDs and agents stay."""
+    """O16: stored objects and running pods stay, and the new field is known.
+
+    After an uninstall, CRDs and agents remain.
+    """
     helm("upgrade", "--install", "fleetwright", earlier, "--create-namespace", "--set=rbac.clusterWideSecrets=true")
     async with AsyncExitStack() as stack:
         stand = await stand_on(own_plane, stack)

@@ -1,6 +1,6 @@
-"""`python -m tests.faults.wrong_clock FILE`: the operator, on a machine whose time of day is wrong.
+"""`python -m tests.faults.wrong_clock FILE` runs the operator on a machine whose time of day is wrong.
 
-By as many seconds as the file says at the moment, so that the clock may jump under an operator that runs.
+The file holds the current offset in seconds, so that the clock may jump under a running operator.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Sample objects, the API's in-memory twin, and the operator running on it without a network."""
+"""Sample objects, an in-memory API server, and the operator running on it without a network."""
 
 import asyncio
 import base64
@@ -69,11 +69,14 @@ def secret(name: str = "key", **data: str) -> Object:
 
 
 class WriteStorm(BaseException):
-    """More writes than any test asks for. No handler of the operator catches it, so it ends the worker."""
+    """Raised when there are more writes than any test expects.
+
+    No handler of the operator catches it, so it ends the worker.
+    """
 
 
 class MemoryApi:
-    """The API server as far as the operator can tell: server-side apply with owners of fields, guards, versions."""
+    """An in-memory API server as the operator sees it: server-side apply with field owners, guards and versions."""
 
     def __init__(self, *, write_cap: int = 5_000) -> None:
         self._asked = 0
@@ -82,24 +85,24 @@ class MemoryApi:
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
         self.writes: list[str] = []
-        """`verb Kind name` of every write that was asked for."""
+        """`verb Kind name` of every requested write."""
         self.gets: list[str] = []
         self.fault: Callable[[int, str], Exception | None] = lambda number, what: None
-        """Says what befalls a write, by its number and text; the write does not happen."""
+        """Returns the error for a write, given its number and text. A write with an error does not happen."""
         self.lose: Callable[[int, str], bool] = lambda number, what: False
-        """Whether the answer of a write that happened is lost."""
+        """Returns True if the write happens but its answer is lost."""
         self.listeners: list[Callable[[str, str, Object], None]] = []
         self.unserved: set[str] = set()
-        """The kinds of APIs that this cluster does not have."""
+        """The kinds that this cluster does not serve."""
         self.unlisted: set[tuple[str, str, str]] = set()
-        """What a list that lags does not show."""
+        """The objects that a stale list omits."""
         self.logs: dict[str, str] = {}
-        """By name of a pod: the last line of its log."""
+        """The last line of the log, by name of the pod."""
 
-    # What people and controllers do.
+    # The actions of users and controllers.
 
     def put(self, body: Object, *, manager: str = "somebody") -> Object:
-        """Creates an object, or replaces what its manager owns of it; everybody hears of it."""
+        """Create an object, or replace what its manager owns of it, and notify all listeners."""
         key = _key(body)
         stored = self._objects.get(key) or self._objects.setdefault(key, _Stored(self._uid(body)))
         stored.own(manager, {name: part for name, part in body.items() if name != "status"})
@@ -114,7 +117,7 @@ class MemoryApi:
         return self._changed(key, "MODIFIED")
 
     def remove(self, kind: str, name: str, *, namespace: str = "shop", silently: bool = False) -> None:
-        """With everything that it alone owns, as the garbage collector would have it."""
+        """Delete an object and everything that it alone owns, as the garbage collector would."""
         key = (kind, namespace, name)
         uid = self._objects[key].uid
         self._changed(key, "SILENT" if silently else "DELETED")
@@ -137,13 +140,13 @@ class MemoryApi:
         self._changed((kind, namespace, name), "MODIFIED")
 
     def roll_out(self, name: str, *, namespace: str = "shop") -> None:
-        """What the Deployment controller and a kubelet report of a success."""
+        """Report what the Deployment controller and a kubelet report of a successful rollout."""
         generation = self.find("Deployment", name, namespace=namespace)["metadata"]["generation"]
         counts = dict.fromkeys(("replicas", "updatedReplicas", "availableReplicas"), 1)
         self.set_status("Deployment", name, {**counts, "observedGeneration": generation}, namespace=namespace)
 
     def end_pod(self, name: str, *, says: str = "", refuses: str = "", code: int = 2, namespace: str = "shop") -> None:
-        """What a kubelet reports of a pod that ended: with a report as its log, or with last words."""
+        """Report what a kubelet reports of a pod that ended, with a report as its log or a termination message."""
         ended = {"exitCode": code if refuses else 0, "reason": "Error" if refuses else "Completed", "message": refuses}
         container = {"name": "probe", "image": "img", "state": {"terminated": ended}}
         self.logs[name] = says
@@ -151,7 +154,7 @@ class MemoryApi:
         self.set_status("Pod", name, {"phase": phase, "containerStatuses": [container]}, namespace=namespace)
 
     def probes(self, owner: str) -> list[str]:
-        """The names of the pods that look at something for an object of that name."""
+        """Return the names of the pods that probe something for an object of that name."""
         pods = [body["metadata"] for body in self.all("Pod")]
         return [
             pod["name"]
@@ -170,13 +173,13 @@ class MemoryApi:
         return [stored.body(key) for key, stored in sorted(self._objects.items()) if key[0] == kind]
 
     def snapshot(self) -> dict[str, Any]:
-        """Every object without what differs from run to run."""
+        """Return every object without the values that differ from run to run."""
         return {"/".join(key): stored.essence(key) for key, stored in sorted(self._objects.items())}
 
     def versions(self) -> dict[str, str]:
         return {"/".join(key): stored.version for key, stored in sorted(self._objects.items())}
 
-    # What the operator asks for.
+    # The requests of the operator.
 
     async def list(
         self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None
@@ -331,7 +334,7 @@ class MemoryApi:
 
 
 class _Stored:
-    """One object: what each manager owns of it."""
+    """A stored object: the fields that each manager owns."""
 
     def __init__(self, uid: str) -> None:
         self.uid = uid
@@ -404,7 +407,7 @@ def _merged(base: Object, patch: Mapping[str, Any]) -> Object:
 
 
 def _without(part: Object, taken: Mapping[str, Any]) -> Object:
-    """What is left of a part when somebody takes (or removes, with None) these leaves."""
+    """Return what remains of a part when another manager takes these leaves, or removes them with None."""
     left: Object = {}
     for key, value in part.items():
         if key not in taken:
@@ -432,14 +435,14 @@ def _port_keys(ports: list[Any]) -> tuple[str, ...]:
 
 
 class World:
-    """The operator on the twin: workers run, events arrive, time is real but short."""
+    """The operator on the in-memory API, with running workers, events, and short delays in real time."""
 
     def __init__(self, api: MemoryApi, settings: Settings) -> None:
         self.api = api
         self.moment = parse_timestamp(NOW)
         self._rung: dict[Key, tuple[asyncio.TimerHandle, int]] = {}
         self.seconds = 0.0
-        """The clock by which things are looked at again."""
+        """The clock that schedules the next reconciles."""
         minted = itertools.count(1)
         self.manager = build_manager(
             api,
@@ -456,7 +459,7 @@ class World:
         self._tasks: list[asyncio.Task[None]] = []
 
     def tell_events(self) -> None:
-        """From now on Events are written, as they are in a process that leads."""
+        """Start to write Events, as a leading process does."""
         self._tasks.append(asyncio.create_task(self.manager.event_recorder.run()))
 
     async def start(self) -> None:
@@ -483,13 +486,13 @@ class World:
             self.manager.cache_sync.informer.event(f"{kind}Metadata", event, metadata_only)
 
     def check(self) -> None:
-        """Fail in words when a worker ended, which is what the write cap of the twin does to one that storms."""
+        """Fail with a message if a worker ended. The write limit of the in-memory API ends a worker that loops."""
         for task in self._tasks:
             if task.done() and not task.cancelled():
                 task.result()
 
     async def settle(self, *, seconds: float = 8.0) -> None:
-        """Until nobody writes and nobody waits, for longer than the shortest pause after a failure."""
+        """Wait until no write happens and no work is pending for longer than the shortest retry delay."""
         quiet = 0
         count = -1
         for _ in range(int(seconds / 0.02)):
@@ -503,12 +506,12 @@ class World:
         pytest.fail(f"never settles; last writes: {self.api.writes[-10:]}")
 
     def soonest(self) -> float:
-        """Seconds until a key comes back by itself; endless where none does."""
+        """Return the seconds until the next scheduled reconcile, or infinity."""
         now = asyncio.get_running_loop().time()
         return min((timer.when() - now for timer in self.manager.queue._timers.values()), default=math.inf)
 
     def _due(self) -> dict[Key, int]:
-        """When each key comes back, by the clock that the operator is shown; a timer knows only the real one."""
+        """Return when each key is due, by the operator's clock. A timer knows only the real one."""
         now = asyncio.get_running_loop().time()
         for key, timer in self.manager.queue._timers.items():
             if self._rung.get(key, (None, 0))[0] is not timer:
@@ -516,7 +519,7 @@ class World:
         return {key: self._rung[key][1] for key in self.manager.queue._timers}
 
     async def later(self, seconds: float) -> None:
-        """Time passes, and whoever wants to be looked at meanwhile is, each at its moment."""
+        """Advance the clock, and run each key that is due in that time at its moment."""
         end = self.moment + int(seconds)
         while (due := self._due()) and min(due.values()) <= end:
             self.moment = max(self.moment, min(due.values()))
@@ -531,10 +534,10 @@ class World:
                 return
             await asyncio.sleep(0.02)
             self.check()
-        pytest.fail("it never came to that")
+        pytest.fail("the condition was never met")
 
     def conditions(self, kind: str, name: str) -> dict[str, tuple[str, str, str]]:
-        """By type: status, reason, message."""
+        """Return status, reason and message by type."""
         found = self.api.find(kind, name)["status"].get("conditions", ())
         return {
             condition["type"]: (condition["status"], condition["reason"], condition["message"]) for condition in found
@@ -568,7 +571,7 @@ def make_world(settings: Settings) -> Callable[..., World]:
 
 @pytest.fixture
 def golden() -> Iterator[Callable[[str, list[Object]], None]]:
-    """Compares manifests with golden/<name>.yaml; FLEETWRIGHT_WRITE_GOLDEN=1 writes them anew."""
+    """Compare manifests with golden/<name>.yaml. FLEETWRIGHT_WRITE_GOLDEN=1 writes the files again."""
 
     def compare(name: str, manifests: list[Object]) -> None:
         text = yaml.safe_dump_all(manifests, sort_keys=False, width=120)
@@ -583,7 +586,7 @@ def golden() -> Iterator[Callable[[str, list[Object]], None]]:
 
 @pytest.fixture
 def objects() -> Any:
-    """The makers of sample objects."""
+    """The factories of sample objects."""
 
     class Objects:
         agent = staticmethod(agent)

@@ -52,7 +52,7 @@ def test_headers_and_trailers_without_an_end_close_the_connection(bridge: int, b
         while sent < 64 * MEBIBYTE:
             connection.sendall(piece * 100)
             sent += 100 * len(piece)
-    assert sent < 32 * MEBIBYTE  # Buffers of the kernel hold a few megabytes.
+    assert sent < 32 * MEBIBYTE  # The kernel buffers a few megabytes.
 
 
 def test_half_a_header_is_given_up_after_the_deadline(bridge: int) -> None:

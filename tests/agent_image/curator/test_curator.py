@@ -1,4 +1,4 @@
-"""The curator: by the clock inside the process, as a command beside it, and each look a line of one audit trail."""
+"""Tests of the curator: its schedule inside the process, its command, and the audit record of each run."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ EGGS, NEAR, SOUP = "Boil eggs for the guests of the house", "Boil eggs for the g
 
 @dataclass
 class Time:
-    """Goes on when it is told to."""
+    """A clock that a test advances by hand."""
 
     at: float = 1_000 * DAY
 
@@ -53,7 +53,7 @@ async def learn(skills: LearnedSkillStore, *tasks: str, owner: str = "client:a")
 
 @dataclass
 class Desk:
-    """A curator with the clock, the trail and the counters of a test."""
+    """Return a curator with the clock, the audit trail and the counters of a test."""
 
     skills: LearnedSkillStore
     time: Time
@@ -157,7 +157,7 @@ async def test_a_file_that_cannot_be_used_keeps_no_other_owner_from_its_turn(des
         await desk.curator.look()
     assert await names(desk) == [EGGS]
     await desk.curator.look()
-    assert len(desk.trail.lines) == 1, "it is looked at again when it is time"
+    assert len(desk.trail.lines) == 1, "the next scheduled run examines it again"
 
 
 async def filled(layout: Any) -> None:
@@ -196,7 +196,7 @@ async def test_the_command_refuses_an_agent_that_learns_nothing(mounted):
 async def test_the_process_looks_by_itself_and_a_command_beside_it_adds_to_one_trail(
     mounted, documents, open_door, tmp_path
 ):
-    """The agent serves meanwhile, and writes its own lines before and behind that of the command."""
+    """The agent keeps serving, and writes its own audit records before and after the command's record."""
     mounted.write(mounted.layout.config_file, documents(**LEARNING))
     await filled(mounted.layout)
     door = await open_door(retry_seconds=0.05)

@@ -1,4 +1,4 @@
-"""MCP servers and A2A clients that others wrote, each from a lock of its own, installed once into a cache."""
+"""Third-party MCP servers and A2A clients, each installed once into a cache from its own lock."""
 
 import os
 import shutil
@@ -22,13 +22,13 @@ def python_servers(python_environment: Callable[[str], Path]) -> Path:
 
 
 def _from_npm(installed: Callable[..., Any], name: str, sources: Path) -> Path:
-    """A folder with the packages of the lock among the sources, and the sources."""
+    """Return a folder with the sources and the packages that their lock names."""
     if shutil.which("npm") is None:
         if os.environ.get("CI") == "true":
             pytest.fail("npm is missing, and with it what these tests need")
         pytest.skip("npm is not on this machine")
     with installed(name, sources / "package-lock.json") as (folder, there):
-        # Programs of ours are no part of the lock: they are what they are in this checkout.
+        # The lock does not cover our own programs, so each run copies them from the checkout.
         for file in sources.iterdir():
             shutil.copy(file, folder / file.name)
         if not there:
@@ -52,14 +52,14 @@ def javascript_clients(installed: Callable[..., Any]) -> Path:
 
 @pytest.fixture
 def start(process_ring: None) -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], int]]]:
-    """Starts a program that listens on the port named by `PORT`; the process and its port, once it listens."""
+    """Return a function that starts a program, waits until it listens, and returns the process and the port."""
     with _starting() as start:
         yield start
 
 
 @pytest.fixture(scope="session")
 def start_for_all() -> Iterator[Callable[..., int]]:
-    """The same for what all tests share; `before` is called with the port first."""
+    """Return the same function for servers that all tests share; it first calls `before` with the port."""
     with _starting() as start:
         yield lambda *command, before: start(*command, before=before)[1]
 

@@ -1,8 +1,8 @@
-"""Clients that others wrote, of every dialect and binding, against one running server. Each does the same and tells.
+"""Third-party clients of every dialect and binding against one running server.
 
-What google-adk's RemoteA2aAgent (2.13) has no call for is not here: it sends, and neither reads, lists nor cancels a
-task, registers no receiver, verifies no signature and asks for no extended card. SDKs of 0.3 have no list, and sign
-another form of the card. The guide's table of clients is held against what is seen here.
+Each client makes the same calls and reports the results. The tests compare them with the guide's table of clients.
+google-adk's RemoteA2aAgent (2.13) only sends messages. It does not read, list or cancel tasks, register receivers,
+verify signatures or request the extended card. SDKs of 0.3 cannot list tasks, and sign another form of the card.
 """
 
 import base64
@@ -59,7 +59,7 @@ SHOWN_BY = {
     "verify the card": "verified",
     "errors": "unknown",
 }
-"""Of each column of the guide's table: where a client tells of it."""
+"""The key of a client's report for each column of the guide's table."""
 
 
 def locked(name, package):
@@ -72,7 +72,7 @@ def locked_by_npm(package):
 
 
 def clients():
-    """Each row of the guide's table, and what that client is seen to tell."""
+    """Return the results of each client by its row in the guide's table."""
     refused = {"unknown": ...}
     return {
         f"`a2a-sdk` {locked('dev', 'a2a-sdk')} (Python)": SINCE_1_0 | refused,
@@ -95,7 +95,7 @@ def test_the_guide_says_of_each_client_what_it_was_seen_to_do():
 
 @dataclass
 class Receiver:
-    """Takes what is pushed, and knows where it was pushed to."""
+    """A push receiver that records each notification and its path."""
 
     heard: dict[str, list] = field(default_factory=dict)
     port: int = 0
@@ -104,7 +104,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.port}/{name}"
 
     def ended(self, name):
-        """The last of what was pushed there, once a task has come to its end, and the token that came with it."""
+        """Wait for a notification of a completed task at that path, and return its token and body."""
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
             for token, body in self.heard.get(f"/{name}", []):
@@ -126,7 +126,7 @@ def receiver(process_ring: None):
             self.end_headers()
 
         def log_message(self, *_):
-            """Nobody reads it."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     taken.port = server.server_port
@@ -138,7 +138,7 @@ def receiver(process_ring: None):
 
 @pytest.fixture(scope="session")
 def agent(tmp_path_factory, start_for_all, receiver):
-    """An agent with the card that the operator would give it: its address, and the file with the keys of the card."""
+    """Start an agent with the operator's card, and return its address and the file with the card's keys."""
     root = tmp_path_factory.mktemp("agent")
     secret = new_secret()
     ring = (CardKey(signing_key(secret), secret, 0),)

@@ -1,4 +1,4 @@
-"""The runtime with MCP servers that others wrote: through the bridge, by their own HTTP, and by the older transport."""
+"""Third-party MCP servers: through the bridge, over their own HTTP, and over the older transport."""
 
 import asyncio
 import json
@@ -112,7 +112,7 @@ async def test_clients_of_the_bridge_have_processes_of_their_own_and_many_work_a
     deadline = time.monotonic() + 20
     while _children(bridge.pid) and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
-    assert _children(bridge.pid) == [], "a client that goes takes its process with it"
+    assert _children(bridge.pid) == [], "the process ends when its client disconnects"
 
 
 async def test_a_server_that_dies_in_the_middle_of_a_call_fails_it_at_once_and_is_started_anew(start, everything):
@@ -133,7 +133,7 @@ async def test_a_server_that_dies_in_the_middle_of_a_call_fails_it_at_once_and_i
 
 
 async def _once_it_is_there(connection):
-    """A call that reaches a session while it ends may be lost with it, and says so."""
+    """Retry a call until it succeeds, because a call fails when its session ends."""
     async with asyncio.timeout(20):
         while True:
             with suppress(ToolError):

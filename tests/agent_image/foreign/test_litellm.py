@@ -1,4 +1,4 @@
-"""A LiteLLM proxy, as many installations have one, between an agent and its model: nothing is lost on the way."""
+"""A LiteLLM proxy between an agent and its model: streaming, tool calls, usage and failures pass through intact."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def gateway(
     (folder / "config.yaml").write_text(yaml.safe_dump(settings(model_port)))
     port, _ = free_ports()
     programs = python_environment("litellm")
-    # It would fetch its table of prices from the network.
+    # LiteLLM would otherwise fetch its price table from the network.
     alone = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     command = [programs / "litellm", "--config", folder / "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "log").open("wb") as log:
@@ -74,7 +74,7 @@ def _await(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
 
 @pytest.fixture
 def through(gateway: str, mounted: Any) -> Callable[..., dict[str, Any]]:
-    """A model of the gateway, as an agent declares it."""
+    """Return the agent's declaration of a model behind the gateway."""
     file = mounted.layout.secret(KEY_FILE)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(KEY)
@@ -93,14 +93,14 @@ def answer(task: dict[str, Any]) -> str:
 
 
 pytestmark = pytest.mark.timeout(600)
-"""The first run of a machine fetches a hundred packages."""
+"""The first run downloads a hundred packages."""
 
 
 async def test_streaming_tools_usage_and_cost_come_through(agent, house, message, through):  # noqa: F811 - fixtures
     async with agent(model=through()) as guest:
         asked = message("Tell me a story [[long:60]] [[pause:0.02]]")
         events = [event async for event in guest.events("SendStreamingMessage", asked)]
-        assert len([event for event in events if "artifactUpdate" in event]) > 2, "in pieces, as they come"
+        assert len([event for event in events if "artifactUpdate" in event]) > 2, "the gateway streams the answer"
         booked = await guest.say("Book table for 2; charge card 5 [[together]]")
         assert "A table for 2 is booked" in answer(booked)
         usage = cost(booked)["usage"]
@@ -114,13 +114,13 @@ async def test_streaming_tools_usage_and_cost_come_through(agent, house, message
     ("text", "less"),
     [
         pytest.param("Tell me a story [[long:60]]", 0, id="of an answer"),
-        # `"content": null, ` of the message that calls the tools is not handed on.
+        # The gateway drops `"content": null, ` from the message with the tool calls.
         pytest.param("Book table for 2; charge card 5 [[together]]", 4, id="of one with tools"),
     ],
 )
 async def test_usage_and_cost_are_those_of_the_same_turn_without_the_gateway(agent, through, text, less):  # noqa: F811 - fixtures
     told = []
-    # What is known of earlier sessions would stand in the second prompt.
+    # Session memory would add the first conversation to the second prompt.
     for changes in ({}, {"model": through()}):
         async with agent(memory={"sessions": {"enabled": False}}, **changes) as guest:
             told.append(cost(await guest.say(text)))

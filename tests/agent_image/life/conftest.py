@@ -1,4 +1,4 @@
-"""Whole agents with the offline model, and tools whose effects can be counted: in this process, and as a process."""
+"""Complete agents with the offline model and tools with countable effects, in this process and in a child process."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ TOKENS = {
 
 @contextmanager
 def serving(app: Any) -> Iterator[int]:
-    """The application on a loopback port, in a thread of its own."""
+    """Serve the application on a loopback port in its own thread."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
     thread = Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -49,11 +49,11 @@ def serving(app: Any) -> Iterator[int]:
 
 @dataclass
 class House:
-    """A restaurant with a ledger: every effect of a tool is a line in it."""
+    """A restaurant whose ledger records every effect of a tool."""
 
     ledger: list[str] = field(default_factory=list)
     kitchen: Event = field(default_factory=Event)
-    """Cooking takes until this is set."""
+    """An event that ends the cooking."""
 
     def server(self) -> FastMCP:
         server = FastMCP("house", host="127.0.0.1", port=1, stateless_http=True, json_response=True)
@@ -93,13 +93,13 @@ def model_port(process_ring: None) -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def keyed_model_port(process_ring: None) -> Iterator[int]:
-    """One that takes the key `right` and no other."""
+    """Start an offline model that accepts only the key `right`, and yield its port."""
     with serving(OfflineModel(key="right").app()) as port:
         yield port
 
 
 class Recorder:
-    """A model that answers like the offline one, and keeps what it was asked, and as a part of which trace."""
+    """An offline model that records each request and its trace context."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -159,7 +159,7 @@ def house_port(process_ring: None, house: House) -> Iterator[int]:
 
 
 def free_ports() -> list[int]:
-    """Two of them, taken at once: one after the other they may be the same."""
+    """Return two free ports; both sockets are open at the same time, so the ports differ."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         return [listener.getsockname()[1] for listener in (one, other)]
 
@@ -169,7 +169,7 @@ _count = iter(range(1_000_000))
 
 @dataclass
 class Guest:
-    """A caller of an agent over HTTP, as one of the tokens."""
+    """A caller of an agent over HTTP, with one of the tokens."""
 
     url: str
     ops_url: str
@@ -200,7 +200,7 @@ class Guest:
         return found
 
     async def rested(self, task: dict[str, Any]) -> dict[str, Any]:
-        """The task once it is neither waiting for its turn nor working."""
+        """Wait until the task is neither submitted nor working, and return it."""
         async with asyncio.timeout(60):
             while state(found := await self.get(task)) in {"submitted", "working"}:  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
@@ -219,7 +219,7 @@ class Guest:
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"fleetwright_{name}"))
 
     async def missing(self) -> list[str]:
-        """What its server does not offer, by the status page."""
+        """Return the tools that the status page lists as missing from its MCP server."""
         async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=20) as http:
             (server,) = (await http.get("/status")).json()["mcpServers"]
         return list(server["missing"])
@@ -230,7 +230,7 @@ class Guest:
         await self.process.wait()
 
     async def leave(self) -> None:
-        """As the kubelet asks for it."""
+        """Stop the process with SIGTERM, as the kubelet does."""
         assert self.process is not None
         self.process.terminate()
         assert await self.process.wait() == 0
@@ -242,7 +242,7 @@ class Guest:
                     if (await http.get("/readyz")).status_code == 200:
                         return
                 except httpx.TransportError:
-                    assert self.process is None or self.process.returncode is None, "the agent has ended"
+                    assert self.process is None or self.process.returncode is None, "the agent process exited"
                 await asyncio.sleep(0.02)
 
 
@@ -259,7 +259,7 @@ def state(task: dict[str, Any]) -> str:
 
 @pytest.fixture
 def write(mounted: Any, documents: Any, model_port: int, house_port: int) -> Callable[..., None]:
-    """Writes the configuration of an agent of the house, this one's or another's."""
+    """Return a function that writes the configuration of an agent that uses the house's tools."""
 
     def of(*, server: dict[str, Any] | None = None, to: Any = mounted, **changes: Any) -> None:
         model = {
@@ -278,7 +278,7 @@ def write(mounted: Any, documents: Any, model_port: int, house_port: int) -> Cal
 
 @asynccontextmanager
 async def opened(mounted: Any, *, ready: bool = True, **seams: Any) -> AsyncIterator[Guest]:
-    """The agent of these files behind its two doors."""
+    """Start the agent of these files on its two ports."""
     app = create_app(mounted.config(), layout=mounted.layout, retry_seconds=0.1, **seams)
     await app.start()
     servers = [
@@ -304,7 +304,7 @@ async def opened(mounted: Any, *, ready: bool = True, **seams: Any) -> AsyncIter
 
 @pytest.fixture
 def agent(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
-    """The whole agent behind its two doors; opening it again is a restart in good order."""
+    """Return a function that starts the complete agent; starting it again is a graceful restart."""
 
     @asynccontextmanager
     async def start(
@@ -327,7 +327,7 @@ def agent(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
 def peer(
     tmp_path: Path, mount_below: Callable[..., Any], write: Callable[..., None], callers: Any
 ) -> Callable[..., Any]:
-    """Another agent, called `cook`, which the first one may call; with a turn of its own, or the whole loop."""
+    """Start the agent `cook`, which the first agent may call, with a scripted turn or the complete loop."""
 
     @asynccontextmanager
     async def start(*, turn: Any = None, **changes: Any) -> AsyncIterator[Guest]:
@@ -342,11 +342,11 @@ def peer(
 
 @pytest.fixture
 def agent_process(process_ring: None, mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
-    """The real command on the mounted files; starting it again is a restart. It is killed in the end."""
+    """Return a function that starts the real command; starting it again is a restart. Its exit kills the process."""
 
     @asynccontextmanager
     async def start(*, log: Any = subprocess.DEVNULL, **changes: Any) -> AsyncIterator[Guest]:
-        """Args: `log` takes the lines of the log."""
+        """Args: `log` receives the log lines."""
         write(**changes)
         ports = free_ports()
         arguments = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
@@ -369,7 +369,7 @@ def agent_process(process_ring: None, mounted: Any, write: Callable[..., None]) 
 
 @pytest.fixture
 async def gated_agent(agent: Callable[..., Any]) -> AsyncIterator[Guest]:
-    """An agent that charges nobody's card unasked."""
+    """An agent that asks for approval before it charges a card."""
     async with agent(approvals={"tools": ["house__charge_card"]}) as guest:
         yield guest
 

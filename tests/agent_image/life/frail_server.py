@@ -1,6 +1,6 @@
-"""An MCP server as a process, whose one tool never says what it did: it dies, or says more than anybody reads. No test.
+"""An MCP server process whose one tool never returns a usable result: it exits, or writes an oversized result.
 
-Every call adds a line to the file that is named.
+Every call appends a line to the file that the command line names. This module contains no tests.
 """
 
 import os

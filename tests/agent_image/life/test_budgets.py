@@ -1,4 +1,4 @@
-"""An agent with a budget, over A2A: what callers read when it is used up, and what a kill does not give back."""
+"""An agent with a budget, over A2A: the errors when it is exhausted, and usage that survives a kill."""
 
 import asyncio
 from typing import Any
@@ -18,7 +18,7 @@ def cost(task: dict[str, Any]) -> dict[str, Any]:
 
 
 async def used_up(guest: Any) -> dict[str, Any]:
-    """Speaks until there is no room, and gives the task that was not taken on."""
+    """Send messages until the budget is exhausted, and return the rejected task."""
     for _ in range(20):
         task: dict[str, Any] = await guest.say("Tell me about " + "the sea and " * 100)
         if task["status"]["state"] != "TASK_STATE_COMPLETED":
@@ -55,9 +55,9 @@ async def test_a_task_that_pauses_goes_on_where_it_stopped_once_there_is_room(ag
         assert "Say anything after that" in text["text"]
         assert data["data"]["budget"]["period"] == "Month"
         still = await guest.say("And now?", taskId=paused["id"])
-        assert still["status"]["state"] == "TASK_STATE_INPUT_REQUIRED", "there is still no room"
+        assert still["status"]["state"] == "TASK_STATE_INPUT_REQUIRED", "the budget is still exhausted"
         by_agent = await guest.by("agent:team/peer").say("Tell me about " + "the sea and " * 300)
-        assert by_agent["status"]["state"] == "TASK_STATE_REJECTED", "an agent that calls is asked nothing"
+        assert by_agent["status"]["state"] == "TASK_STATE_REJECTED", "a calling agent gets no question"
     async with agent(budgets=[{"period": "Month", "tokens": 400_000}]) as guest:
         done = await guest.say("And now?", taskId=paused["id"])
         assert done["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -106,7 +106,7 @@ async def test_a_task_that_has_done_something_is_not_called_refused(agent, house
         assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     async with agent(budgets=[{"period": "Month", "tokens": 1}]) as guest:
         ended = await guest.say("Cake, please", taskId=asked["id"])
-        assert ended["status"]["state"] == "TASK_STATE_FAILED", "whoever reads REJECTED sends it again, and books twice"
+        assert ended["status"]["state"] == "TASK_STATE_FAILED", "REJECTED would make the caller retry and book twice"
     assert house.ledger == ["table for 2"]
 
 

@@ -1,4 +1,4 @@
-"""A conversation that is compacted, over A2A: across kills, beside people who are asked, and in the books."""
+"""Compaction of conversations, over A2A: across kills, during approvals, and in cost accounting."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ async def story(guest, context, number):
 
 
 class Books:
-    """What the tasks of one process say that they used."""
+    """The sum of the usage that the tasks of one process report."""
 
     def __init__(self):
         self.tokens = 0
@@ -46,7 +46,7 @@ class Books:
 
 @pytest.fixture
 def stored(mounted):
-    """A query on what the agent has stored of conversations."""
+    """Return a function that queries the agent's conversation database."""
 
     def look(query):
         with sqlite3.connect(mounted.layout.memory / "conversations.db") as db:
@@ -84,7 +84,7 @@ async def test_two_compactions_and_a_kill_between_lose_nothing_and_the_books_agr
     assert RULE in earlier["pinned"]
     assert earlier["pinned"] == view["pinned"]
     assert "C-7741" in view["summary"]
-    # What was said is all there still; only what the model is shown has changed.
+    # Compaction changes only the prompt; all messages are still stored.
     assert stored("SELECT count(*) FROM messages") == [(2 * 15,)]
 
 
@@ -109,7 +109,7 @@ async def test_a_kill_while_a_summary_is_written_leaves_the_old_view_and_a_turn_
 
 
 async def _compacting(guest, task):
-    """Whether the task comes to compact, and does so now."""
+    """Return True as soon as the task reports a compaction, or False if it ends without one."""
     async with asyncio.timeout(60):
         while (found := await guest.get(task))["status"]["state"] in {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"}:
             parts = found["status"].get("message", {}).get("parts", [])

@@ -1,7 +1,7 @@
-"""A crash at every write of a conversation: the memory as it lies there at each of them is given to another process.
+"""Recovery from a crash at every write of a conversation.
 
-What a killed process leaves is its files as they are at that moment. Here one run is photographed before and after
-each of its writes, and every photograph is started from.
+A killed process leaves its files in their state at that moment. One run takes a snapshot of the files before and after
+each write. A new process then starts from every snapshot.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ class Photograph:
 
 @dataclass
 class Camera:
-    """Takes a photograph of the memory before and after every write."""
+    """A recorder of snapshots of the memory before and after every write."""
 
     memory: Path
     into: Path
@@ -49,7 +49,7 @@ class Camera:
 
 class Photographed(Database):
     def __init__(self, memory: Path, camera: Camera) -> None:
-        # Each write has a commit of its own: whatever may share one may also be cut off from it.
+        # Each write has its own commit, so a crash can separate any two writes.
         super().__init__(memory / schema.FILE, schema.SCHEMA, most=1)
         self._camera = camera
         self._changes = 0
@@ -60,7 +60,7 @@ class Photographed(Database):
         super()._commit(transaction)
 
     def _ended(self, jobs) -> None:
-        # Before anybody hears of it, and goes on.
+        # Take the snapshot before any waiter resumes.
         if self._is_news():
             self._camera.shoot()
             self._changes = self._connection.total_changes
@@ -71,7 +71,7 @@ class Photographed(Database):
 
 
 async def finished(guest, task, states):
-    """The task at its end; whatever it asks is answered with a yes."""
+    """Return the task when it ends; answer each of its questions with yes."""
     while True:
         found = await guest.rested(task)
         if states(found) != "input-required":
@@ -103,7 +103,7 @@ async def test_r1_from_every_crash_a_task_comes_to_an_end_and_no_effect_happens_
             ended = await finished(guest, task, states) if await exists(guest, task) else None
         if ended is None:
             continue
-        # What was on its way when the picture was taken has arrived by the next one.
+        # An effect in flight at one snapshot is complete by the next snapshot.
         arrived = camera.taken[min(number + 1, len(camera.taken) - 1)].effects
         assert len(house.ledger) + arrived <= effects, f"photograph {number}"
         ends.append(states(ended))

@@ -1,4 +1,4 @@
-"""What the installation denies: no tool of an agent leads there, whatever its configuration names."""
+"""Address ranges that the installation denies: no tool of any agent may connect to them."""
 
 import httpx
 from tests.agent_image.plain import NO_TLS

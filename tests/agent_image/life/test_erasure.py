@@ -1,4 +1,4 @@
-"""Administrators read out and erase what an agent remembers, over HTTP; then no file of the volume has any of it."""
+"""Export and erasure of memory by administrators, over HTTP: no file of the volume holds erased data afterwards."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ ADMIN = {"administrators": ["default"], "memory": {"knowledge": {"enabled": True
 
 
 async def tell(guest: Any, text: str, context: str) -> dict[str, Any]:
-    """The words reach every store: task, conversation, session, fact, audit trail."""
+    """Send a message whose words enter every store: task, conversation, session, fact and audit trail."""
     return await guest.say(f'Remember the fact "{text} lives in {context}"', contextId=context)
 
 
@@ -35,7 +35,7 @@ async def export(guest: Any, **parameters: str) -> list[dict[str, Any]]:
 
 
 def holding(folder: Path, text: str) -> list[str]:
-    """Files of the volume with these words, logs that are not yet moved into their file included."""
+    """Return the files of the volume that contain the text, including write-ahead logs."""
     found = (path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes())
     return sorted(str(path.relative_to(folder)) for path in found)
 
@@ -148,7 +148,7 @@ async def test_the_ledger_keeps_its_sums_under_nobodys_name(agent):
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
         assert (await erase(admin, owner="client:other")).json()["erased"]["costs"] == 1
-        assert (await erase(admin, owner="client:other")).json()["erased"]["costs"] == 1, "the receipt of before"
+        assert (await erase(admin, owner="client:other")).json()["erased"]["costs"] == 1, "it returns the same receipt"
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
@@ -186,7 +186,7 @@ async def test_without_administrators_nobody_is_one(agent):
 
 
 async def test_a_kill_in_the_middle_of_an_erasure_leaves_the_rest_to_the_next_process(agent_process, mounted):
-    """Wherever it hits: after the erasure is on disk, and before its answer."""
+    """The kill hits after the erasure is on disk and before its response."""
     async with agent_process(**ADMIN) as admin:
         for n in range(5):
             await tell(admin.by("client:other"), SECRET, f"ctx-{n}")
@@ -229,7 +229,7 @@ def begun(folder: Path) -> bool:
 
 
 async def test_an_erasure_that_a_kill_cut_short_is_finished_by_the_next_process(agent_process, mounted):
-    """What was begun is on disk first; the test puts it there as a process leaves it that dies right after."""
+    """The erasure record is on disk before the erasure. The test writes the record of a process that died then."""
     from fleetwright_agent.storage.sqlite.conversations import schema
     from fleetwright_agent.storage.sqlite.engine.database import Database
     from fleetwright_agent.storage.sqlite.erasures import Erasures, ErasureTarget

@@ -1,4 +1,4 @@
-"""What callers are told beside the answer, on every wire, and that it is what the compiled card declares."""
+"""Extension data beside the answer, on every wire, matches the declarations of the compiled card."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def messages(events):
 
 
 def told(events):
-    """The URIs that are listed with what they describe, and those that lie in metadata."""
+    """Return the listed extension URIs, after a check that they equal the URIs in the metadata."""
     sources = [*messages(events), *(e["artifactUpdate"]["artifact"] for e in events if "artifactUpdate" in e)]
     listed = {uri for source in sources for uri in source.get("extensions", ())}
     carried = {uri for source in sources for uri in source.get("metadata", {}) if uri.startswith(EXT)}
@@ -73,12 +73,12 @@ def declared(spec):
 
 
 def seen_in(said):
-    """Every URI of an extension, wherever it stands in what was said."""
+    """Return every extension URI that occurs anywhere in the output."""
     return set(URI.findall(json.dumps(said)))
 
 
 class Talker:
-    """Says more than an artifact holds."""
+    """A turn whose answer exceeds the size limit of an artifact."""
 
     async def run(self, request):
         yield Text("x" * 5 * 1024 * 1024)
@@ -89,7 +89,7 @@ class Talker:
 
 
 async def everything(guest, message):
-    """What is said in every situation that a caller can bring about."""
+    """Return the output of every situation that a caller can cause."""
     said = [await stream(guest, message, "Book table for 4")]
     task = await guest.say("Book table for 2", metadata={CALL_PATH: ["team/first"]})
     said.append(await guest.get(task))

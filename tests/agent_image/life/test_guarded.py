@@ -1,4 +1,4 @@
-"""An agent under a policy, over A2A: what is blocked has no effect, what was done stands in the audit trail."""
+"""An agent under a policy, over A2A: blocked calls have no effect, and the audit trail records executed calls."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ async def test_what_the_policy_blocks_is_said_and_has_no_effect(agent, house):
 
 
 async def test_a_rule_for_a_tool_that_is_not_there_puts_the_whole_server_behind_a_person(agent, states, house):
-    """A misspelt name must not leave open what was meant."""
+    """A misspelt tool name must not leave the intended tool unprotected."""
     async with agent(enforcement={"deny": ["house__chrge_card"]}) as guest:
         task = await guest.say("Charge card 30")
         assert states(task) == "input-required"
@@ -108,7 +108,7 @@ async def test_the_trail_tells_the_trace_that_the_agent_began_itself(agent, moun
 
 
 async def begun(guest: Any, house: Any) -> dict[str, Any]:
-    """A task whose tool has had its effect, and has not said so."""
+    """Start a task, and return it once its tool has had its effect but has not returned."""
     task = await guest.say("Cook dish for 2", now=True)
     async with asyncio.timeout(90):
         while not house.ledger:  # noqa: ASYNC110 - it looks from outside
@@ -151,7 +151,7 @@ async def test_what_is_told_of_such_a_call_holds_no_secret(agent_process, mounte
 
 
 def rewritten(mounted, arguments):
-    """As if the tool had been called with these."""
+    """Replace the arguments in the journal, as if the call had had these arguments."""
     body = json.dumps({"tool": "house__cook_dish", "arguments": arguments})
     with closing(sqlite3.connect(mounted.layout.memory / schema.FILE)) as connection:
         assert connection.execute("UPDATE calls SET body = ? WHERE state = 'begun'", (body,)).rowcount == 1

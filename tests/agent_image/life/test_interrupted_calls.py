@@ -1,4 +1,4 @@
-"""Model calls that the end of a process interrupts: the next process charges estimates, and says what is true."""
+"""Model calls that the end of a process interrupts: the next process charges and reports estimates."""
 
 import asyncio
 import logging

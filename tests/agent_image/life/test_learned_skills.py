@@ -1,4 +1,4 @@
-"""What is learned from sub-agents, over A2A: told as skill-v1, given to later turns of the same client as data."""
+"""Skills learned from sub-agents, over A2A: reported as skill-v1, and given as data to later turns of the client."""
 
 import json
 from typing import Any
@@ -21,12 +21,12 @@ def order(task: str) -> str:
 
 
 def skills_of(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """The artifacts that tell a skill, and nothing else."""
+    """Return the skills in the artifacts of the task."""
     return [artifact for artifact in task["artifacts"] if SKILL in artifact.get("extensions", ())]
 
 
 def given(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Messages of a request to the model that hold learned skills."""
+    """Return the messages of a model request that contain learned skills."""
     return [message for message in asked["messages"] if "<learned_skills" in str(message.get("content"))]
 
 
@@ -47,7 +47,7 @@ async def test_what_a_sub_agent_did_is_told_as_a_skill_beside_the_answer(agent):
             "source_session_id": "c1",
         }
         assert await guest.metric('skills_learned_total{outcome="new"}') == 1
-        assert skills_of(await guest.get(task)) == [told], "it is kept with the task"
+        assert skills_of(await guest.get(task)) == [told], "the stored task includes it"
         again = await guest.say(order("Book table for 4"), contextId="c2")
         assert skills_of(again)[0]["metadata"][SKILL]["source_session_id"] == "c2"
         assert await guest.metric('skills_learned_total{outcome="again"}') == 1
@@ -77,7 +77,7 @@ async def test_a_later_conversation_is_given_what_fits_after_a_kill_as_data_with
         assert await guest.metric("skills_recalled_total") == 1
         before = len(recorder.asked)
         await guest.say("What is the weather like?", contextId="c3")
-        assert given(recorder.asked[before]) == [], "it does not fit"
+        assert given(recorder.asked[before]) == [], "the skill does not match the request"
 
 
 async def test_a_message_that_says_little_is_understood_by_what_was_said_before_it(agent, model):
@@ -89,7 +89,7 @@ async def test_a_message_that_says_little_is_understood_by_what_was_said_before_
         assert len(given(recorder.asked[before])) == 1
         before = len(recorder.asked)
         await guest.say("And 6?", contextId="c2")
-        assert given(recorder.asked[before]) == [], "nothing was said before it here"
+        assert given(recorder.asked[before]) == [], "this conversation has no earlier message"
 
 
 async def test_nobody_else_is_told_of_it(agent, model):
@@ -137,7 +137,7 @@ async def test_what_was_learned_before_a_kill_is_told_when_the_task_ends(agent_p
         done = await guest.say("yes", taskId=task["id"])
         assert states(done) == "completed"
         assert [told["name"] for told in skills_of(done)] == ["waiter-book-table-for-4"]
-        # Who counted it has gone; it was not learned again.
+        # The killed process counted the skill. This process does not learn it again.
         assert await guest.metric("skills_learned_total") == 0
     assert house.ledger == ["table for 4", "cooked 2"]
 

@@ -1,4 +1,4 @@
-"""R12: histories and messages that no window holds, before a provider that refuses what is too much and counts it."""
+"""Histories and messages larger than the window, with a provider that rejects and counts oversized prompts."""
 
 import json
 import re
@@ -15,7 +15,7 @@ WINDOW = 8000
 
 
 class Strict:
-    """Refuses whatever is larger than the window, as providers do, and counts it."""
+    """A provider that rejects prompts larger than the window, and counts them."""
 
     def __init__(self):
         self.refused = self.answered = 0
@@ -55,7 +55,7 @@ def strict(serve):
 
 @pytest.fixture
 def library(serve):
-    """A server whose only tool reads out more than a third of what the window holds."""
+    """A server whose only tool returns more than a third of the window."""
     server = FastMCP("library", host="127.0.0.1", port=1, stateless_http=True, json_response=True)
 
     @server.tool()
@@ -86,8 +86,8 @@ async def test_r12_a_history_of_ten_windows_is_trimmed_and_says_so_and_comes_to_
     assert 10 * WINDOW < 45 * 300 * 25 // 4
     assert "C-7741" in text_of(known)
     assert compacted > 2
-    assert provider.refused <= compacted, "a summary may be refused, and is then made without the model"
-    assert len(provider.turned_away) == provider.refused, "nothing that was refused is sent again"
+    assert provider.refused <= compacted, "the agent replaces a rejected summary without the model"
+    assert len(provider.turned_away) == provider.refused, "the agent resends no rejected prompt"
 
 
 LONG = "Tell me of the sea and the wind and " + "the sea and the wind and " * 300
@@ -95,7 +95,7 @@ BELIEVED = 128_000
 
 
 async def long_conversation(guest, messages):
-    """Return how many compactions each trigger began; every message is answered."""
+    """Return the number of compactions by trigger, after a conversation in which every message gets an answer."""
     first = await guest.say("My customer number is C-7741.")
     for number in range(messages):
         said = await guest.say(f"Chapter {number}. {LONG}", contextId=first["contextId"])
@@ -116,7 +116,7 @@ async def test_a_window_that_an_overflow_taught_decides_when_the_next_compaction
 
 
 async def test_a_fallback_with_a_smaller_window_is_served_by_one_compaction_for_each_overflow(agent, strict, serve):
-    """Compaction measures against the window of the agent's own model, which would otherwise lose most of its room."""
+    """Compaction uses the window of the agent's own model. The fallback's smaller window would waste most of it."""
     provider, document = strict
 
     async def down(scope, receive, send):
@@ -140,7 +140,7 @@ async def test_r12_a_message_that_no_window_holds_fails_with_its_reason_and_the_
         huge = await guest.say("the sea and the wind and " * 2000, contextId=first["contextId"])
         assert states(huge) == "failed"
         assert huge["status"]["message"]["metadata"]["reason"] == "model_context_overflow"
-        assert provider.refused <= 3, "it is not sent again and again"
+        assert provider.refused <= 3, "the agent does not retry an oversized prompt"
         known = await guest.say("What is my customer number?", contextId=first["contextId"])
     assert "C-7741" in text_of(known)
 
@@ -155,7 +155,7 @@ async def test_r12_a_message_that_no_window_holds_fails_with_its_reason_and_the_
 async def test_r12_results_that_no_window_holds_together_are_cut_however_new_they_are(
     agent, states, strict, library, order
 ):
-    """None is long enough to be cut by itself, and nothing is old enough to make way for a summary."""
+    """No single result exceeds its limit, and no message is old enough for a summary."""
     provider, document = strict
     async with agent(model=document, mcpServers=[library]) as guest:
         first = await guest.say("My customer number is C-7741.")

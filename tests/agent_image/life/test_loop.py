@@ -1,4 +1,4 @@
-"""What a turn does with a model that fails, repeats itself, says nothing or is refused, over A2A."""
+"""Turns, over A2A, with a model that fails, repeats itself, returns nothing or rejects its prompt."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def second(model_port: int) -> dict[str, Any]:
 
 
 async def told(guest: Any, saying: Any, text: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The messages of the stream's statuses, and the last status."""
+    """Return the messages of the stream's status updates, and the last status."""
     events = [event async for event in guest.events("SendStreamingMessage", saying(text))]
     statuses = [event["statusUpdate"]["status"] for event in events if "statusUpdate" in event]
     return [status["message"] for status in statuses if "message" in status], statuses[-1]
@@ -47,7 +47,7 @@ async def test_a_model_that_fails_is_followed_by_another_and_the_stream_says_so(
         tokens_in = await guest.metric('llm_tokens_total{direction="input",model="second"}')
         tokens_out = await guest.metric('llm_tokens_total{direction="output",model="second"}')
         dollars = await guest.metric('llm_cost_usd_total{model="second"}')
-        assert dollars == pytest.approx((3 * tokens_in + 6 * tokens_out) / 1e6), "at the second model's own price"
+        assert dollars == pytest.approx((3 * tokens_in + 6 * tokens_out) / 1e6), "the second model's price applies"
     assert house.ledger == ["table for 2"]
 
 
@@ -74,12 +74,12 @@ async def test_a_model_that_says_nothing_to_a_result_is_asked_to_go_on(agent, ho
         assert await guest.metric("llm_empty_replies_total") == 2
         mute = await guest.say("Book table for 4 [[mute:9]]")
         assert mute["status"]["message"]["metadata"]["reason"] == "model_empty_answer"
-    assert house.ledger == ["table for 2", "table for 4"], "asking again calls nothing again"
+    assert house.ledger == ["table for 2", "table for 4"], "a repeated model call repeats no tool call"
 
 
 async def test_half_a_call_is_never_made_and_the_whole_one_is(agent, house):
     async with agent() as guest:
-        # Of each message the model remembers how often it was seen, as long as it runs: no other test says this one.
+        # The model counts each message while it runs, so no other test may send this message.
         done = await guest.say("Book table for 7 [[fail:malformed*1]]")
         assert done["status"]["state"] == "TASK_STATE_COMPLETED"
         assert await guest.metric('llm_calls_total{model="offline",outcome="model_malformed_tool_call"}') == 1

@@ -1,4 +1,4 @@
-"""What an agent remembers, over A2A: facts of each client for itself, as data, and no more than fits."""
+"""Memory of an agent, over A2A: facts are separate for each client, are treated as data, and are limited in size."""
 
 import asyncio
 import itertools
@@ -20,7 +20,7 @@ def answer(task: dict[str, Any]) -> str:
 
 
 def shown(messages: list[dict[str, Any]], text: str) -> list[str]:
-    """Roles of the messages that have this text."""
+    """Return the roles of the messages that contain this text."""
     return [message["role"] for message in messages if text in json.dumps(message["content"])]
 
 
@@ -75,7 +75,7 @@ async def test_an_incognito_request_is_told_no_fact_and_can_leave_none(agent, mo
 
 
 async def test_asi06_a_poisoned_memory_stays_data(agent, model, house):
-    """Whatever is remembered comes back in the user's role, within a fence that it cannot end, and changes nothing."""
+    """Memories enter the prompt in the user's role, within a fence that they cannot close, and change nothing."""
     recorder, document = model
     async with agent(model=document, **KNOWING) as guest:
         await guest.say(f'Always remember the fact "{POISON}"', contextId="c1")
@@ -87,7 +87,7 @@ async def test_asi06_a_poisoned_memory_stays_data(agent, model, house):
         assert fenced.endswith("</remembered_facts>")
         assert "information, never instructions" in fenced.splitlines()[0]
         system = [m["content"] for m in recorder.newest if m["role"] == "system"]
-        assert system == [recorder.asked[0]["messages"][0]["content"]], "the prompt is the one of before"
+        assert system == [recorder.asked[0]["messages"][0]["content"]], "the prompt equals the earlier prompt"
     assert house.ledger == ["table for 2"]
 
 
@@ -109,7 +109,7 @@ async def test_what_a_named_tool_finds_is_kept_for_whom_it_was_called_and_says_w
         fenced = next(m["content"] for m in recorder.newest if str(m["content"]).startswith("<remembered_facts"))
         assert f"tool house__charge_card for client:default, conversation c1, task {task['id']}" in fenced
         assert "The card is charged 417." in fenced
-        assert "table" not in fenced, "another tool's results are not kept"
+        assert "table" not in fenced, "the agent stores no results of other tools"
         assert await guest.metric('knowledge_ingested_total{outcome="kept"') == 1
         await guest.by("client:other").say("How was 417 settled?", contextId="c3")
         assert shown(recorder.newest, "The card is charged") == []
@@ -170,7 +170,7 @@ async def test_a_full_memory_refuses_a_new_task_in_words_and_lets_one_that_waits
 
 
 async def test_conversations_that_nobody_goes_on_with_are_forgotten(agent, mounted):
-    """The agent looks at its start; what was said a moment ago is too old for an agent that keeps a second."""
+    """The agent applies its retention at the start, so a retention of one second deletes the conversation."""
     async with agent() as guest:
         await guest.say("My boat is blue", contextId="c1")
     await asyncio.sleep(1.1)
@@ -180,7 +180,7 @@ async def test_conversations_that_nobody_goes_on_with_are_forgotten(agent, mount
 
 
 async def refused(guest: Any) -> dict[str, Any] | None:
-    """Of a message that would begin a task."""
+    """Return the error of a message that would start a task, or None if the agent accepts it."""
     message = {"messageId": f"full-{next(_count)}", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
     found: dict[str, Any] = await guest.call("SendMessage", {"message": message})
     return found.get("error")

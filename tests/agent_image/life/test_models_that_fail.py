@@ -1,6 +1,6 @@
-"""R4: a model that refuses, breaks, goes silent, never ends or says far too much; over A2A, each a typed end in time.
+"""Models that refuse, fail, hang, never end or return too much, over A2A: each task ends in time with a typed reason.
 
-How often a call is tried again, and after which wait, stands in `tests/agent_image/turn/test_turn.py`.
+`tests/agent_image/turn/test_turn.py` covers the number of retries and their backoff.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ def model_at(port, **changes):
 
 
 def speaking(pieces):
-    """A model that streams those pieces of an answer, as long as there are any."""
+    """A model that streams these pieces of an answer."""
 
     async def events() -> AsyncIterator[str]:
         frame = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk"}
@@ -45,7 +45,7 @@ def speaking(pieces):
 
 
 class Busy:
-    """A model that is overloaded at its first call, and says for how long; then it answers."""
+    """A model that rejects its first call with a Retry-After header, and then answers."""
 
     def __init__(self):
         self.calls = 0

@@ -1,8 +1,8 @@
-"""Sixty turns of one conversation through everything that happens to one, and all accounts of it agree in the end.
+"""Sixty turns of one conversation, after which all records of it agree.
 
-Compactions, a kill in the middle of a turn, a model that fails and one that finds its prompt too long, a budget that is
-used up, a person's approval, a sub-agent, and in another conversation what was learned from it. The transcript, the
-counters of each process, the ledger, the bills of the tasks and the audit trail each tell the whole on their own.
+The conversation includes compactions, a kill, a failing model, an oversized prompt and an exhausted budget.
+It also includes an approval and a sub-agent, whose learned skill another conversation uses.
+The transcript, the counters, the ledger, the task costs and the audit trail must each be complete.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ def model(model_port: int) -> dict[str, Any]:
 
 @dataclass
 class Account:
-    """What the tasks of one process said that they did and used."""
+    """The sum of the work and the usage that the tasks of one process report."""
 
     guest: Any
     said: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Account:
     def enter(self, text: str, task: dict[str, Any]) -> None:
         self.said.append(text)
         if task["status"]["state"] == "TASK_STATE_COMPLETED":
-            # A task that waited tells at its end what it used before, too.
+            # The final cost of a task includes its usage before a question.
             used = task["artifacts"][0]["metadata"][COST]
             self.tokens += used["usage"]["input_tokens"] + used["usage"]["output_tokens"]
             self.dollars += used["costUsd"]
@@ -89,7 +89,7 @@ def answer(task: dict[str, Any]) -> str:
 
 
 async def before_the_kill(here: Account) -> None:
-    """Thirty turns."""
+    """Run the first thirty turns."""
     guest = here.guest
     await here.say(f"My customer number is C-7741. {RULE}")
     await here.stories(3)
@@ -99,7 +99,7 @@ async def before_the_kill(here: Account) -> None:
     assert "A table for 2 is booked." in answer(await here.say("Book table for 2"))
     await here.stories(4)
     taught = await here.say('Give a task to the sub-agent waiter: "Book table for 4"')
-    assert [artifact["name"] for artifact in taught["artifacts"]][1:], "what it taught is told beside its answer"
+    assert [artifact["name"] for artifact in taught["artifacts"]][1:], "the task reports the learned skill"
     await here.stories(4)
     assert "A table for 3 is booked." in answer(await here.say("Book table for 3 [[fail:401@offline]]"))
     assert await guest.metric("model_fallbacks_total") >= 1
@@ -113,13 +113,16 @@ async def before_the_kill(here: Account) -> None:
 
 
 async def killed_in_a_turn(guest: Any) -> dict[str, Any]:
-    """Its task: the model has said a part of its answer, and not what that costs, so the next process pays for it."""
+    """Kill the agent after the model streamed a part of its answer, and return the task.
+
+    The model had not reported its usage yet, so the next process charges the call.
+    """
     compacted = await guest.metric("compactions_total")
     task: dict[str, Any] = await guest.say(CUT, contextId=CONTEXT, now=True)
     async with asyncio.timeout(60):
         while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
-    assert await guest.metric("compactions_total") == compacted, "a summary would be paid for here"
+    assert await guest.metric("compactions_total") == compacted, "a compaction would add its own cost"
     await guest.kill()
     return task
 
@@ -150,7 +153,7 @@ async def test_sixty_turns_and_every_account_of_them_agrees(agent_process, model
         lives.append(fourth := Account(guest))
         await fourth.stories(5)
         assert "C-7741" in answer(await fourth.say("What is my customer number?"))
-        assert await guest.metric("skills_recalled_total") == 0, "nothing of it fits a story"
+        assert await guest.metric("skills_recalled_total") == 0, "the skill does not match a story"
         assert "A table for 6 is booked." in answer(await fourth.say("Book table for 6", context="another"))
         assert await guest.metric("skills_recalled_total") >= 1
         await fourth.agrees()
@@ -170,13 +173,13 @@ async def export(guest: Any) -> list[dict[str, Any]]:
 
 
 def transcript_agrees(exported: list[dict[str, Any]], lives: list[Account]) -> None:
-    """Everything that was said is there, whatever the model was still shown of it; an approval is no message."""
+    """Check that the export has every message, including compacted ones. An approval is not a message."""
     said = [text for life in lives for text in life.said if text != "yes"]
     kept = [line for line in exported if line["kind"] == "conversation"]
     asked = [message["text"] for line in kept for message in line["messages"] if message["role"] == "human"]
     assert sorted(asked) == sorted(said)
     tasks = [line["task"] for line in exported if line["kind"] == "task"]
-    assert len(tasks) == sum(len(life.said) for life in lives) - 1, "one of them was answered by a second message"
+    assert len(tasks) == sum(len(life.said) for life in lives) - 1, "one task has a second message, the approval"
 
 
 def ledger_agrees(mounted: Any, lives: list[Account]) -> None:
@@ -189,7 +192,7 @@ def ledger_agrees(mounted: Any, lives: list[Account]) -> None:
 
 
 def audit_agrees(mounted: Any, house: Any) -> None:
-    """Its chain is whole, and it has a line for each effect that a tool had."""
+    """Check that the hash chain is intact, and that each tool effect has an audit record."""
     folder = mounted.layout.memory / "audit"
     assert not verify(folder).broken
     lines = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]

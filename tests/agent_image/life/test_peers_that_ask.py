@@ -1,4 +1,4 @@
-"""Two agents, of which one asks the other before it goes on: answered by a model, given up, or a matter for people."""
+"""Two agents, one of which asks the other a question: the model answers it, abandons it or passes it to a person."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -9,7 +9,7 @@ from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, T
 
 
 class Cook:
-    """Asks how many there are, and says what it was told."""
+    """A turn that asks for a number, and repeats the reply."""
 
     def __init__(self):
         self.requests = []
@@ -30,13 +30,13 @@ class Cook:
 
 @pytest.fixture
 def desk(agent, mounted):
-    """The agent that people talk to, with a peer."""
+    """Return the agent that people talk to, with a peer."""
     return _desk(agent, mounted)
 
 
 @pytest.fixture
 def desk_process(agent_process, mounted):
-    """The same as a process of its own."""
+    """Return the same agent as a child process."""
     return _desk(agent_process, mounted)
 
 
@@ -83,7 +83,7 @@ async def test_what_nobody_answers_is_given_up_at_the_end_of_the_turn(desk, peer
 
 
 async def ended(cook, task):
-    """It is given up beside the turn, whose answer does not wait for it."""
+    """The agent abandons the question in the background, and the answer does not wait for it."""
     async for _ in cook.events("SubscribeToTask", {"id": task["id"]}):
         pass
     return await cook.get(task)
@@ -175,14 +175,14 @@ async def test_what_nobody_will_answer_after_a_task_was_cancelled_is_given_up_at
 
 
 async def speaking(guest, task):
-    """Returns once the turn says something."""
+    """Wait until the turn produces output."""
     async for event in guest.events("SubscribeToTask", {"id": task["id"]}):
         if "artifactUpdate" in event:
             return
 
 
 async def asked_by(cook):
-    """Returns once the cook has asked."""
+    """Wait until the cook has asked."""
     async with asyncio.timeout(90):
         while [task["status"]["state"] for task in await listed(cook)] != ["TASK_STATE_INPUT_REQUIRED"]:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""An agent that asks people, over A2A: what they see, what their answers do, and what a killed process keeps."""
+"""An agent that asks people, over A2A: the questions, the effect of the answers, and questions that survive a kill."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ HITL = "application/vnd.protolabs.hitl-v1+json"
 
 
 def asked(task: dict[str, Any]) -> dict[str, Any]:
-    """The payload of hitl-v1."""
+    """Return the payload of hitl-v1."""
     text, data = task["status"]["message"]["parts"]
     assert text["text"]
     assert data["mediaType"] == "application/json"
@@ -59,7 +59,7 @@ async def test_calls_of_tools_are_counted_on_where_a_turn_goes_on_after_a_questi
     async with agent_process(**limits) as guest:
         done = await guest.say("Cake, please", taskId=task["id"])
         assert states(done) == "completed"
-    assert house.ledger == ["table for 4"], "the third call is one too many"
+    assert house.ledger == ["table for 4"], "the third call exceeds the limit"
 
 
 async def test_a_message_without_the_task_is_another_task_and_the_first_one_keeps_its_place(

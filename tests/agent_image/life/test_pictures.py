@@ -1,4 +1,4 @@
-"""Pictures that callers send: shown to models that see, told in words to the others, weighed as pictures (PA-021)."""
+"""Pictures from callers: models with vision see them, other models get a description, and prompts count them."""
 
 import json
 
@@ -10,7 +10,7 @@ NOTE = "which this model cannot see"
 
 @pytest.fixture
 def sees(mounted):
-    """The card as the operator writes it for an agent whose model sees."""
+    """Write the operator's card for an agent whose model has vision."""
     card = json.loads(mounted.layout.card_file.read_text())
     mounted.write(mounted.layout.card_file, card | {"defaultInputModes": ["text/plain", "image/png"]})
 
@@ -79,7 +79,7 @@ async def test_an_agent_whose_model_does_not_see_refuses_it(agent, message, mode
 
 
 async def test_a_picture_weighs_as_a_picture_and_not_as_its_bytes(agent, model, sees, caplog):
-    """A hundred thousand bytes are no hundred thousand characters of a prompt; and nothing of them is logged."""
+    """A picture counts as a picture, not by its bytes, and the log has no picture data."""
     recorder, own = model
     large = {"raw": "iVBORw0KGgo" + "A" * 120_000 + "=", "mediaType": "image/png"}
     policy = {"trigger": {"tokens": 6000}, "keep": {"messages": 2}}

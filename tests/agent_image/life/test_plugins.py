@@ -1,4 +1,4 @@
-"""Plugins in an agent, over A2A: the example as it would lie in an image, and ones that fail in every way."""
+"""Plugins in an agent, over A2A: the example plugin, installed as in an image, and plugins that fail in every way."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ def answer(task):
 
 
 async def told(guest):
-    """What the status page says of plugins, once all of them were tried."""
+    """Return the plugins on the status page, once the agent has tried to load all of them."""
     async with asyncio.timeout(60), httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
         while not (plugins := (await http.get("/status")).json()["plugins"]):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
@@ -42,7 +42,7 @@ async def told(guest):
 
 @pytest.fixture(scope="session")
 def site(process_ring: None, tmp_path_factory):
-    """A folder with the example installed in it, from its wheel."""
+    """Return a folder into which the example plugin is installed from its wheel."""
     folder = tmp_path_factory.mktemp("plugin")
     shutil.copytree(EXAMPLE, folder / "source")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheels")]

@@ -1,4 +1,4 @@
-"""What is sent to the model from one call to the next, as a server records it."""
+"""Prompts of consecutive model calls, as a recording server receives them."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from fleetwright_cli.offline.model import OfflineModel
 
 @dataclass
 class Recorded:
-    """The offline model, and every body that was sent to it."""
+    """An offline model that records every request body."""
 
     app: ASGIApp = field(default_factory=lambda: OfflineModel().app())
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Recorded:
         return {"name": "offline", "baseUrl": f"http://127.0.0.1:{self.port}/v1", **limits, **changes}
 
     def prompts(self) -> list[str]:
-        """As a provider that caches reads them: tools, then messages."""
+        """Return the prompts in the order of a caching provider: tools, then messages."""
         return ["".join(json.dumps(part) for part in (*body["tools"], *body["messages"])) for body in self.bodies]
 
 
@@ -104,17 +104,17 @@ async def test_what_is_remembered_for_a_turn_stands_at_the_end_and_all_before_it
         recorded.bodies.clear()
         for text in TURNS:
             await guest.say(text, contextId="c")
-    # A sub-agent's conversation is one of its own.
+    # A sub-agent has a conversation of its own.
     own = [body for body in recorded.bodies if "waiter of the house" not in json.dumps(body["messages"][0])]
     lasting: list[str] = []
     passing = 0
     for body in own:
         places = [i for i, message in enumerate(body["messages"]) if is_remembered(message)]
-        assert places in ([], [len(body["messages"]) - 1]), "nowhere but at the end"
+        assert places in ([], [len(body["messages"]) - 1]), "memories come last"
         passing += len(places)
         stays = body["messages"][: places[0]] if places else body["messages"]
         lasting.append("".join(json.dumps(part) for part in (*body["tools"], *stays)))
-    assert passing >= 8, "facts and skills were given"
+    assert passing >= 8, "the prompts include facts and skills"
     assert any("<learned_skills" in json.dumps(body["messages"][-1]) for body in own)
     for before, after in pairwise(lasting):
         assert after.startswith(before)
@@ -180,4 +180,4 @@ async def test_a_wait_before_another_try_ends_with_its_task(agent, recorded):
                 await asyncio.sleep(0.01)
         await guest.call("CancelTask", {"id": task["id"]})
         assert (await guest.rested(task))["status"]["state"] == "TASK_STATE_CANCELED"
-    assert len(recorded.bodies) == 1, "nothing was asked again"
+    assert len(recorded.bodies) == 1, "the agent repeats no model call"

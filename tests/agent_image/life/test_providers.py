@@ -1,4 +1,4 @@
-"""Agents whose model speaks Anthropic's messages or Google's contents: the same loop, books and failures."""
+"""Agents with an Anthropic or Google model: the same loop, cost accounting and failures."""
 
 import json
 from typing import Any
@@ -62,7 +62,7 @@ async def test_its_words_are_streamed_and_its_thoughts_are_told_where_that_is_wa
         asked = message("Tell me a story [[think:3]] [[long:60]] [[pause:0.02]]")
         events = [event async for event in guest.events("SendStreamingMessage", asked)]
     pieces = [event["artifactUpdate"] for event in events if "artifactUpdate" in event]
-    assert len(pieces) > 2, "in pieces, as they come"
+    assert len(pieces) > 2, "the model streams the answer"
     thoughts = [
         part["data"]["text"]
         for event in events
@@ -138,7 +138,7 @@ async def test_a_conversation_goes_on_with_another_provider_and_back(agent, clau
         assert "A table for 3 is booked" in answer(second)
         assert await guest.metric('llm_calls_total{model="other",outcome="ok"}') == 2
         third = await guest.say("What is my dog called? [[fail:403@other]]", contextId=first["contextId"])
-        assert "Rex" in answer(third), "the first is asked again where the second fails"
+        assert "Rex" in answer(third), "the first model answers when the second fails"
     assert house.ledger == ["table for 2", "table for 3"]
 
 
@@ -154,13 +154,13 @@ async def test_an_answer_in_a_shape_and_a_compaction_are_made_by_it_too(agent, c
             await guest.say(f"Tell me a story, number {number} [[long:250]]", contextId=context)
         assert await guest.metric("compactions_total") > 0
         assert await guest.metric('compaction_llm_tokens_total{cached="true",direction="input"}') > 0, (
-            "by its own model"
+            "its own model writes the summary"
         )
         assert "Rex" in answer(await guest.say("What is my dog called?", contextId=context))
 
 
 class Signing(Recorder):
-    """Signs each call of a tool, as Google does behind chat completions, which it wants to read again."""
+    """A model that signs each tool call, as Google does, and expects the signature in later requests."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         async def signed(message: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where a secret that a caller says, or a tool answers, is found afterwards: in the conversation, and nowhere else."""
+"""Secrets from callers and tools: only the databases of tasks and conversations may contain them."""
 
 import io
 import logging
@@ -12,7 +12,7 @@ from fleetwright_agent.telemetry.logs import JsonLines
 
 SECRET = "sk-abcdefghijklmnop0123456789"
 TRUE = {"tasks", "conversations"}
-"""Databases of what was said: a model must read what it said, and a caller what was answered."""
+"""Databases that keep the original text: the model needs its history, and the caller needs the answer."""
 EVERYTHING = {
     **LEARNING,
     "memory": {"skills": {"enabled": True}, "knowledge": {"enabled": True, "ingest": ["house__book_table"]}},
@@ -21,7 +21,7 @@ EVERYTHING = {
 
 
 def holding(mounted: Any) -> set[str]:
-    """The files and folders right in the memory that hold the secret, without what SQLite puts behind their names."""
+    """Return the top-level files and folders that contain the secret, without the suffixes that SQLite adds."""
     root = mounted.layout.memory
     found = {path.relative_to(root).parts[0] for path in root.rglob("*") if _holds(path)}
     return {name.partition(".")[0] for name in found}
@@ -45,12 +45,12 @@ async def test_a_secret_is_in_the_conversation_and_in_nothing_that_is_kept_besid
             await guest.say(order(f"Book table for 5 with the key {SECRET}"), contextId="c2")
             await guest.say(f'Remember the fact "The key is {SECRET}"', contextId="c3")
             await guest.say(f"Hello {SECRET} [[fail:401]]", contextId="c4")
-            assert SECRET in str(await guest.get(task)), "it is what was said"
+            assert SECRET in str(await guest.get(task)), "the history keeps the original text"
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
     kept = {path.name for path in mounted.layout.memory.iterdir()}
-    assert {"skills", "knowledge", "audit"} <= kept, "all of them have kept something"
+    assert {"skills", "knowledge", "audit"} <= kept, "every store has content"
     assert holding(mounted) == TRUE
     assert "task rests" in stream.getvalue()
     assert SECRET not in stream.getvalue()

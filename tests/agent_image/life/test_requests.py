@@ -1,4 +1,4 @@
-"""What a request says of itself beside its words: where it comes from and why, and that it is to be forgotten."""
+"""Request metadata: origin, trigger, priority and incognito."""
 
 import json
 import sqlite3
@@ -12,7 +12,7 @@ CAT = "My cat is called Tom."
 
 
 def remembered(mounted):
-    """What is told of each conversation, by its name."""
+    """Return the metadata of each conversation, by its name."""
     with closing(sqlite3.connect(mounted.layout.memory / FILE)) as db:
         return {name: json.loads(body) for name, body in db.execute("SELECT context, body FROM sessions")}
 
@@ -31,7 +31,7 @@ def answer(task):
 async def test_a_request_is_told_of_no_session_and_leaves_none(agent, message, mounted, metadata):
     async with agent() as guest:
         await guest.say(CAT)
-        assert "Tom" in answer(await guest.say("What is my cat called?")), "other sessions are told of it"
+        assert "Tom" in answer(await guest.say("What is my cat called?")), "later sessions see it"
         before = remembered(mounted)
         asked = await guest.call("SendMessage", message("What is my cat called?") | {"metadata": metadata})
         assert "Tom" not in answer(asked["result"]["task"])
@@ -129,7 +129,7 @@ THINKING = {"name": "thinker", "maxOutputTokens": 500, "contextWindow": 32_000, 
 
 @pytest.fixture
 def offered(model):
-    """Two models at one address, of which the first thinks a little unasked; and what they are asked."""
+    """Return the recorder and a model with low reasoning effort, whose fallback has the same address."""
     recorder, own = model
     return recorder, own | {"reasoningEffort": "low", "fallbacks": [THINKING | {"baseUrl": own["baseUrl"]}]}
 

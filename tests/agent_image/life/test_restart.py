@@ -1,4 +1,4 @@
-"""A process that ends in the middle of a turn: what goes on, what ends, and what never happens twice."""
+"""A process that ends in the middle of a turn: tasks resume or fail, and no effect happens twice."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from fleetwright_agent.storage.task_log import TaskLogUnavailable
     ]
 )
 def end(request):
-    """How the process ends, before the turn does: told to leave, it waits a second for it."""
+    """Return a function that ends the process during the turn. A graceful stop waits a second for the turn."""
 
     async def of(guest):
         await getattr(guest, request.param)()
@@ -62,10 +62,10 @@ async def test_the_bill_holds_what_was_used_before_the_process_ended(agent_proce
         await end(guest)
     async with agent_process() as guest:
         interrupted = await guest.rested(task)
-        # One that is told of no earlier conversation: it reads what the interrupted one has read.
+        # An incognito task sees no earlier conversation, so its prompt equals the interrupted task's prompt.
         whole = await guest.say("Book table for 4 [[pause:0]]", metadata={"incognito": True})
         bills = [each["artifacts"][0]["metadata"][COST] for each in (interrupted, whole)]
-        # A call that was cut when the process left is paid for too, and made again.
+        # The cost includes the interrupted call and its repetition.
         assert bills[0]["usage"]["output_tokens"] >= bills[1]["usage"]["output_tokens"] > 0
         assert [bill["success"] for bill in bills] == [True, True]
         assert bills[0]["costUsd"] >= 0.9 * bills[1]["costUsd"]
@@ -102,11 +102,11 @@ async def test_r1_of_two_calls_the_one_that_ended_keeps_its_result_and_neither_i
 
 
 async def test_a_kill_gives_a_model_that_repeats_itself_no_further_calls(agent_process, states, house):
-    """The guard counts in the conversation: what was repeated before counts, and so does that the model was told."""
+    """The guard counts repetitions and warnings in the stored conversation, so a restart does not reset it."""
     async with agent_process() as guest:
         task = await guest.say("Book table for 4 [[again:9!]] [[think:5]] [[pause:0.1]]", now=True)
         await until(lambda: ledger(house), 4)
-        await asyncio.sleep(0.2)  # The model thinks for longer than that before it calls again.
+        await asyncio.sleep(0.2)  # The model thinks for longer than that before its next call.
         assert await guest.metric('repeated_tool_calls_total{outcome="nudged"}') == 1
         await guest.kill()
     assert len(house.ledger) == 4
@@ -191,7 +191,7 @@ async def test_r14_whoever_waits_hears_that_the_task_goes_on_after_the_restart(a
     status = events[-1]["statusUpdate"]["status"]
     assert states(task) == states(events[-1]["statusUpdate"]) == "working"
     assert status["message"]["metadata"] == {"reason": "restart"}
-    assert "goes on after that" in status["message"]["parts"][0]["text"]
+    assert "will resume this task" in status["message"]["parts"][0]["text"]
     async with agent_process() as guest:
         for each in (task, events[0]["task"]):
             assert states(await guest.rested(each)) == "completed"
@@ -227,7 +227,7 @@ async def collected(guest, text):
 
 
 async def told(guest, task):
-    """Returns once the task has begun to say something."""
+    """Wait until the task produces output."""
     async with asyncio.timeout(90):
         while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.05)
@@ -262,7 +262,7 @@ async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times_an
         ended = await guest.rested(task)
         assert states(ended) == "failed"
         assert ended["status"]["message"]["metadata"]["reason"] == "restart"
-        assert "does not try it again" in ended["status"]["message"]["parts"][0]["text"]
+        assert "the task is not retried" in ended["status"]["message"]["parts"][0]["text"]
         bill = ended["artifacts"][0]["metadata"][COST]
         assert bill["success"] is False
         assert bill["usage"]["input_tokens"] > 0
@@ -271,7 +271,7 @@ async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times_an
 
 
 class NeverTakenUp(SqliteTaskLog):
-    """Cannot say what was running: the door is open, and nothing is taken up yet."""
+    """A log that cannot list running tasks: the server accepts requests, but no task resumes."""
 
     async def busy(self):
         raise TaskLogUnavailable("the disk is slow")

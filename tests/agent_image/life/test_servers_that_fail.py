@@ -1,6 +1,6 @@
-"""R6: an MCP server that dies or floods in the middle of a call, over A2A: the task goes on, and answers without it.
+"""MCP servers that exit or flood the agent during a call, over A2A: the task continues and answers without them.
 
-What each broken connection means for a call stands in `tests/agent_image/tools/test_mcp_wire.py`.
+`tests/agent_image/tools/test_mcp_wire.py` covers the effect of each connection failure on a call.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import pytest
 
 @asynccontextmanager
 async def garden(calls, end):
-    """The port of a server that is up, and ends a call like this."""
+    """Start a server that ends each call in this way, and yield its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     program = Path(__file__).with_name("frail_server.py")
@@ -61,4 +61,4 @@ async def test_r6_a_task_is_answered_without_a_server_that(agent, states, house,
     assert says in text
     assert "A table for 3 is booked." in text
     assert house.ledger == ["table for 3"]
-    assert calls.read_text() == "watered\n", "what may have had its effect is not called again"
+    assert calls.read_text() == "watered\n", "a call that may have had its effect is not repeated"

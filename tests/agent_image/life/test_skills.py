@@ -1,4 +1,4 @@
-"""Skills over A2A: mounted ones are told by name, read with their files, and hold the turn to the tools they allow."""
+"""Skills over A2A: the agent lists mounted skills, reads their files, and restricts the turn to their allowed tools."""
 
 import pytest
 
@@ -30,7 +30,7 @@ async def test_a_mounted_skill_is_told_by_name_and_description_and_read_with_its
         told = answer(await guest.say('Load skill dining, then read skill file "references/menu.md" of dining'))
     system = recorder.asked[0]["messages"][0]["content"]
     assert "- dining: How guests of the house are served" in system
-    assert "Book a table first" not in system, "what it says is read when it is wanted"
+    assert "Book a table first" not in system, "the model reads the skill on demand"
     assert "Book a table first" in told
     assert "references/menu.md" in told
     assert "pumpkin" in told
@@ -43,7 +43,7 @@ async def test_while_a_skill_is_followed_no_tool_is_called_that_it_does_not_allo
         assert house.ledger == ["table for 2"]
         assert await guest.metric('tool_calls_total{outcome="blocked",tool="house__charge_card"}') == 1
         await guest.say("Charge card 40")
-    assert house.ledger == ["table for 2", "charged 40"], "another message is another piece of work"
+    assert house.ledger == ["table for 2", "charged 40"], "the next message is a new task"
 
 
 async def test_what_a_skill_allows_holds_after_a_kill(agent_process, dining, house, states):

@@ -1,4 +1,4 @@
-"""An agent with sub-agents, over A2A: what they may do, what it costs, and what is left when something ends early."""
+"""An agent with sub-agents, over A2A: their permissions, their cost, and their cleanup after an early end."""
 
 import asyncio
 import json
@@ -36,13 +36,13 @@ def lines(mounted):
 
 
 def places(mounted):
-    """Thread and namespace of every checkpoint."""
+    """Return the thread and the namespace of every checkpoint."""
     with closing(sqlite3.connect(mounted.layout.memory / schema.FILE)) as connection:
         return connection.execute("SELECT thread, ns FROM checkpoints").fetchall()
 
 
 def told_calls(events):
-    """Every tool call as the stream told it."""
+    """Return every tool call in the stream."""
     statuses = (event["statusUpdate"]["status"] for event in events if "statusUpdate" in event)
     metadata = (status["message"].get("metadata", {}) for status in statuses if "message" in status)
     return [each[TOOL_CALL] for each in metadata if TOOL_CALL in each]
@@ -60,7 +60,7 @@ async def test_a_sub_agent_works_with_its_own_tools_and_leaves_only_its_answer(a
         assert "A table for 4 is booked." in answer(task)
         assert await guest.metric('sub_agent_tasks_total{outcome="ok",sub_agent="waiter"}') == 1
     assert house.ledger == ["table for 4"]
-    assert [thread.count("\n") for thread, _ in places(mounted)] == [1], "nothing is left but the conversation"
+    assert [thread.count("\n") for thread, _ in places(mounted)] == [1], "only the conversation remains"
 
 
 async def test_a_sub_agent_has_its_own_instructions_and_knows_nothing_of_the_conversation(agent):
@@ -83,7 +83,7 @@ async def test_a_sub_agent_has_its_own_instructions_and_knows_nothing_of_the_con
 async def test_a_sub_agent_is_never_offered(agent, states, house, task, changes):
     async with agent(subAgents=[WAITER | changes]) as guest:
         done = await guest.say(order(task))
-        assert "I read your message:" in answer(done), "it answered in words, for it had nothing that fits"
+        assert "I read your message:" in answer(done), "it answered with text, because it has no matching tool"
         assert states(done) == "completed"
         assert await guest.metric("sub_agent_tasks_total") == 1
     assert house.ledger == []
@@ -169,7 +169,7 @@ async def test_what_it_says_while_it_works_is_no_part_of_the_answer(agent, messa
     pieces = [
         part["text"] for e in events if "artifactUpdate" in e for part in e["artifactUpdate"]["artifact"]["parts"]
     ]
-    assert pieces[0].startswith("Here"), "the agent's own first word, and none of its sub-agent's"
+    assert pieces[0].startswith("Here"), "the stream has the agent's text, not the sub-agent's"
 
 
 async def test_what_it_costs_is_on_the_bill_in_the_counters_and_in_the_ledger(agent, mounted):
@@ -267,7 +267,7 @@ async def test_cancelling_the_task_ends_its_sub_agents(agent, states, mounted, h
         after = await guest.say("Book table for 5", contextId=task["contextId"])
         assert states(after) == "completed"
     assert house.ledger == ["cooked 2", "table for 5"]
-    assert {ns for _, ns in places(mounted)} == {""}, "its work was no part of the graph that it was done in"
+    assert {ns for _, ns in places(mounted)} == {""}, "the sub-agent left no checkpoints"
     assert [(line["tool"], line["outcome"]) for line in lines(mounted)][:2] == [
         ("house__cook_dish", "cancelled"),
         ("task", "cancelled"),
@@ -325,5 +325,5 @@ async def test_of_a_batch_that_was_killed_what_had_ended_is_not_begun_again(agen
         assert states(done) == "completed"
         told = answer(done)
         assert ("A table for 2" in told, "You are the waiter" in told, "A table for 3" in told) == (True, True, True)
-        assert await guest.metric('sub_agent_tasks_total{outcome="ok"') == 1, "the one that had not ended"
+        assert await guest.metric('sub_agent_tasks_total{outcome="ok"') == 1, "only the unfinished sub-agent runs again"
     assert sorted(house.ledger) == ["table for 2", "table for 3"]

@@ -1,4 +1,4 @@
-"""An agent with more tools than its model is shown, over A2A."""
+"""An agent whose model sees only some of its tools, over A2A."""
 
 import pytest
 
@@ -14,7 +14,7 @@ async def test_a_tool_that_is_not_shown_is_found_by_its_words_and_called_in_the_
         told = answer(await guest.say("Search tools for tables, then book table for 4"))
         assert "house__book_table: Book a table in the restaurant." in told
         assert "A table for 4 is booked." in told
-        # Three calls of the model: all four withheld at the first, one of them found at the others.
+        # Three model calls: the first has none of the four tools, and the others have the one that it found.
         assert await guest.metric("tool_schemas_withheld_total") == 4 + 3 + 3
     assert house.ledger == ["table for 4"]
 
@@ -31,7 +31,7 @@ async def test_what_was_found_stays_found_in_the_conversation_over_a_kill(agent_
         await guest.kill()
     async with agent_process(toolSearch=SEARCH) as guest:
         assert "A table for 4" in answer(await guest.say("Book table for 4", contextId=first["contextId"]))
-        assert "I read" in answer(await guest.say("Book table for 5")), "another conversation has found nothing"
+        assert "I read" in answer(await guest.say("Book table for 5")), "another conversation has no found tools"
     assert house.ledger == ["table for 4"]
 
 

@@ -1,4 +1,4 @@
-"""A task as a trace, from the caller's span over ours to the model's: by A2A, to a collector."""
+"""The trace of a task, over A2A: spans of the caller, the agent and the model, sent to a collector."""
 
 import json
 
@@ -16,7 +16,7 @@ def by_name(collector):
 
 
 async def sent(guest, header):
-    """A call with the header, as tracing clients send it."""
+    """Make a call with the `traceparent` header, as tracing clients do."""
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Book table for 2"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     async with guest.http() as http:
@@ -78,7 +78,7 @@ async def test_a_call_of_the_model_says_whether_what_it_reads_was_compacted(agen
     told = ["gen_ai.conversation.compacted" in {each.key for each in span.attributes} for span in chats]
     assert (told[0], told[-1]) == (False, True)
     assert summaries
-    assert len(chats) > 9, "summaries are calls too"
+    assert len(chats) > 9, "summaries have spans too"
 
 
 async def test_the_name_of_a_tool_that_a_model_has_made_up_is_in_no_span(agent, serve):

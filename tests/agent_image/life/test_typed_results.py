@@ -1,4 +1,4 @@
-"""A caller that names a skill gets the answer as data of the shape that the skill declares, or the text alone."""
+"""Typed results: a caller that names a skill gets data in the skill's schema, or only the text."""
 
 import pytest
 
@@ -64,7 +64,7 @@ async def test_otherwise_the_text_stands_alone(agent, metadata):
 async def test_handing_in_leaves_no_trace_in_the_conversation_and_is_paid_for(agent):
     async with agent(**skill(BOOKING)) as guest:
         plain = await guest.say("Book table for 4")
-        # Another caller, so that neither remembers the other.
+        # Separate callers share no memory.
         other = guest.by("client:other")
         typed = await other.say("Book table for 4", metadata=HINT)
         after = await other.say("My dog is called Rex.", contextId=typed["contextId"])

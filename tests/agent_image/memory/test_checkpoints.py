@@ -1,4 +1,4 @@
-"""The saver keeps what it decoded, and believes it only where the disk still says the same."""
+"""The checkpoint saver: it caches decoded checkpoints, and validates the cache against the disk."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -159,7 +159,7 @@ async def test_whoever_looks_where_somebody_just_looked_asks_the_disk_no_second_
         await read(saver, thread)
         looks.append(database.looks)
     await database.aclose()
-    assert looks == [1, 1, 2, 3, 4, 5], "once, for whoever comes next, and of one conversation at a time"
+    assert looks == [1, 1, 2, 3, 4, 5], "the cache serves one read of one conversation"
 
 
 async def test_nothing_that_was_erased_is_known_when_the_file_was_scrubbed(

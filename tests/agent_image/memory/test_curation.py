@@ -1,4 +1,4 @@
-"""Which learned skills stay: by when they were used, by what they are about, and beside those that are mounted."""
+"""Retention of learned skills: by last use, by similarity to each other, and by similarity to mounted skills."""
 
 import pytest
 
@@ -12,7 +12,7 @@ NOW = 1000 * DAY
 
 
 def skill(name: str, description: str = "", *, idle: float = 0.0, uses: int = 0) -> LearnedSkill:
-    """Args: `idle` in days."""
+    """Args: `idle` is in days."""
     draft = SkillDraft(name, description or name.replace("-", " "), "t", ("tool",))
     return LearnedSkill(hash(name) % 1000, draft, Provenance("client:a", "c", "t"), 0.0, NOW - idle * DAY, uses)
 

@@ -1,4 +1,4 @@
-"""The one file that an agent remembers in: what gathers is one commit, what fails fails alone, what is told is kept."""
+"""The conversation database: it commits queued writes in groups, isolates failed writes, and keeps confirmed writes."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ Work = Callable[[sqlite3.Connection], Any]
 
 
 class Counting(Database):
-    """Counts its commits."""
+    """A database that counts its commits."""
 
     commits = 0
 
@@ -58,7 +58,7 @@ def breaks(error: Exception) -> Work:
 
 
 class Held:
-    """Work that holds the thread up, so that what follows gathers."""
+    """Return work that blocks the writer thread, so that later writes queue."""
 
     def __init__(self) -> None:
         self._go = Event()

@@ -1,4 +1,4 @@
-"""Remembered facts: found by their words, bounded, each owner's own, and data wherever they are shown."""
+"""Remembered facts: word search, size limits, separation by owner, and escaping as data."""
 
 import itertools
 from pathlib import Path
@@ -83,7 +83,7 @@ async def test_an_owner_has_no_more_facts_than_it_may(knowledge):
         await knowledge.remember("client:a", "three", SOURCE, hot=False, most=2)
     assert await knowledge.forget("client:a", 1)
     assert await knowledge.remember("client:a", "three", SOURCE, hot=False, most=2) == 3, (
-        "a number is never given again"
+        "the store never reuses a number"
     )
 
 

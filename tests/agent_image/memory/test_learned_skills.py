@@ -1,4 +1,4 @@
-"""Learned skills: each owner's own, found by their words, one under each name, and data wherever they are shown."""
+"""Learned skills: separation by owner, word search, unique names, and escaping as data."""
 
 import itertools
 import re
@@ -71,7 +71,7 @@ async def test_the_same_name_is_the_same_skill_of_the_newest_run(skills):
     assert await skills.learn("client:a", again, Provenance("client:a", "c2", "t2"), most=9) is False
     (skill,) = await skills.skills("client:a")
     assert (skill.draft, skill.source.context_id, skill.at, skill.used) == (again, "c2", HOUR, HOUR)
-    assert len(await skills.recall("client:a", "quietly", most=5)) == 1, "its new words are found"
+    assert len(await skills.recall("client:a", "quietly", most=5)) == 1, "the search finds its new words"
 
 
 async def test_each_time_that_it_is_told_counts_as_a_use(skills):
@@ -132,7 +132,7 @@ def test_what_is_told_fits_its_room_and_loses_the_least_fitting_first():
     shown = render_skills(fit_to_tokens(many, tokens=2000))
     assert 7000 < len(shown) <= 8000
     assert [n for n in range(30) if f"number{n} " in shown] == list(range(shown.count("tools:")))
-    assert "x" * 500 not in shown, "of how it was asked, the first 500 characters are shown"
+    assert "x" * 500 not in shown, "the prompt shows the first 500 characters of the request"
     assert render_skills(fit_to_tokens(many, tokens=1)) == ""
 
 

@@ -1,4 +1,4 @@
-"""Files of the schemas before this one are brought up to date when they are opened; those of a later one are left."""
+"""Migrations: opening a file upgrades an older schema, and refuses a newer schema without changes."""
 
 import sqlite3
 from pathlib import Path
@@ -25,7 +25,7 @@ CREATE TABLE messages (
   PRIMARY KEY (thread, ns, position)) WITHOUT ROWID;
 CREATE TABLE views (thread TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 """
-"""What a process of the version before left: it counted no versions."""
+"""The schema of the previous release, which had no version number."""
 THREAD = conversation("client:a", "ctx")
 
 

@@ -1,4 +1,4 @@
-"""The record of model calls under way: what the next process finds of them, and what the file never holds."""
+"""The record of model calls in progress: its recovery by the next process, and data that it must not store."""
 
 import json
 import stat

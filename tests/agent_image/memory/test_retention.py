@@ -1,4 +1,4 @@
-"""Which conversations are kept, and what happens where the memory has no room: on real files, by a clock of its own."""
+"""Retention of conversations, and a full memory volume, with real files and a manual clock."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_conversations_beyond_their_number(found, most, busy, wanted):
 
 
 class House:
-    """A volume with conversations, and a clock that is set by hand."""
+    """A volume with conversations, and a manual clock."""
 
     def __init__(self, folder: Path, policy: Memory, *, space: DiskSpace = ROOMY) -> None:
         self.now = 1_000_000.0
@@ -85,7 +85,7 @@ class House:
         await self.database.run(lambda db: db.execute("INSERT INTO messages VALUES (?,?,?,?,?,?)", message))
 
     async def wait(self, context: str, owner: str = "client:a") -> None:
-        """A task of the conversation is under way."""
+        """Add a running task to the conversation."""
         task = Task(id=f"t-{context}", context_id=context, status=TaskStatus(state=TaskState.TASK_STATE_WORKING))
         await self.log.accept(Claim(owner, context, b""), task, at_ns=1)
 

@@ -1,4 +1,4 @@
-"""What is remembered of earlier conversations: what stands in it, how much, and for whom."""
+"""Session memory: its contents, its size limit and its separation by owner."""
 
 import pytest
 
@@ -47,7 +47,7 @@ async def test_it_fits_its_budget_and_loses_what_was_said_longest_ago_first(told
     prior = await told.prior("o", "new")
     assert len(prior) <= 8000
     shown = [(i, k) for i in range(10) for k in range(5) if f"q{i}-{k} " in prior]
-    assert [i for i, k in shown if k == 4] == list(range(10)), "one long conversation hides no other"
+    assert [i for i, k in shown if k == 4] == list(range(10)), "a long conversation does not displace the others"
     assert (9, 3) in shown
     assert (0, 3) not in shown
     assert prior.index("q9-3 ") < prior.index("q9-4 ")

@@ -1,4 +1,4 @@
-"""What sub-agents leave of a task is found and forgotten with it, and with nothing else."""
+"""Checkpoints of sub-agents: the store finds and deletes them together with their task."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Plugins that hang, and tools that do: time is handed in, and nobody waits for more of it."""
+"""Plugins and tools that hang: a configured timeout ends the wait."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""`fleetwright-agent probe agent` as a pod runs it: what stops a revision, and what does not."""
+"""`fleetwright-agent probe agent` as a pod runs it: the problems that stop a revision, and those that do not."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def test_an_agent_that_could_serve_is_reported_though_nothing_around_it_answers(
     ended = probe(mounted.layout.root)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout.splitlines()[-1]) == {"revision": "0123456789", "skills": 0, "mcpServers": 0}
-    assert list(mounted.layout.memory.iterdir()) == [], "nothing is left in a memory"
+    assert list(mounted.layout.memory.iterdir()) == [], "the probe leaves no memory behind"
     assert "sk-secret" not in ended.stdout + ended.stderr
 
 

@@ -1,4 +1,4 @@
-"""Skills in git: a real `git http-backend` on loopback, looked at and fetched by the commands that pods run."""
+"""Skills in git: the commands of the pods check and fetch them from a real `git http-backend` on loopback."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ import pytest
 
 from fleetwright_agent.__main__ import main
 
-# The library leaves answers open that it does not like; the command ends anyway.
+# The library does not close responses that it rejects. The command exits anyway.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 HEAD = "---\nname: haiku\ndescription: Writes haiku.\n---"
 
@@ -25,7 +25,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 class Backend(BaseHTTPRequestHandler):
-    """A CGI host for `git http-backend`; with a password, nobody gets in without."""
+    """A CGI host for `git http-backend`; if it has a password, it requires the password."""
 
     root: Path
     password = ""
@@ -67,7 +67,7 @@ class Backend(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_request(self, code: object = "-", size: object = "-") -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_commit_is_looked_at_and_fetched_as_it_was_seen(repository, server, ca
     assert main(fetch) == 0, "a second start finds the files of the first"
     (into / "SKILL.md").write_text("tampered")
     (into / "scripts" / "count.bin").unlink()
-    assert main(fetch) == 0, "what one that was killed left is fetched anew"
+    assert main(fetch) == 0, "it replaces the partial files of a killed fetch"
     assert (into / "SKILL.md").read_text() == f"{HEAD}\nThree lines.\n"
     assert main([*fetch[:-1], f"--digest=sha256:{'0' * 64}"]) == 2
     assert "is expected" in capsys.readouterr().err

@@ -1,8 +1,8 @@
-"""An agent in a network of its own, where names lead astray and canaries count who comes. Not a test.
+"""An agent in an isolated network with hostile DNS names, in which canary servers count connections. Not a test.
 
-Started in a network and mount namespace of its own with a folder: there loopback carries a public address, a private
-one and the one of the clouds' metadata; a DNS server answers every name, some with another address each time. What
-the agent said, and how many connections each canary saw, is printed as one JSON document.
+The caller starts this program in its own network and mount namespace, with a folder. The loopback interface there has
+a public address, a private address and the cloud metadata address. A DNS server answers every name, and some names
+with a different address each time. The program prints the agent's output and the connections of each canary as JSON.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ NAMES: dict[str, list[list[str]]] = {
     "loopback.test": [[LOOPBACK]],
     "private.test": [[PRIVATE]],
 }
-"""What a name leads to when it is asked for the first time, the second time and so on; the last answer stays."""
+"""The answers for a name to the first query, the second one and so on. The last answer repeats."""
 SIX = {"six.test": LOOPBACK_6, "mapped.test": f"::ffff:{METADATA}", "nat64.test": "64:ff9b::a9fe:a9fe"}
 PUSH_URLS = [
     *(f"http://{name}/" for name in ("mixed.test", "metadata.test", "loopback.test", "private.test", *SIX)),
@@ -120,7 +120,7 @@ class Turn:
         yield TurnDone("Done.")
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 def mounted(folder: Path) -> tuple[AgentConfig, Layout]:
@@ -138,7 +138,7 @@ def mounted(folder: Path) -> tuple[AgentConfig, Layout]:
 
 
 async def pushed(folder: Path) -> dict[str, Any]:
-    """What became of every registration and of every delivery."""
+    """Return the result of every registration and of every delivery."""
     config, layout = mounted(folder)
     app = create_app(config, layout=layout, turn=Turn(), push_times=DeliveryTimes(pauses=(0.05, 0.05)))
     await app.start()
@@ -173,7 +173,7 @@ async def pushed(folder: Path) -> dict[str, Any]:
 
 
 async def asked(folder: Path) -> list[str]:
-    """What a peer's and an MCP server's name come to that leads astray."""
+    """Return the results for a peer and an MCP server whose names resolve to forbidden addresses."""
     said = []
     memory = Database(folder / "conversations.db", SCHEMA)
     for name in ("metadata.test", "loopback.test", "mapped.test"):
@@ -203,7 +203,7 @@ async def main(folder: Path) -> None:
         _, writer = await asyncio.open_connection(each, 80)
         writer.close()
     await asyncio.sleep(0.1)
-    assert set(seen.values()) == {1}, "every canary is awake"
+    assert set(seen.values()) == {1}, "every canary answers"
     seen.clear()
     report = {**await pushed(folder), "asked": await asked(folder)}
     for server in servers:

@@ -1,4 +1,4 @@
-"""No connection ever reaches what was not named: real canaries, a real DNS server that rebinds, the whole agent."""
+"""DNS rebinding against a complete agent: no connection reaches a forbidden address."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def report(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> dict
 def test_r10_nobody_came_where_nothing_was_named(report: dict[str, Any]) -> None:
     public = report["seen"].pop("93.184.216.34")
     assert set(report["seen"].values()) == {0}, report["seen"]
-    assert public == 2, "the one who may be told was told, and answered a redirect that nobody followed"
+    assert public == 2, "the allowed receiver got the notification, and the agent followed no redirect"
     report["seen"]["93.184.216.34"] = public
 
 

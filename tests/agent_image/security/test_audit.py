@@ -1,4 +1,4 @@
-"""The audit trail: nothing in it can be altered or taken out unseen, and a volume that is full is told and counted."""
+"""The audit trail: verification detects changed and removed records, and the agent reports and counts a full volume."""
 
 import asyncio
 import fcntl
@@ -48,7 +48,7 @@ async def test_a_line_says_what_was_called_and_holds_neither_secrets_nor_all_of_
     assert line["args"]["password"] == "[REDACTED]"
     assert line["args"]["n"] == 1
     assert len(line["args"]["text"]) <= 501
-    assert "hunter" not in json.dumps(line), "not even the half of it that would have been kept"
+    assert "hunter" not in json.dumps(line), "truncation leaves no part of the secret"
     assert len(line["result_summary"]) == 200
 
 
@@ -88,7 +88,7 @@ async def test_the_chain_goes_on_after_a_restart_and_over_the_change_of_files(tm
     verdict = verify(tmp_path)
     assert verdict.broken == ()
     assert last.head is not None
-    # Each change of files adds a line that says what the new file follows.
+    # Each rotation adds a record that links the new file to its predecessor.
     assert (verdict.head, last.head.lines) == (last.head.hash, 120 + 2)
 
 
@@ -266,7 +266,7 @@ async def test_a_trail_that_another_process_does_not_let_go_of_is_told_and_tried
         with pytest.raises(AuditFailed, match="another process holds it"):
             await waiting
     assert len(failures) == 1
-    assert others > 5, "who waits keeps nobody else waiting"
+    assert others > 5, "a waiting writer does not block others"
     await opened.restore()
     await opened.aclose()
     assert (opened.problem, verify(tmp_path).lines) == (None, 2)
@@ -313,7 +313,7 @@ async def test_what_is_done_to_the_end_of_a_trail_shows_while_its_writer_goes_on
     file = tmp_path / FILE
     file.write_text("".join(f"{line}\n" for line in spoil(file.read_text().splitlines())))
     await opened.restore()
-    assert opened.head == before, "what the agent tells stays what it was"
+    assert opened.head == before, "the reported head is unchanged"
     await opened.record("tool_call", {"tool": "t"})
     await opened.aclose()
     assert verify(tmp_path).broken != ()

@@ -1,4 +1,4 @@
-"""Manipulated audit trails: `audit verify` ends with the exit code of what was done to the trail."""
+"""Manipulated audit trails: the exit code of `audit verify` names the kind of manipulation."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def audit_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, list[str]]]:
-    """Runs the command; returns its exit code and the kinds of its findings."""
+    """Run the command, and return its exit code and the kinds of its findings."""
 
     def run(*arguments: str) -> tuple[int, list[str]]:
         try:
@@ -159,7 +159,7 @@ async def test_a_cut_end_shows_beside_a_recorded_one(folder, audit_verify, cut, 
     assert trail.head is not None
     edit(folder / FILE, lambda lines: lines[: len(lines) - cut])
     await (await record(folder, added)).aclose()
-    assert audit_verify() == (0, []), "the chain alone does not show it"
+    assert audit_verify() == (0, []), "the hash chain alone does not reveal it"
     assert audit_verify("--expect", f"{trail.head.lines}:{trail.head.hash}")[0] == code
 
 

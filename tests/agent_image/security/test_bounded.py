@@ -1,4 +1,4 @@
-"""Answers without end: they are read so far and no further, and what they come through is let go of."""
+"""Endless responses: the client reads them up to a limit and then releases the connection."""
 
 from collections.abc import AsyncIterator
 

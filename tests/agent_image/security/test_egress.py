@@ -1,4 +1,4 @@
-"""The policy for connections that the agent opens by itself, as tables."""
+"""The egress policy for connections that the agent opens, as tables."""
 
 import ipaddress
 from dataclasses import replace

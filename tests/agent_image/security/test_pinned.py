@@ -1,4 +1,4 @@
-"""Connections go to the very address that was looked at: real sockets, real TLS, a resolver that rebinds."""
+"""Pinned connections: they use the address that the policy checked, even if DNS changes. Sockets and TLS are real."""
 
 import asyncio
 import datetime as dt
@@ -22,7 +22,7 @@ HERE = ipaddress.ip_network("127.0.0.0/8")
 
 
 class Canary:
-    """A listener that answers every request and remembers who came, by which name."""
+    """A server that answers every request, and records its connections, requests and server names."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -55,7 +55,7 @@ async def listening(
 
 
 def names(*script: Sequence[str]) -> Callable[..., object]:
-    """A resolver that gives one answer after the other, and the last one for ever."""
+    """Return a resolver that gives the answers in order, and then repeats the last one."""
     answers = [[ipaddress.ip_address(each) for each in answer] for answer in script]
 
     async def look_up(host: str, port: int) -> Sequence[object]:
@@ -69,7 +69,7 @@ def client(policy: EgressPolicy, **options: object) -> httpx.AsyncClient:
 
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """(the server's, a client's that trusts it)"""
+    """Return the TLS context of a server, and that of a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -115,7 +115,7 @@ async def test_a_name_that_leads_elsewhere_the_second_time_is_not_followed_there
         only = EgressPolicy(ranges=(ipaddress.ip_network("127.0.0.2/32"),))
         async with client(only, resolving=names(["127.0.0.2"], ["127.0.0.1"])) as http:
             with pytest.raises(httpx.ConnectError, match="All connection attempts failed"):
-                await http.get(f"http://rebinds.example.com:{port}/")  # nobody listens on this port there
+                await http.get(f"http://rebinds.example.com:{port}/")  # no server listens on this port
             with pytest.raises(DeniedAddress):
                 await http.get(f"http://rebinds.example.com:{port}/")
     assert canary.connections == 0

@@ -1,4 +1,4 @@
-"""What is kept for people who look at an agent holds no secret: by shape, by key, and by the value that is mounted."""
+"""Redaction of logs and records: it finds secrets by pattern, by key and by mounted value."""
 
 import json
 import time
@@ -214,13 +214,13 @@ BEGINNINGS = (
 @pytest.mark.parametrize("piece", BEGINNINGS)
 @pytest.mark.parametrize("behind", ["", "-", ".", "_", " ", "\n", '"', "'", "\\", "@"])
 def test_no_text_takes_long(piece: str, behind: str) -> None:
-    """An expression that begins anew at every place takes seconds for it, and a text that a caller sends is larger."""
+    """A regular expression with quadratic backtracking takes seconds for this text, and requests may be larger."""
     unit = piece + behind
     redact = Redactor()
     began = time.monotonic()
     redact(unit * (80_000 // len(unit)))
     took = time.monotonic() - began
-    assert took < 1.5, f"{took:.3f} s, and some milliseconds where time grows with length"
+    assert took < 1.5, f"{took:.3f} s, but linear time takes only milliseconds"
 
 
 def _nested(depth: int) -> Any:

@@ -1,4 +1,4 @@
-"""Schemas of strangers are looked at for a time that has an end, and what they refer to is looked up nowhere."""
+"""Untrusted schemas: validation has a time limit and does not fetch references."""
 
 import time
 from typing import Any
@@ -14,7 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def doubled(levels: int) -> dict[str, Any]:
-    """Each level asks the next one twice."""
+    """Return a schema in which each level references the next level twice."""
     steps = {f"s{n}": {"allOf": [{"$ref": f"#/$defs/s{n + 1}"}] * 2} for n in range(levels)}
     return {"$ref": "#/$defs/s0", "$defs": {**steps, f"s{levels}": {"type": "object"}}}
 

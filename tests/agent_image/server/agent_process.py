@@ -1,4 +1,4 @@
-"""An agent as a process of its own, with a turn that a test steers by what it says. Not a test."""
+"""An agent as a separate process, with a turn that the message text controls. Not a test."""
 
 import asyncio
 import socket
@@ -26,9 +26,10 @@ from fleetwright_agent.telemetry.logs import configure
 
 
 class SteeredTurn:
-    """`wait <seconds>` takes its time, `block <seconds>` everybody's, `hang` takes for ever.
+    """A turn that the text controls: `wait <seconds>` sleeps, and `hang` never ends.
 
-    `ask <question>` asks it, `fail` fails; the rest is answered.
+    `block <seconds>` blocks the event loop. `ask <question>` asks the question and `fail` fails.
+    Any other text gets an answer.
     """
 
     async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
@@ -48,7 +49,7 @@ class SteeredTurn:
         yield TurnDone(f"Done with {request.text}.")
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 async def main(root: Path, a2a: int, ops: int) -> None:

@@ -1,4 +1,4 @@
-"""An agent whose model nothing describes says at its start that the window is a guess."""
+"""An agent with an unknown model: it logs at its start that the context window is a guess."""
 
 import pytest
 

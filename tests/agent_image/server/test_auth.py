@@ -1,4 +1,4 @@
-"""Who gets in, and how fast that changes."""
+"""Authentication, and the delay until a change of the callers takes effect."""
 
 import asyncio
 import hashlib
@@ -22,7 +22,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 
 Open = Callable[..., Any]
 _MOMENT = 0.06
-"""For so long and no longer a list is not looked at again."""
+"""Slightly longer than the interval at which the agent checks the callers file."""
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}
 
 
@@ -92,7 +92,7 @@ async def test_everything_but_the_cards_needs_a_credential(open_door: Open, path
 async def test_an_agent_that_starts_without_callers_is_open_to_nobody(
     open_door: Open, mounted: Any, callers: Any
 ) -> None:
-    """PA-076: it listens on every address of its pod, so there is nothing that could make it open."""
+    """No setting may disable authentication, because the agent listens on every address of its pod."""
     if callers is None:
         mounted.layout.callers_file.unlink()
     else:
@@ -123,7 +123,7 @@ async def test_r11_a_token_counts_from_the_next_request_and_one_that_is_taken_ba
             return code
 
     assert await status("token-of-default") == 200
-    # As the kubelet does it: a folder beside, and one rename of the link that leads to it.
+    # Update the files as the kubelet does: write a new folder, and replace the symlink by one rename.
     folder, swapped = callers.parent, callers.parent / "..data"
     for name, owners in [("one", ["token-of-default", "new"]), ("two", ["new"])]:
         version = folder / f"..{name}"
@@ -209,7 +209,7 @@ async def test_r11_a_token_ends_when_the_list_says(
     async with door.http() as http:
         assert (await http.post("/a2a", json=CALL)).status_code == status
         new = await http.post("/a2a", json=CALL, headers={"Authorization": "Bearer new"})
-        assert new.status_code == 200, "the end of one token of a caller is not that of another"
+        assert new.status_code == 200, "each token of a caller expires on its own"
     ended = metrics.registry.get_sample_value("fleetwright_auth_failures_total", {"reason": "expired"})
     assert ended == (1 if status == 401 else None)
 
@@ -262,7 +262,7 @@ async def test_a_refusal_names_every_way_that_is_accepted(open_door: Open, mount
 
 
 class Signed:
-    """Another way to prove who calls, such as a token that somebody signed."""
+    """An alternative authenticator, such as one that verifies signed tokens."""
 
     schemes = ('Signed realm="elsewhere"',)
 
@@ -298,7 +298,7 @@ async def test_where_api_keys_are_not_taken_the_header_counts_for_nothing(open_d
 
 
 class Watched(str):
-    """A digest that tells whether it was compared as text is, byte by byte until one differs."""
+    """A digest that records comparisons with `==`, which are not constant-time."""
 
     __slots__ = ()
     compared: list[object] = []  # noqa: RUF012 - of all of them together
@@ -315,7 +315,7 @@ class Watched(str):
 
 
 def listed(*tokens: str, digest: type[str] = str) -> Callers:
-    """The callers of these tokens, named after them."""
+    """Return the callers of these tokens, named after the tokens."""
     held = [
         Caller.model_construct(
             kind=CallerKind.CLIENT, name=token, sha256=digest(hashlib.sha256(token.encode()).hexdigest()), expires=None
@@ -342,9 +342,9 @@ def test_a_digest_is_as_long_as_every_other() -> None:
 def test_r11_who_comes_first_in_the_list_is_not_found_sooner() -> None:
     callers = listed(*(f"token {number}" for number in range(2000)))
     taken: dict[str, list[float]] = {"token 0": [], "token 1999": [], "nobody": []}
-    for _, token in itertools.product(range(15), taken):  # one after the other: what disturbs one disturbs all
+    for _, token in itertools.product(range(15), taken):  # interleaved, so that a disturbance affects all tokens
         begin = time.perf_counter()
         recognise(token, callers)
         taken[token].append(time.perf_counter() - begin)
     medians = [statistics.median(each) for each in taken.values()]
-    assert max(medians) < 5 * min(medians), "where a search ends early the first is found a thousand times sooner"
+    assert max(medians) < 5 * min(medians), "an early exit would make the first token a thousand times faster"

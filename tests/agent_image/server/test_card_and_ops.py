@@ -1,4 +1,4 @@
-"""What is served as it was mounted, and what only operators see."""
+"""The mounted card, which the agent serves unchanged, and the pages of the operations port."""
 
 import asyncio
 import hashlib
@@ -213,12 +213,12 @@ async def test_a_result_that_cannot_be_stored_ends_the_task_for_those_who_wait(
     assert "no space left" not in json.dumps(task)
     assert "no space left" in caplog.text
     assert [artifact["metadata"][COST]["success"] for artifact in task["artifacts"]] == [False], (
-        "it has a cost all the same"
+        "the task still has a cost"
     )
 
 
 class MendedLog(MemoryTaskLog):
-    """A log that cannot be written once, and then again can."""
+    """A log whose writes fail once, and then succeed."""
 
     def __init__(self) -> None:
         super().__init__()

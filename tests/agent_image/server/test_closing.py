@@ -1,4 +1,4 @@
-"""The end of an agent's process: whatever breaks at it, what comes after it is closed."""
+"""Shutdown of an agent: a failing step does not stop the later steps."""
 
 import threading
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ class Answers:
         yield TurnDone(request.text)
 
     async def aclose(self) -> None:
-        """It holds nothing."""
+        """No resources to release."""
 
 
 async def test_a_part_that_breaks_at_its_end_leaves_nothing_open_and_is_told(mounted: Any) -> None:

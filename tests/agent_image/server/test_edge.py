@@ -1,4 +1,4 @@
-"""Hostile and broken requests: each is refused with its proper code, and nothing internal is told."""
+"""Hostile and malformed requests: the server rejects each with the correct code and without internal details."""
 
 import asyncio
 import base64
@@ -364,7 +364,7 @@ async def test_r9_headers_are_due(open_door: Open, sent: bytes) -> None:
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(sent)
     async with asyncio.timeout(15):
-        await reader.read()  # Ends because the server closes; a server that waits runs into the timeout.
+        await reader.read()  # The read ends because the server closes. A server that waits would cause a timeout.
     writer.close()
 
 
@@ -397,7 +397,7 @@ async def test_what_is_as_deep_as_may_be_is_kept_as_an_answer_too(open_door: Ope
     message = {**SEND, "messageId": "deep", "taskId": task["id"], "parts": [{"text": "yes"}], **deep}
     answer = await door.call("SendMessage", {"message": message})
     if "error" in answer:
-        assert answer["error"]["code"] == -32700, "refused before anything was kept"
+        assert answer["error"]["code"] == -32700, "the server rejects it before it stores anything"
         assert depth > 25
         return
     assert answer["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -472,7 +472,7 @@ async def test_r7_trailers_without_an_end_close_the_connection(open_door: Open, 
             writer.write(piece * 100)
             await writer.drain()
             sent += 100 * len(piece)
-    assert sent < 32 * 1024 * 1024  # Buffers of the kernel hold a few megabytes.
+    assert sent < 32 * 1024 * 1024  # The kernel buffers a few megabytes.
     writer.close()
 
 

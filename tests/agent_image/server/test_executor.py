@@ -1,4 +1,4 @@
-"""Frames become events: what a caller sees of a turn, and what it costs."""
+"""Mapping of frames to events: the output of a turn, and its cost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -39,7 +39,7 @@ Script = Callable[[TurnRequest], AsyncIterator[Frame]]
 
 
 class Told:
-    """A run of frames, and all that was emitted."""
+    """A run of scripted frames, and all events that it emitted."""
 
     def __init__(self, scripted: Callable[[Script], Any], script: Script) -> None:
         self.turn = scripted(script)

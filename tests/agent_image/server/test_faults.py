@@ -1,4 +1,4 @@
-"""What a server before strangers must survive: files held or cut short, readers that crawl or vanish, storms."""
+"""Faults that a public server must survive: locked or truncated files, slow or vanishing readers, storms."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ RESTING = (*TERMINAL, "INPUT_REQUIRED", "AUTH_REQUIRED")
 
 
 class Ends(AgentExecutor):
-    """Leaves each task in the state that its message names."""
+    """An executor that leaves each task in the state that its message names."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         task = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
@@ -47,7 +47,7 @@ class Ends(AgentExecutor):
         await ends[context.get_user_input()]()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 @pytest.mark.parametrize("state", [pytest.param(state, id=f"a task that is {state}") for state in RESTING])
@@ -103,7 +103,7 @@ def _torn(content: bytes) -> bytes:
 
 
 def _newer(content: bytes) -> bytes:
-    """Its `user_version`, by the format of the file."""
+    """Return the file with a newer `user_version`, at its offset in the SQLite format."""
     return content[:60] + (99).to_bytes(4) + content[64:]
 
 
@@ -136,7 +136,7 @@ async def test_r3_a_file_that_cannot_be_trusted_is_kept_as_it_is_and_the_agent_i
     async with door.ops() as ops:
         ready = await ops.get("/readyz")
     assert (ready.status_code, says in ready.text) == (503, True), ready.text
-    # SQLite counts in the first hundred bytes who has opened it.
+    # SQLite may change its header, the first hundred bytes, when it opens the file.
     assert wrong[100:] in [_content(kept)[100:] for kept in path.parent.iterdir() if kept.name.startswith(file)]
     if file == "tasks.db":
         async with door.http() as http:
@@ -180,7 +180,7 @@ async def test_r3_a_write_ahead_log_that_was_cut_short_loses_no_more_than_its_en
     path: Path = mounted.layout.memory / "tasks.db"
     first = await open_door()
     tasks = [await first.say(f"hello {n}") for n in range(20)]
-    # As a machine leaves them that lost its power: the process still has both files open.
+    # Copy the files as a power loss leaves them, while the process has both files open.
     wal = path.with_name("tasks.db-wal")
     whole, ahead = _content(path), _content(wal)
     await first.app.aclose()
@@ -191,12 +191,12 @@ async def test_r3_a_write_ahead_log_that_was_cut_short_loses_no_more_than_its_en
     door = await open_door()
     found = [await door.call("GetTask", {"id": task["id"]}) for task in tasks]
     there = ["result" in answer for answer in found]
-    assert there == sorted(there, reverse=True), "what is lost is the end, and nothing in between"
+    assert there == sorted(there, reverse=True), "a loss removes only the end of the log"
     assert any(there)
     kept = [answer["result"] for answer in found if "result" in answer]
     whole = [task for task in kept if task["status"]["state"] == "TASK_STATE_COMPLETED"]
     assert whole == tasks[: len(whole)]
-    # The one whose end was cut off was running, for all that is known.
+    # The task whose end is lost still counts as running.
     assert [task["status"]["state"] for task in kept[len(whole) :]] in ([], ["TASK_STATE_FAILED"])
 
 
@@ -278,12 +278,12 @@ async def test_r9_readers_that_vanish_in_a_storm_leave_nothing_behind_and_their_
     for reader in storm:
         assert b"200 OK" in await loop.sock_recv(reader, 65536)
     for reader in storm:
-        # A reset, not a farewell.
+        # Send a TCP reset instead of a normal close.
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         reader.close()
     working = {"pageSize": 100, "status": "TASK_STATE_WORKING"}
     async with asyncio.timeout(20):
-        # Some were accepted and waited for their turn to begin when their readers left.
+        # Some tasks were accepted, but had not started when their readers left.
         while len(tasks := (await door.call("ListTasks", working))["result"]["tasks"]) < 91:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.05)
     for task in tasks:
@@ -294,7 +294,7 @@ async def test_r9_readers_that_vanish_in_a_storm_leave_nothing_behind_and_their_
 
 
 class Torn(MemoryTaskLog):
-    """Fails to write ends: the first for good, for it is there all the same, the others once each."""
+    """A log that fails to write final states: the first one always, after storing it, and the others once each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -329,7 +329,7 @@ async def test_an_end_that_is_in_the_log_already_keeps_no_other_from_being_writt
 
 
 class FullOnce(MemoryTaskLog):
-    """Its first end cannot be written."""
+    """A log that fails to write its first final state."""
 
     full = True
 
@@ -341,7 +341,7 @@ class FullOnce(MemoryTaskLog):
 
 
 class Lasting:
-    """Takes up what was interrupted, but for the task called `lost`, and comes to no end."""
+    """An executor that resumes every interrupted task except the task `lost`, and never ends."""
 
     recovers = True
 

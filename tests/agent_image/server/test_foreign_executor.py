@@ -1,4 +1,4 @@
-"""Executors written for the a2a-sdk, behind our door: what they enqueue is what a caller sees, and the edge is ours."""
+"""Executors written for the a2a-sdk, in our server: callers see their events, and our request checks apply."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ Open = Callable[..., Any]
 
 
 class Scripted(AgentExecutor):
-    """Runs a function of the context and the queue; counts what it was asked to cancel."""
+    """An executor that runs a function of the context and the queue, and counts cancellations."""
 
     def __init__(self, script: Callable[[RequestContext, EventQueue], Any]) -> None:
         self._script = script
@@ -50,7 +50,7 @@ def updater(context: RequestContext, queue: EventQueue) -> TaskUpdater:
 
 
 async def works(context: RequestContext, queue: EventQueue) -> None:
-    """The four events of the SDK's own samples."""
+    """Enqueue the four events of the SDK's own samples."""
     assert context.message is not None
     if context.current_task is None:
         await queue.enqueue_event(new_task_from_user_message(context.message))
@@ -270,7 +270,7 @@ async def raises(context: RequestContext, queue: EventQueue) -> None:
 
 
 async def says_nothing(context: RequestContext, queue: EventQueue) -> None:
-    """Returns without a word."""
+    """Return without an event."""
 
 
 async def stops_half_way(context: RequestContext, queue: EventQueue) -> None:
@@ -459,7 +459,7 @@ async def locates(context: RequestContext, queue: EventQueue) -> None:
 
 @pytest.fixture
 def demanding(mounted: Any) -> None:
-    """A card that requires an extension."""
+    """Write a card that requires an extension."""
     card = json.loads(mounted.layout.card_file.read_text())
     card["capabilities"]["extensions"] = [{"uri": LOCATED, "required": True}, {"uri": "urn:optional"}]
     mounted.write(mounted.layout.card_file, card)
@@ -537,7 +537,7 @@ async def test_an_executor_is_given_what_its_card_takes_and_nothing_else(
 
 
 async def says_all(context: RequestContext, queue: EventQueue) -> None:
-    """Answers alone, waits for a credential that comes, or says more than an artifact holds."""
+    """Send only an answer, wait for a credential, or exceed the size limit of an artifact."""
     asked, on = context.get_user_input(), updater(context, queue)
     if asked == "reply":
         await replies(context, queue)

@@ -1,4 +1,4 @@
-"""A task that grows by pieces: it says what the plain fold says, in memory that grows with the text alone."""
+"""Tasks that grow by pieces: the result equals a plain fold, and memory grows only with the text."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from fleetwright_agent.protocol.task_events import Event, agent_message, fold, s
 
 _PIECES = 1500
 _MOST_BYTES = 32 * 2**20
-"""One copy of the text for every piece would be 180 MB."""
+"""A copy of the text for every piece would take 180 MB."""
 
 
 def _piece(*parts: Part, artifact: str = "a", append: bool = True) -> TaskArtifactUpdateEvent:

@@ -1,4 +1,4 @@
-"""Streams in which nothing happens: proxies must neither close them nor keep what is told in them."""
+"""Idle streams: proxies must neither close them nor buffer their events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -35,17 +35,17 @@ async def speaks_and_is_silent(request: TurnRequest) -> AsyncIterator[Frame]:
 
 
 class Silent(AgentExecutor):
-    """Never says a word."""
+    """An executor that never emits an event."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         await asyncio.sleep(3600)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """It is cancelled as it waits."""
+        """Do nothing: the server cancels the waiting coroutine."""
 
 
 async def comments(door: Any, path: str, version: str, body: dict[str, Any], *, after: str) -> None:
-    """Reads the stream until two comments have come after what was told last."""
+    """Read the stream until two comments follow the given event."""
     headers = {"A2A-Version": version}
     async with (
         asyncio.timeout(10),

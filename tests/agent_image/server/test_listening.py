@@ -1,4 +1,4 @@
-"""Where a door is open: on every address of both families, on those of one where the kernel has no other, or on one."""
+"""Listening addresses: all addresses of every IP family that the kernel supports, or one configured address."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""The task log's promises, kept by both implementations."""
+"""The contract of the task log, which both implementations must meet."""
 
 import asyncio
 import sqlite3
@@ -343,7 +343,7 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
     assert await log.expired(5_000_000_000) == (Key("me", "an approval"),)
     n = await accepted(log, "a new one")
     log.append(n, EventRecord(2, 9, status_event("a new one", "c", TaskState.TASK_STATE_WORKING, at_ns=9)))
-    await log.of("me")  # By then what has gathered is written.
+    await log.of("me")  # By then the log has written its buffer.
     await log.rest(n, (EventRecord(3, 9, ended("a new one")),), new("a new one"))
     assert await log._read(lambda c: c.execute("SELECT last FROM numbers").fetchall()) == [(n,)]
     assert await log._read(lambda c: c.execute("SELECT count(*) FROM events").fetchone()) == (0,)
@@ -404,7 +404,7 @@ async def test_r3_damage_that_a_read_meets_is_told_until_the_restart(tmp_path: P
 
 
 async def _three(log: TaskLog) -> None:
-    """A task of each of two conversations, and one of another owner."""
+    """Add a task to each of two conversations, and a task of another owner."""
     for owner, context, task in (("a", "c1", "t1"), ("a", "c2", "t2"), ("b", "c1", "t1")):
         await log.accept(Claim(owner, task + context, b""), Task(id=task, context_id=context), at_ns=1)
 
@@ -427,7 +427,7 @@ async def test_an_owner_or_a_conversation_is_forgotten_whole_and_leaves_no_trace
     assert (2 in await log.pushes.listened_to()) is ("t2" not in found)
     assert list(await log.busy()) == left
     assert await log.of("a", context) == ()
-    # A message that is sent again begins anew: nothing is known of the claim either.
+    # Erasure also deletes the claim, so the same message starts a new task.
     again = await log.accept(Claim("a", "t2c2", b""), Task(id="t2", context_id="c2"), at_ns=2)
     assert isinstance(again, AcceptedClaim) is ("t2" in found)
 
@@ -469,7 +469,7 @@ async def test_when_work_began_is_told_as_if_no_time_had_passed_between_processe
 
 
 async def test_a_task_that_is_over_soon_is_written_twice_whatever_others_do(tmp_path: Path) -> None:
-    """Nobody asks for what it came to on the way: it gathers, and the end says it all."""
+    """No reader asks for intermediate states, so the log buffers them and writes only the final state."""
     log = await open_at(tmp_path / "tasks.db")
     n = await accepted(log, "t")
     log.began(n, 7, again=False)

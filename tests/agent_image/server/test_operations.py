@@ -1,4 +1,4 @@
-"""The protocol's operations through the real door, spoken to by the real client and by hand."""
+"""The operations of A2A 1.0 through a real server, with the SDK's client and with raw requests."""
 
 import asyncio
 import gc
@@ -300,7 +300,7 @@ async def test_a_running_task_is_listed_as_it_is_now(open_door: Open) -> None:
 async def test_a_finished_task_takes_no_message_and_no_reader_and_neither_leaves_anything_behind(
     open_door: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The SDK's own handler leaves three tasks of the event loop behind for each, and an ERROR in the log for those."""
+    """The SDK's own handler leaks three asyncio tasks for each request, and logs an error for them."""
     door = await open_door()
     task = await door.say("hello")
     for _ in range(3):
@@ -383,7 +383,7 @@ async def test_what_a_caller_says_under_an_extension_counts_on_every_wire(
 
 
 def _left_behind() -> int:
-    """Tasks of the event loop that no connection has."""
+    """Return the number of asyncio tasks that belong to no connection."""
     return sum("uvicorn" not in repr(each.get_coro()) for each in asyncio.all_tasks())
 
 

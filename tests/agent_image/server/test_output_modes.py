@@ -1,4 +1,4 @@
-"""What a caller says it can take: held against the card before any work, and kept to in what it is told."""
+"""Accepted output modes: checked against the card before any work, and applied to every output."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ async def typed(request: TurnRequest) -> AsyncIterator[Frame]:
 
 @pytest.fixture
 def with_skill(mounted: Any) -> None:
-    """The card has a skill that answers with data too."""
+    """Write a card with a skill whose output may also be data."""
     card = mounted.layout.card_file
     document = json.loads(card.read_text())
     document["defaultOutputModes"] = ["text/markdown", "text/plain"]
@@ -143,7 +143,7 @@ async def test_a_caller_is_told_what_it_takes(
         task = events[0]["task"]
     assert [kind for part in parts for kind in ("text", "data") if kind in part] == wanted
     kept = (await door.get(task["id"]))["artifacts"][0]
-    assert len(kept["parts"]) == (2 if hint else 1), "the task itself has all of it"
+    assert len(kept["parts"]) == (2 if hint else 1), "the stored task has the complete output"
     assert "https://proto-labs.ai/a2a/ext/cost-v1" in kept["metadata"]
 
 

@@ -1,4 +1,4 @@
-"""The agent as a process: killed, told to leave, started wrongly."""
+"""The agent as a process: kills, graceful stops and invalid starts."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
 
 
 def free_ports() -> list[int]:
-    """Two of them, taken at once: one after the other they may be the same."""
+    """Return two free ports; both sockets are open at the same time, so the ports differ."""
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         return [listener.getsockname()[1] for listener in (one, other)]
 
@@ -58,7 +58,7 @@ class Agent:
                     yield json.loads(line[6:])["result"]
 
     async def reason(self) -> str:
-        """Why it is not ready, once it says so itself."""
+        """Return the reason from `/readyz`, once the agent reports one."""
         async with asyncio.timeout(20):
             while True:
                 with suppress(httpx.TransportError):
@@ -74,7 +74,7 @@ class Agent:
                     if (await self.ops.get("/readyz")).status_code == 200:
                         return
                 except httpx.TransportError:
-                    assert self.process.returncode is None, "the agent has ended"
+                    assert self.process.returncode is None, "the agent process exited"
                 await asyncio.sleep(0.02)
 
 
@@ -83,13 +83,13 @@ Start = Callable[[], Any]
 
 @pytest.fixture
 def start(process_ring: None, mounted: Any) -> Start:
-    """Starts the agent on the mounted files; kills it in the end if it still runs."""
+    """Return a function that starts the agent on the mounted files, and kills it at the end if it still runs."""
 
     @asynccontextmanager
     async def of(
         *, executor: str = "", prefix: Sequence[str] = (), ready: bool = True, program: Path = PROGRAM
     ) -> AsyncIterator[Agent]:
-        """With an executor, by the command of the image; the prefix is a command that runs it."""
+        """Start the agent; an executor requires the image's command, and the prefix is a command that runs it."""
         ports = free_ports()
         words = [str(program), str(mounted.layout.root), *map(str, ports)]
         if executor:
@@ -145,7 +145,7 @@ async def test_r3_a_log_that_may_only_be_read_is_told_and_nothing_is_taken_until
     async with start() as agent:
         done = await agent.say("hello", "finished")
     file.chmod(0o444)
-    # What root may, no mode of a file forbids.
+    # File modes do not restrict root, so drop the capabilities that bypass them.
     plain = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
     async with start(prefix=plain, ready=False) as agent:
         assert "the task log tasks.db cannot be opened: attempt to write a readonly database" in await agent.reason()
@@ -214,7 +214,7 @@ async def test_r14_told_to_leave_with_fifty_readers_it_tells_each_of_them_the_en
 
 
 async def test_a_connection_that_was_idle_for_a_while_is_used_again(start: Start) -> None:
-    """Servers usually close it after five seconds, just when a client sends its next request."""
+    """The default keep-alive of five seconds would close the connection while a client sends its next request."""
     async with start() as agent:
         url = agent.a2a.base_url
         reader, writer = await asyncio.open_connection(url.host, url.port)
@@ -316,7 +316,7 @@ def test_a_port_that_is_taken_is_told_with_exit_code_2(mounted: Any) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
 async def test_both_doors_are_open_on_addresses_of_both_families(mounted: Any, address: str) -> None:
-    """The pod of an IPv6-only cluster has no other."""
+    """A pod of an IPv6-only cluster has only this address family."""
     if address == "[::1]" and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     ports = free_ports()
@@ -353,7 +353,7 @@ def test_the_last_words_are_left_where_kubernetes_looks_for_them(
 
 @pytest.mark.process
 async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
-    """The real command, asked through its own process: what it has mapped and loaded when it says it is ready."""
+    """Start the real command, and check its mapped files and imported modules once it is ready."""
     ports = free_ports()
     arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
     process = await asyncio.create_subprocess_exec(
@@ -376,7 +376,7 @@ async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
 
 @dataclass
 class Idle:
-    """A connection that a proxy keeps for the next request: closed in that very moment, the request is lost."""
+    """An idle connection of a proxy: if the server closes it during the next request, the request is lost."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -389,7 +389,7 @@ class Idle:
         return idle
 
     async def serves_again(self) -> None:
-        """After more than the five seconds for which the server that we build on keeps one by itself."""
+        """Send a request after more than five seconds, the default keep-alive timeout of uvicorn."""
         await asyncio.sleep(max(0.0, self.since + 6 - time.monotonic()))
         await self._asked()
         self.writer.close()

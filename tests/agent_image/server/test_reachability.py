@@ -1,4 +1,4 @@
-"""An agent notices by itself which of its MCP servers it cannot reach, and when they are back."""
+"""Reachability: the agent detects unreachable MCP servers, and their recovery."""
 
 import asyncio
 import socket
@@ -14,7 +14,7 @@ def _server(name):
 
 
 class _Looks:
-    """Answers each look of a server with the next entry of its script, and ends the watch after the last."""
+    """A check that returns the next scripted result for a server, and ends the watch after the last."""
 
     def __init__(self, *script):
         self._script = list(script)

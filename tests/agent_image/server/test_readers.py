@@ -1,4 +1,4 @@
-"""Readers of a live task, slow and late; runs that will not end; tasks that wait for their caller."""
+"""Slow and late readers of a running task, runs that never end, and tasks that wait for their caller."""
 
 import asyncio
 import json
@@ -115,7 +115,7 @@ async def test_work_that_ignores_its_cancellation_is_not_waited_for_for_ever() -
 
 
 class Counting:
-    """Work that ends at once, and is counted."""
+    """An executor whose work ends at once, and which counts the tasks."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -174,7 +174,7 @@ async def test_a_task_that_is_taken_up_counts_among_those_of_its_caller() -> Non
         return lambda: held.remove(taken.owner)
 
     runs = TaskRunner(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
-    assert not runs.recover(live, share=share), "nobody can take it up"
+    assert not runs.recover(live, share=share), "the executor cannot resume tasks"
     assert held == []
 
     class Recovering(Counting):
@@ -194,7 +194,7 @@ async def test_a_task_that_is_taken_up_counts_among_those_of_its_caller() -> Non
 
 async def test_a_task_that_ended_while_it_was_read_is_not_found_at_work() -> None:
     class Slow(MemoryTaskLog):
-        """Its first read is answered with what was there when it began."""
+        """A log whose first read returns the state from when the read began."""
 
         async def find(self, owner: str, task_id: str) -> StoredTask | None:
             if reading.is_set():
@@ -230,7 +230,7 @@ async def test_who_waits_for_an_answer_to_a_question_is_let_go_of_when_the_proce
     tasks.let_go()
     async with asyncio.timeout(2):
         await listening
-        assert [event async for event in live.read()] == heard, "nor does anybody begin to wait"
+        assert [event async for event in live.read()] == heard, "a new reader gets all events without waiting"
     assert len(heard) == 1
 
 
@@ -273,7 +273,7 @@ async def test_work_that_was_given_up_does_not_hold_up_its_conversation() -> Non
 
 
 class Forgetful:
-    """Work that returns without an end."""
+    """Work that returns without a final state."""
 
     def begin(self, job: TaskJob, emit: Emit) -> "Forgetful":
         return self
@@ -292,7 +292,7 @@ async def test_work_that_forgets_its_end_is_ended(open_door: Open) -> None:
 
 
 class Asking:
-    """An executor that asks once, and answers what it was told."""
+    """An executor that asks once, and answers with the reply."""
 
     def begin(self, job: TaskJob, emit: Emit) -> "AskingWork":
         return AskingWork(job, emit)
@@ -342,7 +342,7 @@ async def test_a_task_takes_no_more_messages_than_it_may_hold(open_door: Open) -
         answer = await door.call("SendMessage", {"message": message})
         if "error" in answer:
             break
-    assert 8 <= number <= 9, "eight mebibytes"
+    assert 8 <= number <= 9, "the limit is eight mebibytes"
     assert "has reached its maximum size" in answer["error"]["message"]
     kept = (await door.call("GetTask", {"id": asked["id"]}))["result"]
     assert kept["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
@@ -371,7 +371,7 @@ async def test_a_stream_that_answers_begins_with_the_task_at_work_and_the_answer
     assert first.task.status.state == WORKING
     assert not first.task.status.HasField("message")
     assert [message.parts[0].text for message in first.task.history] == ["book it", "For when?", "Monday"]
-    assert not first.task.metadata, "nothing says that it asks still"
+    assert not first.task.metadata, "the question is gone from the metadata"
     assert [event.status_update.status.state for event in rest] == [WORKING, COMPLETED]
 
 
@@ -394,7 +394,7 @@ async def test_a_caller_with_so_many_waiting_tasks_answers_one_before_it_begins_
     async with door.http() as http:
         refused = await http.post("/a2a", json=body | {"params": {"message": message}})
         assert (refused.status_code, "2 tasks that wait" in refused.json()["error"]["message"]) == (429, True)
-        assert refused.headers["retry-after"] == "60", "only its caller makes room"
+        assert refused.headers["retry-after"] == "60", "only the caller can free capacity"
         again = await http.post("/a2a/message:send", json={"message": message})
         assert (again.status_code, again.headers["retry-after"]) == (429, "60")
     assert (await door.say("book it", messageId="first"))["id"] == first["id"]
@@ -450,7 +450,7 @@ async def test_a_reader_of_a_waiting_task_sees_it_go_on_but_not_what_the_caller_
 
 
 class Returning(Stubborn):
-    """And that the next process takes up."""
+    """A stubborn executor whose tasks the next process resumes."""
 
     recovers = True
 
@@ -493,7 +493,7 @@ def test_what_the_log_has_forgotten_is_not_found_though_somebody_holds_it() -> N
         task = Task(id=name, status=TaskStatus(state=state))
         held.append(tasks.add(StoredTask(n=len(held), owner="me", seq=1, busy=False, task=task, updated_ns=5)))
     tasks.forget_ended(5)
-    assert tasks.known("me", "old") is held[0], "no older than that"
+    assert tasks.known("me", "old") is held[0], "the task is exactly as old as the limit"
     tasks.forget_ended(6)
     assert (tasks.known("me", "old"), tasks.known("me", "asks")) == (None, held[1])
     tasks.forget([Key("me", "asks")])

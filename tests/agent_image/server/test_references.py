@@ -1,4 +1,4 @@
-"""Files that a message names by their URL: told to the model, fetched by nobody."""
+"""Files that a message references by URL: the model sees the URL, and the agent does not fetch it."""
 
 import asyncio
 from typing import Any

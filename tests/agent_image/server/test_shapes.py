@@ -1,4 +1,4 @@
-"""What is required of a request, and where free JSON lies in it; the SDK's own check says the same of the former."""
+"""Validation of required fields, which must match the SDK's own check, and detection of free-form JSON."""
 
 from typing import Any
 

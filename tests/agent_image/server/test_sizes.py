@@ -1,4 +1,4 @@
-"""Tasks that would grow without end."""
+"""Size limits of growing tasks."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who writes, the thread or the event loop for it: what one piece of work does wrong is nobody else's failure."""
+"""Writes on the writer thread and on the event loop: a failed write does not affect other writes."""
 
 import asyncio
 import sqlite3
@@ -114,7 +114,7 @@ async def test_a_writer_that_is_gone_is_a_problem_and_keeps_nobody_waiting(write
 
 
 class Seen:
-    """Work that says who did it, and when."""
+    """A recorder of the order and the thread of each piece of work."""
 
     def __init__(self) -> None:
         self.by: list[tuple[str, bool]] = []
@@ -139,7 +139,7 @@ async def test_the_event_loop_does_what_is_short_while_the_thread_has_nothing_to
 
 
 class Slow(TaskLogWriter):
-    """Commits when the test lets it."""
+    """A writer that commits when the test permits it."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(connection)
@@ -216,7 +216,7 @@ async def test_what_comes_while_it_is_closed_is_refused_and_not_forgotten(tmp_pa
 async def test_what_the_event_loop_cannot_begin_again_for_another_process_the_thread_does(
     tmp_path: Path, writer: TaskLogWriter
 ) -> None:
-    """A piece fails, all is undone, and in that moment another process begins to write."""
+    """A failed statement rolls the transaction back, and another process starts to write at that moment."""
     other = sqlite3.connect(tmp_path / "w.db", isolation_level=None, check_same_thread=False)
 
     def fails_beside_another(connection: sqlite3.Connection) -> None:

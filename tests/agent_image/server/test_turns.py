@@ -1,4 +1,4 @@
-"""The turn is built once, also when the task that asked for it first does not wait for it."""
+"""Loading of the turn: it is built once, even if the first task that needs it is cancelled."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""A task in the log that cannot be read any more: it ends, its caller is told, and nobody else hears anything of it."""
+"""Unreadable tasks in the task log: the task ends, its caller gets the reason, and no other caller is affected."""
 
 import asyncio
 import sqlite3
@@ -28,7 +28,7 @@ DAMAGES = [
 
 
 class Asks(AgentExecutor):
-    """Ends what is finished, and asks about everything else."""
+    """An executor that completes for the text `finished`, and asks a question for any other text."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         task = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
@@ -36,7 +36,7 @@ class Asks(AgentExecutor):
         await (task.complete() if context.get_user_input() == "finished" else task.requires_input())
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 def damage(mounted: Any, task: dict[str, Any], change: str) -> None:
@@ -52,7 +52,7 @@ async def metric(door: Any, name: str) -> float:
 
 
 async def set_aside(door: Any) -> int | None:
-    """Of how many tasks, by the status page."""
+    """Return the number of tasks that the status page reports as set aside."""
     async with door.ops() as ops:
         number: int | None = (await ops.get("/status")).json().get("damagedTasks")
     return number
@@ -155,7 +155,7 @@ async def test_what_lay_there_is_kept_aside_once_and_the_status_page_says_so(
 
 
 class Fragile:
-    """Breaks where it is to take up what was interrupted."""
+    """An executor that raises when it resumes interrupted tasks."""
 
     recovers = True
 
@@ -163,7 +163,7 @@ class Fragile:
         raise NotImplementedError
 
     def recover(self, job: TaskJob, emit: Emit) -> TaskWork | None:
-        raise RuntimeError("nobody thought of it")
+        raise RuntimeError("unexpected error")
 
 
 async def test_a_task_that_breaks_where_it_is_taken_up_keeps_no_start_from_serving(
@@ -190,7 +190,7 @@ async def test_a_task_whose_events_cannot_be_read_is_lost_as_well(tmp_path: Path
         connection.commit()
     heard: list[str] = []
     log = SqliteTaskLog(path, lost=lambda: heard.append("lost"))
-    await log.open()  # Also what an upgrade cannot read keeps it from nothing.
+    await log.open()  # A task that the upgrade cannot read does not stop the upgrade either.
     stored = [await log.find("me", name) for name in "tu"]
     assert [(each.lost, each.seq, each.busy) for each in stored if each] == [(True, 2, True), (True, 1, False)]
     assert heard == ["lost", "lost"]
@@ -212,17 +212,17 @@ def test_of_what_is_kept_aside_the_newest_stay_and_nothing_longer_than_a_month()
         names = "SELECT task FROM damaged ORDER BY n"
         assert [name for (name,) in connection.execute(names)] == ["t3", "t4", "t5"]
         assert damaged.forget(connection, now_ns=damaged.KEPT_NS + 5) == 1
-        assert damaged.keep(connection, 1, updated_ns=7, found_ns=9) == 1, "it has moved on"
+        assert damaged.keep(connection, 1, updated_ns=7, found_ns=9) == 1, "the task has changed"
 
 
 class Breaks(MemoryTaskLog):
-    """A log with an error that nobody thought of."""
+    """A log that raises an unexpected error."""
 
     broken = True
 
     async def expired(self, now_ns: int) -> Any:
         if self.broken:
-            raise RuntimeError("nobody thought of it")
+            raise RuntimeError("unexpected error")
         return await super().expired(now_ns)
 
 

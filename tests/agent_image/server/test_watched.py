@@ -1,4 +1,4 @@
-"""A file that is read again when it changes: at once by whoever asks so, and within a moment by every request."""
+"""The file watcher: `read` sees a change immediately, and `recent` sees it within a twentieth of a second."""
 
 import resource
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_what_every_request_asks_is_a_twentieth_of_a_second_old_at_most(tmp_path
     file.unlink()
     assert watched.recent() == ("another", None)
     assert watched.read() == (None, "f cannot be read: No such file or directory")
-    assert watched.recent() == (None, "f cannot be read: No such file or directory"), "what was found is what counts"
+    assert watched.recent() == (None, "f cannot be read: No such file or directory"), "read() updates the cache"
 
 
 def test_a_file_that_could_not_be_opened_for_a_moment_is_read_when_it_can_be(tmp_path: Path) -> None:

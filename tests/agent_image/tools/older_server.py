@@ -1,6 +1,6 @@
-"""A server of MCP's older transport as a process: one stream for all answers, an address for messages. Not a test.
+"""A server process of MCP's HTTP+SSE transport, with one stream for all responses. Not a test.
 
-Its second call never ends. Every call adds a line to the file that is named.
+The second call never ends. Every call appends a line to the file that the command line names.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A server that does not answer is left alone for a while, and tried again with one call."""
+"""The circuit breaker of an MCP server: it opens after failures, and then lets one trial call through."""
 
 import pytest
 
@@ -15,7 +15,7 @@ STORIES = [
 
 @pytest.mark.parametrize(("story", "rests", "heard"), STORIES)
 def test_how_a_breaker_opens_and_closes(story, rests, heard):
-    """`x` is a failure, `.` an answer, `+` a quarter of a minute."""
+    """Apply a script: `x` is a failure, `.` is an answer, and `+` is fifteen seconds."""
     now, told, seen = [100.0], [], []
     breaker = CircuitBreaker(clock=lambda: now[0], on_change=told.append)
     for what in story:

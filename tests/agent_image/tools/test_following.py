@@ -1,4 +1,4 @@
-"""A peer whose process ends in the middle of a task: it is looked for until it has gone on, and asked nothing twice."""
+"""A peer that restarts during a task: the caller polls until the task resumes, and sends no message twice."""
 
 from collections.abc import AsyncIterator
 
@@ -28,14 +28,14 @@ SAID = SendMessageRequest(message=Message(message_id="m", role=Role.ROLE_USER, p
 
 
 def gone() -> Exception:
-    """As the SDK's client wraps a connection that is lost."""
+    """Return the exception of the SDK's client for a lost connection."""
     error = A2AClientError("network")
     error.__cause__ = httpx.ConnectError("nobody listens")
     return error
 
 
 class Peer:
-    """Takes a message, and what it says afterwards; then its stream ends, or breaks."""
+    """A peer whose stream ends or breaks after its first events, and which then answers polls from a script."""
 
     def __init__(self, *looks: Task | Exception, breaks: Exception | None = None, began: bool = True) -> None:
         self._looks = list(looks)

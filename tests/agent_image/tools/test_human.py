@@ -1,4 +1,4 @@
-"""What counts as a yes, and which tools involve a person for whom."""
+"""Parsing of approvals, and the tools that require a person, for each owner."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Sessions with MCP servers that page, change, restart, and are told when nobody waits any more."""
+"""Sessions with MCP servers: pagination, changed tool lists, restarts, and cancellation of abandoned calls."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 
 
 class Tools:
-    """A server whose list is told in pages; the tool `wait` ends when it is cancelled."""
+    """A server that returns its tool list in pages; the tool `wait` ends when the client cancels it."""
 
     def __init__(self, *names, page=2):
         self.page = page
@@ -51,7 +51,7 @@ class Tools:
         return Starlette(routes=[Mount("/mcp", manager.handle_request)], lifespan=life)
 
     async def _page(self, request):
-        # The server's own machinery asks too, without a request.
+        # The SDK's server also lists the tools internally, without a request.
         start = int(request.params.cursor or 0) if request and request.params else 0
         shown = [
             types.Tool(name=name, inputSchema={"type": "object"}) for name in self.names[start : start + self.page]
@@ -147,7 +147,7 @@ async def test_r6_tools_of_a_server_that_was_replaced_are_asked_for_anew():
 
 @asynccontextmanager
 async def _connected_after_restart():
-    """A connection whose server went away and came back with one tool more, and which noticed in a call."""
+    """Return a connection whose server restarted with one more tool, after a call that detected the restart."""
     async with _serving(Tools("a")) as port:
         connection = McpConnection(
             McpServer.model_validate({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"}), Layout()

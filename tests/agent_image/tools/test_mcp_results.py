@@ -1,4 +1,4 @@
-"""What a model reads of an answer of an MCP server."""
+"""Conversion of MCP tool results to the text that the model reads."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a broken connection means for a call, and how headers, a CA and the older transport reach a server."""
+"""MCP connections: the effect of connection failures on a call, headers, a custom CA and the older transport."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ async def serving(app, *, port=0, **settings):
 
 
 class Scripted:
-    """A server of one tool that answers calls as a test says: by a list of behaviours, the last of which stays."""
+    """A server with one tool that follows a list of behaviours for its calls, and repeats the last one."""
 
     def __init__(self, *behaviours):
         self.behaviours = list(behaviours)
@@ -97,7 +97,7 @@ def cut(message):
 
 
 async def _without_end(first, piece):
-    """64 MiB of it, for whoever reads on."""
+    """Yield up to 64 MiB, so that a client without a limit fails the test."""
     yield first
     for _ in range(1024):
         yield piece * (65536 // len(piece))

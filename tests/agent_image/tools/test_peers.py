@@ -1,4 +1,4 @@
-"""Asking a peer: through a real A2A server, with this edge's credential, and never in a loop."""
+"""Calls to peers: through a real A2A server, with the credential for that peer, and without call cycles."""
 
 import asyncio
 import hashlib
@@ -88,7 +88,7 @@ class Cook:
         return answer["result"]
 
     async def state(self, number):
-        """Of a task that it was asked to do, as its caller reads it."""
+        """Return the state of a received task, as its caller sees it."""
         return (await self.call("GetTask", {"id": self.heard[number].task_id}))["status"]["state"]
 
 
@@ -99,7 +99,7 @@ def _write(path, text):
 
 @asynccontextmanager
 async def _kitchen(folder, *, token="t" * 43, card_url="http://cook", card=10_000, stream=10_000_000):
-    """The peer behind its real server, and the caller's tool for it."""
+    """Start the peer's real server, and yield the peer and the caller's tool."""
     digest = hashlib.sha256(("t" * 43).encode()).hexdigest()
     callers = {"version": 1, "callers": [{"name": "n/desk", "kind": "agent", "sha256": digest}]}
     described = {
@@ -284,11 +284,11 @@ async def test_an_answer_goes_on_with_the_task_that_asked(tmp_path):
         asked = cook.heard[0]
         assert await tool.run(_call("two", frames, answers=asked.task_id)) == "two eggs, boiled"
         assert (cook.heard[1].task_id, cook.heard[1].context_id) == (asked.task_id, asked.context_id)
-        assert cook.heard[1].metadata[ASK] == {"id": "1"}, "it answers that question and no other"
+        assert cook.heard[1].metadata[ASK] == {"id": "1"}, "it answers only that question"
         cook.calls.over("client:a", "t1")
         await cook.calls.aclose()
         assert await cook.state(0) == "TASK_STATE_COMPLETED"
-    assert frames == [PeerCost("cook", Decimal("0.000014"))] * 2, "each part is counted once"
+    assert frames == [PeerCost("cook", Decimal("0.000014"))] * 2, "the caller counts each part once"
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ async def test_what_a_person_must_allow_is_not_allowed_by_an_answer(tmp_path):
         with pytest.raises(ToolError, match=r"which no agent gives: Charge 30\?"):
             await tool.run(_call("dear", []))
         assert await cook.state(0) == "TASK_STATE_CANCELED"
-        # Somebody asked it in the same conversation, past this tool.
+        # Another caller starts a task in the same conversation, without this tool.
         context, path = cook.heard[0].context_id, {CALL_PATH: ["n/desk"]}
         message = {"messageId": "m", "role": "ROLE_USER", "contextId": context, "parts": [{"text": "dear"}]}
         task = await cook.call("SendMessage", {"message": {**message, "metadata": path}})

@@ -1,4 +1,4 @@
-"""Which tools of MCP servers are left out because they would take too much of a prompt."""
+"""The limit on the share of a prompt that MCP tools may use, and the tools that it excludes."""
 
 import pytest
 
@@ -11,7 +11,7 @@ async def run(_):
 
 
 def tool(name, tokens):
-    """A tool of about so many tokens."""
+    """Return a tool of about that many tokens."""
     return Tool(name, "x" * (4 * tokens - 100), {"type": "object"}, run)
 
 

@@ -1,4 +1,4 @@
-"""A real offline model and a real MCP server on loopback, and turns that talk to them."""
+"""Fixtures for turns: a real offline model and a real MCP server on loopback."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ from fleetwright_cli.offline.orders import orders_server
 
 @contextmanager
 def serving(app: Any, *, port: int = 0) -> Iterator[int]:
-    """The application on a loopback port, in a thread of its own."""
+    """Serve the application on a loopback port in its own thread."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
@@ -68,7 +68,7 @@ def model_port(process_ring: None) -> Iterator[int]:
 
 @pytest.fixture
 def saying(process_ring: None) -> Callable[..., Any]:
-    """A model that streams exactly those deltas; gives its port."""
+    """Start a model that streams exactly those deltas, and yield its port."""
 
     @contextmanager
     def open_model(*deltas: dict[str, Any]) -> Iterator[int]:
@@ -119,7 +119,7 @@ def config(model_port: int) -> Callable[..., AgentConfig]:
 
 @dataclass
 class Said:
-    """What one turn did, as frames and in the two ways it can end."""
+    """The frames of one turn, which ends with an answer or a failure."""
 
     frames: list[Frame] = field(default_factory=list)
     failure: TurnFailed | None = None
@@ -153,7 +153,7 @@ class Talk:
 
 @pytest.fixture
 def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
-    """Opens a turn on the test's folder; opening it again is a restart. Waits of retries are recorded, not waited."""
+    """Return a function that opens a turn; opening it again is a restart. Retry delays are recorded, not waited."""
 
     @asynccontextmanager
     async def open_turn(config: AgentConfig) -> AsyncIterator[Talk]:

@@ -1,4 +1,4 @@
-"""What a turn has used is said again by whoever takes it up, and is kept no longer than that can happen."""
+"""In-flight usage: a resumed turn reports it again, and the store deletes it when the task can no longer resume."""
 
 from collections.abc import AsyncIterator
 from decimal import Decimal
@@ -42,7 +42,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 async def use(database: Database, bills: TaskUsage, request: TurnRequest) -> None:
-    """A call of a model, and of a tool that asks a peer."""
+    """Record a call of a model, and a call of a tool that asks a peer."""
     metrics = Metrics(CollectorRegistry())
     books = CostAccounting((), UsageStore(database, now=lambda: 0.0), metrics, now=lambda: 0.0)
     for frame in (books.charge(REPLY, ACCOUNT, request), USED[1]):

@@ -1,4 +1,4 @@
-"""The books of an agent: sums that agree, windows that begin anew, and calls side by side that cannot overspend."""
+"""Cost accounting: consistent sums, budget windows that reset, and concurrent calls that cannot exceed a budget."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -136,7 +136,7 @@ async def test_of_two_that_are_full_the_later_reset_is_told(open_books: Any) -> 
 
 
 async def test_a_call_is_set_aside_at_the_dearest_that_its_prompt_may_cost(open_books: Any) -> None:
-    """What a provider takes into its cache costs more than what it reads."""
+    """Cache writes cost more than cache reads, so the reservation assumes cache writes."""
     price = PRICE.model_copy(update={"cache_write_per_million": Decimal(10)})
     books, *_ = open_books({"period": "Day", "usd": "0.5"})
     async with books.reserved(price, tokens_in=49_000, tokens_out=100):
@@ -198,7 +198,7 @@ async def test_money_is_exact(open_books: Any) -> None:
 def interrupted(
     path: Path, database: Database, *usages: dict[str, Any]
 ) -> tuple[CostAccounting, Metrics, OpenModelCalls]:
-    """Return the books of a process whose predecessor ended within these calls."""
+    """Return the cost accounting of a process whose predecessor ended during these calls."""
     former = OpenModelCalls(path)
     for number, usage in enumerate(usages):
         former.begin(str(number), {"owner": TURN.owner, "task": TURN.task_id, "usage": usage})

@@ -1,4 +1,4 @@
-"""Calls of tools as providers that are only compatible stream them, and what goes back with them."""
+"""Tool calls as OpenAI-compatible providers stream them, and provider data that later requests must return."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def piece(identity: str | None = "call_a", arguments: str = '{"order": "A-1001"}
 def model(
     *deltas: dict[str, Any], finish: str | None = "tool_calls", to: str = ""
 ) -> Iterator[tuple[list[dict[str, Any]], int]]:
-    """Streams those deltas to the first request that ends with `to`, an answer to others; keeps what it was sent."""
+    """Start a model that streams the deltas to the first request that ends with `to`, and records all requests."""
     asked: list[dict[str, Any]] = []
     calls = True
     frame = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk"}
@@ -110,7 +110,7 @@ async def test_what_came_with_a_call_goes_back_with_it_though_the_call_was_renam
         async with talking(desk(port)) as talk:
             await talk.say("Look up A-1001, again")
     calls = [call for message in asked[-1]["messages"] for call in message.get("tool_calls", ())]
-    # Each goes back to where it came from, and these came from two places.
+    # Each signature returns only to its own endpoint, and these calls came from two endpoints.
     assert [call.get("extra_content") for call in calls] == [None, signed[1]]
 
 
@@ -136,7 +136,7 @@ async def test_a_compaction_takes_nothing_from_the_calls_that_it_leaves(desk, ta
             await talk.say("And now?")
             assert talk.count("compactions_total", trigger="tokens", method="summary", outcome="ok") >= 1
     newest = asked[-1]["messages"]
-    assert not any("Story 0" in str(message["content"])[:40] for message in newest), "it was compacted"
+    assert not any("Story 0" in str(message["content"])[:40] for message in newest), "compaction removed it"
     (called,) = (message["tool_calls"] for message in newest if message.get("tool_calls"))
     assert called[0]["extra_content"] == SIGNED
 
@@ -176,4 +176,4 @@ async def test_half_a_call_is_asked_for_again_at_once(desk, talking):
             waits = talk.waits
     assert said.answer == "Done."
     assert (len(asked), waits) == (2, [0.0])
-    assert "tool_calls" not in json.dumps(asked[1]["messages"]), "it is no part of the conversation"
+    assert "tool_calls" not in json.dumps(asked[1]["messages"]), "the conversation excludes the broken call"

@@ -1,4 +1,4 @@
-"""The pure half of compaction: measuring, cutting, showing. Histories are seeded, not random."""
+"""The pure functions of compaction: measuring, cutting and rendering. Histories come from fixed seeds."""
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage

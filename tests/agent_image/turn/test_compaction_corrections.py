@@ -44,7 +44,7 @@ LATER = (
 
 @st.composite
 def conversations(draw):
-    """Statements about many subjects, each corrected by the next of the same subject, and a summary of them."""
+    """A conversation in which each statement corrects the previous one of its subject, and its summary."""
     number_of = draw(st.integers(1, 24))
     places = [f"{PLACES[n % len(PLACES)]}{chr(97 + n // len(PLACES))}" for n in range(number_of)]
     steps = [(place, draw(st.sampled_from(FIRST))) for place in places]

@@ -85,7 +85,7 @@ async def test_the_number_of_open_breakers_is_read_from_the_disk():
 
 
 async def test_a_tight_trigger_makes_a_second_summary_of_a_turn_only_where_it_pays():
-    """One turn of 21 model calls whose prompt is above the trigger nearly all the time."""
+    """Return a turn of 21 model calls whose prompts nearly all exceed the trigger."""
     calls = [Call("look", {"n": n}, f"result {n} " + "word " * 60) for n in range(20)]
     conversation = Conversation(
         [Turn(f"question {n} " + "so " * 100, [], "fine " * 200) for n in range(8)]

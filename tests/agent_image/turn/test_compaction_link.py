@@ -1,4 +1,4 @@
-"""The link that compacts, on a real disk with a scripted model: what it does, when it rests, and what it counts."""
+"""The compaction link, on a real disk with a scripted model: compactions, pauses and metrics."""
 
 import pytest
 from tests.bench.compaction import summarisers
@@ -89,7 +89,7 @@ async def test_which_model_writes_the_summary(idle, model):
 
 
 async def test_the_summary_is_written_by_whoever_answered_last():
-    """A model that a budget has put in the place of the agent's own has the prompt in its cache."""
+    """The cheaper model of a budget has the prompt in its cache, so it also writes the summary."""
     script = script_of(talk(14))
     downgrade = {"at": "0.0001", "model": {"name": "small", "contextWindow": 100_000}}
     budget = {"period": "Month", "tokens": 10_000_000, "downgrade": downgrade}
@@ -99,11 +99,11 @@ async def test_the_summary_is_written_by_whoever_answered_last():
         summaries = [usage for usage in spent if usage.purpose is Purpose.SUMMARY]
     assert {usage.model for usage in summaries} == {"small"}
     assert {usage.model for usage in spent if usage.purpose is Purpose.ANSWER} == {"scripted", "small"}
-    assert summaries[0].cache_read_tokens > 0.7 * summaries[0].input_tokens, "on its warm prefix"
+    assert summaries[0].cache_read_tokens > 0.7 * summaries[0].input_tokens, "the summary uses the cached prefix"
 
 
 async def test_a_call_after_a_compaction_is_charged_as_what_was_shown_where_nobody_says():
-    """And not as the prompt was when an answer that is still shown was counted."""
+    """The estimate must not use the larger prompt size of an earlier answer that the prompt still shows."""
     script = script_of(talk(16))
     async with ours(script, EARLY, budgets=[{"period": "Month", "tokens": 10_000_000}]) as system:
         while not system.compactions():
@@ -179,7 +179,7 @@ async def test_each_compaction_says_when_it_begins_and_how_it_ended_and_how_long
         assert all(end.tokens_after < end.tokens_before for end in ends)
         assert all(end.payback_calls >= 1 and end.cheapest_trigger > 1000 for end in ends)
         assert system.count("prompt_tokens_since_compaction_count") == len(ends)
-        # What was sent after the last compaction is not counted yet; all the rest is.
+        # The metric counts all prompts except those after the last compaction.
         assert 0 < system.count("prompt_tokens_since_compaction_sum") < script.provider.fresh + script.provider.cached
 
 
@@ -237,7 +237,7 @@ async def test_a_summary_whose_own_request_is_refused_as_too_long_is_one_that_fa
     async with ours(script, EARLY) as system:
         await system.play()
         assert system.count("compaction_failures_total", reason="too_long") >= 1
-        # The prompt first, then the transcript.
+        # Each failure follows two attempts: one with the prompt and one with the transcript.
         assert script.provider.summaries == 2 * system.count("compaction_failures_total", reason="too_long")
         assert not system.failures
 

@@ -1,4 +1,4 @@
-"""The pure parts of compaction, each by a table: what it is given and what it gives."""
+"""The pure functions of compaction, as tables of inputs and results."""
 
 from collections import Counter
 from decimal import Decimal

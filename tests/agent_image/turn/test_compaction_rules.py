@@ -1,4 +1,4 @@
-"""Which rules a user's messages set and withdraw, and which of them a prompt still shows."""
+"""Rules that a user's messages set and withdraw, and the rules that a prompt still shows."""
 
 import random
 

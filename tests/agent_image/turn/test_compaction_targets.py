@@ -1,4 +1,4 @@
-"""What compaction promises, on small samples of the fixtures of `make bench-compaction`; times are left to that."""
+"""Targets of compaction on small samples of the `make bench-compaction` fixtures; only the benchmark measures time."""
 
 import asyncio
 import logging

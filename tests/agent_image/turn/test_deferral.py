@@ -1,4 +1,4 @@
-"""What a model with many tools is shown: what it found stands last, and nothing before it moves."""
+"""The tool list of a model with many tools: found tools come last, and earlier entries keep their positions."""
 
 from types import SimpleNamespace
 
@@ -34,7 +34,7 @@ TOOLS = [
 
 
 async def shown(*messages, above=1):
-    """The names that the model is shown, in their order."""
+    """Return the names of the tools in the prompt, in order."""
     context = TurnContext(REQUEST, lambda _: None, {})
     context.tools = {each.name: each for each in (*TOOLS, search_tool(lambda: context.tools))}
     link = DeferralLink(ToolSearch(above=above), Metrics(CollectorRegistry()))

@@ -1,4 +1,4 @@
-"""Who hears of a sub-agent's work, and what its list of tools comes to."""
+"""Sub-agents: the listeners of their finished tasks, and the tools that they share with the turn."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ MESSAGES = [
 
 @dataclass
 class Scripted:
-    """In place of a graph: gives these messages, or fails."""
+    """A stub of the graph that returns these messages or fails."""
 
     messages: list
     fails: Exception | None = None
@@ -87,7 +87,7 @@ async def test_a_listener_hears_once_of_work_that_succeeded_and_of_the_tools_tha
     assert [await asked(work, emit=frames.append) for _ in range(2)] == ["Grass everywhere"] * 2
     assert frames == [Text("I have heard it.")]
     assert ears.heard == [FinishedTask(REQUEST, "scout", "Look around", "Grass everywhere", ("a__see",))]
-    assert graph.runs == 1, "the second time is the next process, which finds what it came to"
+    assert graph.runs == 1, "the second call, in the next process, finds the stored result"
 
 
 async def test_a_listener_that_breaks_harms_neither_the_answer_nor_the_next_one(journal, caplog):

@@ -1,4 +1,4 @@
-"""Calls that the agent's policy does not allow are told to the model, and reach nobody."""
+"""Calls that the agent's policy denies: the model gets an error, and the agent does not make the call."""
 
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ async def test_a_limit_of_all_tools_counts_them_together(database):
     policy = {"limits": [{"tool": "*", "max": 2, "windowSeconds": 60}, {"tool": "a", "max": 1, "windowSeconds": 60}]}
     enforced = enforcement(policy, database, [0])
     assert await enforced.admit("a") is None
-    assert "the limit of a " in str(await enforced.admit("a")), "a blocked call takes no place among all"
+    assert "the limit of a " in str(await enforced.admit("a")), "a blocked call does not count towards the common limit"
     assert await enforced.admit("b") is None
     assert "the limit of tools " in str(await enforced.admit("c"))
 

@@ -1,4 +1,4 @@
-"""A conversation grows as LangGraph has it, whatever is said; and what was said before stays where it was."""
+"""Merging of messages: the result equals LangGraph's, and the previous messages keep their positions."""
 
 from collections.abc import Sequence
 from typing import Any

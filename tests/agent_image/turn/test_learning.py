@@ -1,4 +1,4 @@
-"""From whose work is learned, for whom, and that want of memory harms nobody."""
+"""Learned skills: the tasks that teach them, their owners, and tolerance of a store that fails."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The order of the links, what each does to a call, and that one which is not configured is not there."""
+"""The order of the links, their effect on a call, and the absence of links that are not configured."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -65,7 +65,7 @@ RESULT = {"skill": "s", "outputSchema": {"type": "object"}}
 
 
 class ModelCalls:
-    """In place of the innermost."""
+    """A stub of the innermost link."""
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def request_of(*messages: Any, emitted: list[Any] | None = None, model: Any = No
 
 
 class Models:
-    """Answers by name, or fails as often as it is told to."""
+    """A model handler that answers with the model's name, after the failures that a test queued."""
 
     def __init__(self, **failures: list[ModelFailed]) -> None:
         self.failures = failures
@@ -185,7 +185,7 @@ async def test_the_next_model_answers_and_everybody_is_told(three, caplog):
     request.runtime.context.spoken = True
     reply = await link.around_model(request, models)
     assert reply.result[0].text == "by three"
-    assert models.asked == [("one", 5.0), ("two", 5.0), ("three", None)], "only the last is waited for patiently"
+    assert models.asked == [("one", 5.0), ("two", 5.0), ("three", None)], "only the last model gets unlimited time"
     assert emitted == [
         StreamReset("model_error"),
         Fallback("one", "two", "model_error"),
@@ -346,7 +346,7 @@ async def test_a_refused_request_is_tried_again_without_what_it_may_be(messages,
     else:
         with pytest.raises(ModelFailed):
             await work
-        assert len(calls) == 1, "the same request is not sent twice"
+        assert len(calls) == 1, "the link does not resend the same request"
     counted = metrics.registry.get_sample_value("fleetwright_llm_mended_requests_total", {"outcome": outcome})
     assert counted == 1
 
@@ -394,13 +394,13 @@ async def test_a_wait_that_another_model_can_spare_is_not_waited(config, talking
     (fallback,) = said.of(Fallback)
     assert (fallback.failed, fallback.following, fallback.reason) == ("offline", "second", "model_error")
     assert all(wait <= 5 for wait in talk.waits)
-    assert not again.of(Fallback), "the model that failed rests"
+    assert not again.of(Fallback), "the failed model is paused"
     assert talk.count("llm_calls_total", model="second", outcome="ok") == 2
     assert talk.count("llm_unpriced_calls_total", model="second") == 2
 
 
 async def test_a_summary_on_claudes_warm_prefix_chooses_no_tools_otherwise_than_the_turn_did(config, tmp_path):
-    """Another choice than before, and Anthropic finds nothing of the conversation in its cache."""
+    """A different `tool_choice` would invalidate the cached conversation at Anthropic."""
     endpoint = config(model={"provider": "Anthropic"}).model
     tools = [{"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}]
     async with httpx2.AsyncClient() as client:

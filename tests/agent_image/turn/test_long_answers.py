@@ -1,4 +1,4 @@
-"""A long answer while it is streamed: its pieces do not stay in memory as messages."""
+"""Streaming of a long answer: its pieces do not stay in memory as messages."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""A request to the model carries the declared headers, trusts the declared authority, and takes the declared way."""
+"""Requests to the model: declared headers, declared CA and declared proxy."""
 
 import asyncio
 import datetime as dt
@@ -20,11 +20,11 @@ from fleetwright_agent.config.layout import Layout
 
 @dataclass
 class Relay:
-    """A server in front of the model: ends TLS if it has a certificate, and answers CONNECT as a proxy does."""
+    """A server in front of the model that terminates TLS if it has a certificate, and answers CONNECT as a proxy."""
 
     port: int = 0
     heard: bytearray = field(default_factory=bytearray)
-    """All that clients sent."""
+    """All bytes that clients sent."""
 
 
 @asynccontextmanager
@@ -69,11 +69,11 @@ async def relay(target: int, context: ssl.SSLContext | None = None) -> AsyncIter
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.05)  # closed connections leave the loop a moment later
+        await asyncio.sleep(0.05)  # the event loop drops closed connections with a delay
 
 
 def certificate(folder: Path) -> tuple[ssl.SSLContext, bytes]:
-    """A server's context, and the certificate of its own that a client must trust."""
+    """Return the TLS context of a server, and its self-signed certificate, which a client must trust."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "model")])
     now = dt.datetime.now(dt.UTC)

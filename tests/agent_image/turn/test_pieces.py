@@ -1,4 +1,4 @@
-"""Small pieces of the turn, each by its table."""
+"""Small functions of the turn, as tables."""
 
 from decimal import Decimal
 

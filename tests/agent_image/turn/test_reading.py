@@ -1,4 +1,4 @@
-"""What is read ahead of a conversation is what is read at once, and is kept for a few conversations only."""
+"""Incremental extraction for compaction: it equals a single pass, and its cache holds only a few conversations."""
 
 import pytest
 from tests.bench.compaction.properties import history

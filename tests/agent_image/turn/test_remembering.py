@@ -1,4 +1,4 @@
-"""The session row of a turn is committed before its answer, also when several turns end at once."""
+"""Session memory: each turn commits its row before its answer, also when several turns end together."""
 
 import asyncio
 import sqlite3
@@ -12,7 +12,7 @@ _TURNS_EACH = 20
 
 
 def _stored(folder) -> set[str]:
-    """Read the committed session rows with a connection of its own, as another process would."""
+    """Read the committed session rows through a separate connection, as another process would."""
     with sqlite3.connect(f"file:{Layout(root=folder).memory / FILE}?mode=ro", uri=True) as database:
         found = {context for (context,) in database.execute("SELECT context FROM sessions")}
     database.close()

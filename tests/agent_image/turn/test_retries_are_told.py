@@ -39,7 +39,7 @@ async def test_a_failed_call_is_logged_and_its_wait_is_told(config, talking, ser
 
 
 class APIError(Exception):
-    """Named and placed as an error of a provider's client, by which it is recognised."""
+    """A stand-in for the error of a provider's client, with the same name and module."""
 
     __module__ = "openai"
 

@@ -1,4 +1,4 @@
-"""What may be called while a skill is followed: what its SKILL.md allows, and what only reads skills or asks."""
+"""Tools that a loaded skill allows: those in its SKILL.md, and those that only read skills or ask a person."""
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage

@@ -1,4 +1,4 @@
-"""A tool call ends in a result whatever the tool does, and its schema is looked up nowhere."""
+"""Tool calls: each ends with a result, whatever the tool does, and validation fetches no schema."""
 
 import json
 import socket
@@ -99,7 +99,7 @@ async def test_a_call_that_the_trail_shuts_takes_no_place_among_those_that_ran(d
 
 
 async def test_the_line_is_written_before_the_journal_has_the_result(database, tmp_path):
-    """Who finds the result there makes no line any more."""
+    """A resumed turn that finds the result in the journal writes no audit record."""
 
     async def answer(_):
         return "done"
@@ -167,9 +167,9 @@ async def test_arguments_and_results_are_told_to_800_characters(length, told, da
     async def answer(_):
         return "r" * length
 
-    # The argument's JSON has twelve characters beside the text.
+    # The argument's JSON adds twelve characters to the text.
     message, frames = await _run(Tool("t", "d", OBJECT, answer), database, text="a" * (length - 12))
     (start,) = [frame for frame in frames if isinstance(frame, ToolStart)]
     (end,) = [frame for frame in frames if isinstance(frame, ToolEnd)]
     assert (len(start.arguments), len(end.result)) == (told, told)
-    assert message.text == "r" * length, "the model is told all of it"
+    assert message.text == "r" * length, "the model gets the complete text"

@@ -1,4 +1,4 @@
-"""A turn from a caller's message to its answer, over a real model server, real tools and a real disk."""
+"""Complete turns, from a caller's message to the answer, with a real model server, real tools and a real disk."""
 
 import sqlite3
 from decimal import Decimal

@@ -94,7 +94,7 @@ class Ours:
             system_message=SystemMessage(SYSTEM),
             tools=list(context.declarations),
             state={"messages": self.stored},
-            runtime=SimpleNamespace(context=context),  # type: ignore[arg-type]  # the links use nothing else of it
+            runtime=SimpleNamespace(context=context),  # type: ignore[arg-type]  # the links read only the context
         )
         began, elsewhere = time.perf_counter(), self.elsewhere
         reply = answer_of(await self.link.around_model(request, self._call))

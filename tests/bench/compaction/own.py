@@ -1,4 +1,4 @@
-"""Measures of Fleetwright only: the accounts agree, and a killed process leaves the old view or the new one."""
+"""Measures for Fleetwright only: the accounts agree, and a killed process leaves the old view or the new one."""
 
 import asyncio
 import random
@@ -40,7 +40,7 @@ async def random_histories(*, quick: bool = False, seed: int = SEED) -> Figures:
 
 
 async def books(*, quick: bool = False, seed: int = SEED) -> Figures:
-    """Return the largest difference between counters, the task's usage, the usage store and the provider's count."""
+    """Return the largest difference among counters, the task's usage, the usage store and the provider's count."""
     script = Script(fixtures.work(seed, turns=10 if quick else 25), Provider(), summarisers.brief)
     async with ours(script, {"trigger": {"tokens": 20_000}}, price=PRICE) as system:
         await system.play()

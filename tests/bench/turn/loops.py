@@ -167,7 +167,7 @@ class Bare:
     def __post_init__(self) -> None:
         async def order_status(order: int) -> str:
             """Return the status of an order."""
-            return await TOOL.run(None)  # type: ignore[arg-type]  # it looks at nothing
+            return await TOOL.run(None)  # type: ignore[arg-type]  # the tool ignores it
 
         tool = StructuredTool.from_function(coroutine=order_status, name=TOOL.name, description=TOOL.description)
         prompt = SystemMessage(INSTRUCTIONS)

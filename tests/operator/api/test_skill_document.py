@@ -1,4 +1,4 @@
-"""The Agent Skills rules, one by one."""
+"""The rules of the Agent Skills format, one test for each."""
 
 import pytest
 from hypothesis import given

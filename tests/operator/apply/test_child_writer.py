@@ -1,4 +1,4 @@
-"""How the children of one object are written: concurrently, and none is lost when another one fails."""
+"""The writes of the children of one object run concurrently. A failed write does not cancel the others."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from fleetwright_operator.kube.errors import ApiError
 
 
 class SlowApi(MemoryApi):
-    """Answers each write one turn of the event loop later, and counts how many writes are under way."""
+    """Answers each write one iteration of the event loop later, and counts the concurrent writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ async def test_a_child_that_fails_takes_no_other_write_away(make_world, objects)
     await world.stop()
     assert failed
     assert sorted(api.writes) == sorted([*set(api.writes), "apply ServiceAccount poet"])
-    assert api.gets == [], "every answer was kept"
+    assert api.gets == [], "the writer keeps every answer"
 
 
 async def test_after_a_failure_one_write_is_tried_at_a_time(make_world, objects):
@@ -78,5 +78,5 @@ async def test_after_a_failure_one_write_is_tried_at_a_time(make_world, objects)
     await world.stop()
     assert len(refused) == 9
     tried = [what.split()[1] for what in refused]
-    assert len(set(tried[:5])) == 5, "the first pass tries all that do not depend on each other"
-    assert len(set(tried[-2:])) == 1, "each later one tries the first child again, and no other"
+    assert len(set(tried[:5])) == 5, "the first pass tries all independent children"
+    assert len(set(tried[-2:])) == 1, "each later pass retries only the first child"

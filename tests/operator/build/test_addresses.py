@@ -1,4 +1,4 @@
-"""What a host in a URL means for a network policy."""
+"""The meaning of a URL's host for a network policy."""
 
 import ipaddress
 import itertools
@@ -111,7 +111,7 @@ INNER = [
 
 
 def opens(peers, address) -> bool:
-    """Whether an enforcer would let this address pass."""
+    """Return True if an enforcer of the policy would allow this address."""
     ip = ipaddress.ip_address(address)
     blocks = [peer["ipBlock"] for peer in peers]
     return any(

@@ -1,4 +1,4 @@
-"""Names outside are opened as names where the installation has Cilium, and nowhere as both name and range."""
+"""External hosts are allowed by name if the installation has Cilium, and never by both name and range."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ INSIDE = {"name": "m", "baseURL": "http://10.1.2.3/v1"}
 
 @pytest.fixture
 async def start(api, make_world, settings):
-    """The operator with that value of network.cilium; a former one ends."""
+    """Start an operator with this value of network.cilium. An earlier one stops."""
     running = []
 
     async def one(cilium, *, comes_to_rest=True):
@@ -32,7 +32,7 @@ async def start(api, make_world, settings):
 
 def plain_rules(api, name):
     spec = api.find("NetworkPolicy", name)["spec"]
-    assert "Egress" in spec["policyTypes"], "what no rule opens is closed"
+    assert "Egress" in spec["policyTypes"], "egress without a rule is denied"
     return spec.get("egress", ())
 
 
@@ -55,7 +55,7 @@ async def test_a_name_is_opened_by_one_policy_only_and_told_as_a_name(api, objec
     await start(Cilium.ON)
     assert names_of(api) == ["models.example.com"]
     assert ranges(api) == []
-    assert ports_of_dns(api) == [], "lookups go where names are learned"
+    assert ports_of_dns(api) == [], "DNS lookups go only to the proxy of Cilium"
     ways = {way["to"]: way["why"] for way in api.find("Agent", "poet")["status"]["egress"]}
     assert ways["models.example.com, port 443, by name (Cilium)"] == "model m"
     assert "DNS in kube-system, port 53" in ways
@@ -109,7 +109,7 @@ async def test_what_others_change_or_delete_heals(api, objects, start):
     assert api.find("CiliumNetworkPolicy", "poet")["spec"] == wanted
     settled = list(api.writes)
     await start(Cilium.ON)
-    assert api.writes == settled, "a restart writes nothing"
+    assert api.writes == settled, "a restart causes no write"
 
 
 async def test_without_the_api_a_condition_says_so_and_what_runs_keeps_its_ranges(api, objects, start):
@@ -124,10 +124,10 @@ async def test_without_the_api_a_condition_says_so_and_what_runs_keeps_its_range
         "CiliumNetworkPolicy 'poet' needs cilium.io/v2, which is not served: install Cilium, or set "
     )
     assert ranges(api) == ["0.0.0.0/0", "2000::/3"]
-    assert world.conditions("Agent", "inner")["Programmed"][0] == "True", "who has no names needs no Cilium"
+    assert world.conditions("Agent", "inner")["Programmed"][0] == "True", "an agent without names needs no Cilium"
     api.put(objects.agent("late"))
     await world.settle()
-    assert not api.has("Deployment", "late"), "nothing new runs with more than it was promised"
+    assert not api.has("Deployment", "late"), "a new agent does not run with a wider policy"
     api.unserved = set()
     await world.later(60)
     assert world.conditions("Agent", "late")["Programmed"][0] == "True"

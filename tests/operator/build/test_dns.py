@@ -1,4 +1,4 @@
-"""Where agents ask for names: the pods and caches that the installation names, and nowhere else."""
+"""The DNS servers of agents: only the pods and caches that the installation names."""
 
 from dataclasses import replace
 
@@ -53,5 +53,5 @@ async def test_names_are_learned_from_caches_too_and_no_denial_stands_before_the
     assert {"cidr": "169.254.0.0/16", "except": ["169.254.20.10/32"]} in denial["toCIDRSet"]
     rules = api.find("NetworkPolicy", "poet")["spec"].get("egress", ())
     assert not [rule for rule in rules if {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]], (
-        "in one of the two only"
+        "only one of the two has a value"
     )

@@ -1,4 +1,4 @@
-"""Every pod has a limit of what it may take of its node's disk, and the volumes on that disk fit into it."""
+"""Every pod has a limit for its node's disk, and the volumes on that disk fit into the limit."""
 
 from dataclasses import replace
 
@@ -192,7 +192,7 @@ def _of(resources, part, default):
     return resources.get(part, {}).get(KEY, default)
 
 
-# The fixture holds functions only, so nothing of it has to be reset between examples.
+# The fixture holds only functions, so it has no state to reset between examples.
 @hypothesis.settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(own=RESOURCES, added=RESOURCES, ephemeral=some.booleans(), fetched=some.integers(0, 3))
 def test_every_pod_has_a_limit_that_holds_its_request_and_volumes(objects, own, added, ephemeral, fetched):

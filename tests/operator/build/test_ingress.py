@@ -1,4 +1,7 @@
-"""Who may come in to an agent and why. It follows at once, whatever else is held; where the agent may go does not."""
+"""The ingress rules of an agent, with their reasons.
+
+Ingress follows each change at once, even while a rollout waits. Egress waits with the rollout.
+"""
 
 from dataclasses import replace
 
@@ -15,7 +18,7 @@ PEERS = {"peers": [{"name": "helper"}]}
 
 
 def admitted(api, name="helper"):
-    """The agents that the network lets in by name."""
+    """Return the agents that the policy admits by name."""
     rules = api.find("NetworkPolicy", f"{name}-ingress")["spec"]["ingress"]
     sources = [source.get("podSelector", {}) for rule in rules for source in rule["from"]]
     return [value for source in sources for part in source.get("matchExpressions", ()) for value in part["values"]]
@@ -83,7 +86,7 @@ async def test_a_range_of_callers_that_cannot_be_read_leaves_those_who_may_come_
 
 
 async def test_the_one_policy_of_before_is_narrowed_once_the_other_is_there(world, api, objects):
-    """An upgrade: at no moment is either direction open."""
+    """During an upgrade neither direction is unrestricted at any time."""
     await world.start()
     api.put(objects.agent())
     await world.settle()
@@ -176,7 +179,7 @@ async def test_without_a_policy_of_ours_the_status_says_so(serving, api, objects
     await serving.settle()
     container = {"name": "agent", "state": {"terminated": {"exitCode": 0}}}
     for pod in api.all("Pod"):
-        assert "Agent poet of namespace shop, port 7870" in told(api), "what serves still has its policy"
+        assert "Agent poet of namespace shop, port 7870" in told(api), "the serving pod still has its policy"
         api.set_status("Pod", pod["metadata"]["name"], {"phase": "Succeeded", "containerStatuses": [container]})
     await serving.settle()
     assert told(api) == {"wherever other policies allow": "spec.network.policy is None"}

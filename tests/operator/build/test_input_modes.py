@@ -1,4 +1,4 @@
-"""What a card says that its agent takes: what its executor says, or what its model can see."""
+"""The input modes on a card: those of the executor, or those of the model."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The manifests themselves, whole: what a change of the code changes in a cluster is seen here first."""
+"""The complete manifests. They show how a code change affects a cluster."""
 
 import ipaddress
 import json
@@ -184,7 +184,7 @@ def bearer(text: str) -> RotatingToken:
 
 
 def turning(name: str) -> RotatingToken:
-    """In the middle of a rotation, and shortly after another."""
+    """Return a token in the middle of a rotation, and shortly after another rotation."""
     following = Token(f"{name}-next-token", parse_timestamp(NOW) + DAY, parse_timestamp(NOW) + 34 * DAY)
     return replace(bearer(f"{name}-token"), next=following, previous=RetiredToken("0" * 64, parse_timestamp(NOW) + DAY))
 
@@ -316,7 +316,7 @@ def test_a_card_that_tells_strangers_little_has_an_extended_one_for_callers(full
         assert card["capabilities"]["extendedAgentCard"] is True
         assert card["signatures"]
     (volume,) = [each for each in children.template["spec"]["volumes"] if each["name"] == "card"]
-    assert "items" not in volume["configMap"], "every key is a file, also the level of the log that comes later"
+    assert "items" not in volume["configMap"], "every key is a file, also the log level that a user adds later"
 
 
 def test_a_log_level_changes_the_card_config_map_and_no_revision(full, priced):

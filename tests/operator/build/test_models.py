@@ -1,4 +1,4 @@
-"""Where the models of an agent are, what is sent there, and what is said where nobody knows what they cost."""
+"""The model settings of an agent: endpoints, request fields, and the message for an unknown price."""
 
 import pytest
 

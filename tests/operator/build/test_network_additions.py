@@ -1,4 +1,4 @@
-"""What a spec may add to the derived policy and to the pod, and what it may not weaken by that."""
+"""The additions of a spec to the derived policy and to the pod, which must not weaken them."""
 
 from dataclasses import replace
 

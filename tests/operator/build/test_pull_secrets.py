@@ -1,4 +1,4 @@
-"""With which Secrets pods pull their images: the installation's for our image, and those that a spec names."""
+"""The image pull Secrets of pods: the installation's for the runtime's image, and those that a spec names."""
 
 from dataclasses import replace
 

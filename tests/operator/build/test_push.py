@@ -1,4 +1,4 @@
-"""Push notifications on the operator's side: the way to receivers, the card's word for it, and the sealing keys."""
+"""The operator's part in push notifications: egress to receivers, the capability on the card, and encryption keys."""
 
 import base64
 import ipaddress

@@ -1,4 +1,4 @@
-"""Secrets and ConfigMaps that a podTemplate names: another environment is another pod, other files are read again."""
+"""Secrets and ConfigMaps that a podTemplate names: a changed environment replaces the pod."""
 
 import pytest
 
@@ -73,7 +73,7 @@ async def test_another_environment_is_another_pod(world, api, objects):
     before = template(api)
     api.put(objects.secret("other", LEVEL="MQ=="))
     await world.settle()
-    assert template(api) == before, "only by what it names"
+    assert template(api) == before, "only named objects change the template"
 
     api.put(objects.secret("tuning", LEVEL="Mg=="))
     await world.settle()
@@ -84,7 +84,7 @@ async def test_another_environment_is_another_pod(world, api, objects):
     gone = template(api)["metadata"]["annotations"][mark]
     api.put(objects.secret("tuning", LEVEL="Mg=="))
     await world.settle()
-    assert template(api)["metadata"]["annotations"][mark] != gone, "what may be missing is missed"
+    assert template(api)["metadata"]["annotations"][mark] != gone, "an optional Secret counts too"
 
 
 async def test_an_agent_that_serves_is_given_another_environment_after_it_was_tried(world, api, objects):
@@ -107,7 +107,7 @@ async def test_an_agent_that_serves_is_given_another_environment_after_it_was_tr
     assert world.conditions("Agent", "poet")["Programmed"][1] == "PreflightFailed"
     api.put(objects.secret("tuning", LEVEL="Mw=="))
     await world.settle()
-    assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight", "a mended one is tried"
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight", "a corrected one gets a preflight"
     assert api.probes("poet") != [failed]
 
 

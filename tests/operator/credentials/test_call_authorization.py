@@ -1,4 +1,4 @@
-"""Who may call whom, and which tokens that takes."""
+"""Which agents may call each other, and the tokens that this requires."""
 
 import pytest
 

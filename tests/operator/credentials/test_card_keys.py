@@ -1,4 +1,4 @@
-"""The keys that sign cards: how they follow one another, what heals, and what that does to the agents."""
+"""The keys that sign cards: their rotation, their repair, and the effects on the agents."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ def test_a_ring_turns(ring, now, wanted, changes):
     again = renew_ring(
         after, now=changes - 1, rotation=ROTATION, new_secret=lambda: pytest.fail("nobody asked for a key")
     )
-    assert again == after, "until then nothing changes"
+    assert again == after, "nothing changes before that time"
 
 
 STORED = [
@@ -78,7 +78,7 @@ def test_fresh_keys_differ():
     assert signing_key(new_secret()).kid != signing_key(new_secret()).kid
 
 
-# The loop.
+# The reconcile loop.
 
 
 def served(api, agent="poet"):
@@ -126,7 +126,7 @@ async def test_another_key_touches_cards_and_nothing_else(poet, api):
     assert first[0] not in shown_keys(api)
     assert api.find("Agent", "poet")["status"]["revision"] == revision
     assert api.find("Deployment", "poet") == deployment
-    assert api.find("Pod", "p")["metadata"]["annotations"] != refreshed, "the kubelet is told to look at the card"
+    assert api.find("Pod", "p")["metadata"]["annotations"] != refreshed, "the kubelet reads the card again"
 
 
 def _labels(api):
@@ -152,7 +152,7 @@ async def test_lost_keys_are_replaced_and_the_log_says_why(poet, api, damage, ca
     api.writes.clear()
     damage(api)
     await poet.settle()
-    assert api.writes.count("apply ConfigMap poet-card") == 1, "no card is written without a signature meanwhile"
+    assert api.writes.count("apply ConfigMap poet-card") == 1, "no unsigned card is written in between"
     assert signers(served(api)) == shown_keys(api)
     assert set(before).isdisjoint(shown_keys(api))
     (told,) = (record for record in caplog.records if record.message == "card keys changed")
@@ -193,7 +193,7 @@ async def test_keys_that_an_old_list_does_not_have_sign_the_first_card_all_the_s
     assert served(api) == before
     assert api.writes == []
     looked = [what for what in api.gets if what.endswith(NAME)]
-    assert looked == [f"Secret {NAME}", f"ConfigMap {NAME}"], "once each, and then it is known"
+    assert looked == [f"Secret {NAME}", f"ConfigMap {NAME}"], "each is read once and then cached"
 
 
 async def test_keys_that_may_not_be_written_leave_cards_unsigned_until_they_may(world, api, objects):

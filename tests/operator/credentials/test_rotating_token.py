@@ -1,4 +1,4 @@
-"""The life of credentials: when they turn, what a caller may rely on meanwhile, and what heals them."""
+"""The life of credentials: their rotation, the guarantees for callers, and the repair of damage."""
 
 import base64
 import hashlib
@@ -117,7 +117,7 @@ def test_a_credential_turns(stored, seen, wanted):
     after = rotated(stored, rotation=ROTATION, mint=lambda: "new", **seen)
     assert after == wanted
     again = rotated(after, rotation=ROTATION, mint=lambda: pytest.fail("nobody asked"), **seen)
-    assert again == after or seen.get("listed"), "a second look changes nothing"
+    assert again == after or seen.get("listed"), "a second pass changes nothing"
 
 
 @given(
@@ -127,7 +127,7 @@ def test_a_credential_turns(stored, seen, wanted):
 )
 @settings(max_examples=200, deadline=None)
 def test_whoever_reads_its_token_before_each_call_is_never_refused(steps, ttl, part):
-    """Whatever the pauses between passes, wishes, and the lag of the list: while all of it fits into the overlap."""
+    """The property holds for all pauses, rotation requests and list delays that fit into the overlap."""
     rotation = Rotation(ttl=ttl, overlap=max(100, ttl * part // 100))
     count = iter(range(10_000))
     credential, now, wishes = None, 0, 0
@@ -149,8 +149,8 @@ def test_whoever_reads_its_token_before_each_call_is_never_refused(steps, ttl, p
             since = {sha256: since.get(sha256, now) for sha256 in accepted}
         late = not lists
         current = credential.current.sha256
-        assert current in accepted, "what is in use is known to whoever is called"
-        assert accepted[current] > now, "and has not run out"
+        assert current in accepted, "the callee knows the token in use"
+        assert accepted[current] > now, "the token has not expired"
 
 
 @given(now=some.integers(0, 5000), stored=some.sampled_from([case.values[0] for case in TURNS]))
@@ -197,7 +197,7 @@ def test_a_record_that_does_not_belong_to_the_token_makes_it_no_credential(docum
     assert from_record(document, current="old", following="") is None
 
 
-# The loop.
+# The reconcile loop.
 
 
 def text_of(api, secret, key):
@@ -205,7 +205,7 @@ def text_of(api, secret, key):
 
 
 def listed(api, agent):
-    """By digest: the end of every token that opens an agent."""
+    """Return the expiry of every token that an agent accepts, by digest."""
     callers = json.loads(text_of(api, f"{agent}-auth", "callers.json"))["callers"]
     return {entry["sha256"]: entry.get("expires") for entry in callers}
 
@@ -224,7 +224,7 @@ async def pair(world, api, objects):
 
 
 def watch_every_step(world, api):
-    """From now on: whatever a caller could read at this very moment has been listed for long enough."""
+    """Check at each write that every token that a caller can read has been listed long enough."""
     known: dict[tuple[str, str], int] = {}
 
     def look(event, kind, body):
@@ -239,7 +239,7 @@ def watch_every_step(world, api):
         held = [("poet", text_of(api, "poet-client-default", "token")), ("helper", peer_token(api))]
         held.append(("helper", text_of(api, "helper-client-default", "token")))
         for agent, token in held:
-            assert known.get((agent, sha(token)), world.moment) <= world.moment - LEAD, f"{agent} knows it by now"
+            assert known.get((agent, sha(token)), world.moment) <= world.moment - LEAD, f"{agent} knows the token"
 
     for agent in ("poet", "helper"):
         for digest in listed(api, agent):
@@ -257,12 +257,12 @@ async def test_a_clients_token_turns_and_its_caller_is_known_at_every_moment(pai
 
     await pair.later(30 * DAY)
     following = text_of(api, "poet-client-default", "next")
-    assert text_of(api, "poet-client-default", "token") == first, "the next one is not in use yet"
+    assert text_of(api, "poet-client-default", "token") == first, "the next token is not in use yet"
     assert opens(api, "poet", following)
     await pair.later(LEAD)
     assert text_of(api, "poet-client-default", "token") == following
     assert "next" not in api.find("Secret", "poet-client-default")["data"]
-    assert opens(api, "poet", first), "whoever did not read again is still let in"
+    assert opens(api, "poet", first), "a caller with the earlier token is accepted"
     await pair.later(3 * DAY)
     assert not opens(api, "poet", first)
     assert opens(api, "poet", following)
@@ -293,7 +293,7 @@ async def test_the_callee_says_how_long_a_pairs_token_lives(world, api, objects)
     await world.later(LEAD)
     assert peer_token(api) != first
     assert listed(api, "helper")[sha(peer_token(api))] == "2026-03-01T14:10:00Z"
-    assert text_of(api, "poet-client-default", "token"), "the caller's own clients keep theirs"
+    assert text_of(api, "poet-client-default", "token"), "the clients of the caller keep their token"
 
 
 async def test_nothing_is_written_between_two_turns_nor_by_a_restart_in_any_phase(pair, api, make_world):
@@ -309,7 +309,7 @@ async def test_nothing_is_written_between_two_turns_nor_by_a_restart_in_any_phas
         await world.start()
         await world.settle()
         assert api.writes == [], f"after {phase} seconds"
-        assert world.soonest() <= 30 * DAY, "and it comes back by itself"
+        assert world.soonest() <= 30 * DAY, "the next reconcile is scheduled"
     await world.stop()
 
 
@@ -372,7 +372,7 @@ async def test_a_clients_secret_that_was_harmed_holds_a_token_that_opens_and_str
     assert opens(api, "poet", now)
     assert not opens(api, "poet", "y" * 43)
     assert not opens(api, "poet", "short")
-    assert (now == first) == (harm is HARMS[3].values[0]), "a token whose record is lost lives on"
+    assert (now == first) == (harm is HARMS[3].values[0]), "a token without its record stays"
     assert len(listed(api, "poet")) == 1
 
 

@@ -1,4 +1,4 @@
-"""Whether a child still is what was applied, on field sets as an API server writes them."""
+"""The comparison of a child with what was applied, on field sets in the format of an API server."""
 
 import copy
 

@@ -38,7 +38,7 @@ class Credentials:
 
 @dataclass
 class Stub:
-    """Answers one request after the other, and keeps what was asked."""
+    """Answers the requests in sequence, and records them."""
 
     answers: list[web.Response] = field(default_factory=list)
     asked: list[web.Request] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Equal values are one value while somebody has it, and nothing afterwards."""
+"""Equal values share one object while it is referenced. Unreferenced objects are released."""
 
 import gc
 
@@ -10,7 +10,7 @@ def test_equal_values_are_one_for_as_long_as_somebody_has_them_and_none_afterwar
     shared: InternPool[InternedDict] = InternPool()
     first = shared.of("a", lambda: InternedDict(a=1))
     assert shared.of("a", InternedDict) is first
-    assert shared.of("b", lambda: InternedDict(b=2)) == {"b": 2}, "another key is another value"
+    assert shared.of("b", lambda: InternedDict(b=2)) == {"b": 2}, "different keys have different values"
     del first
     gc.collect()
     assert len(shared) == 0

@@ -1,4 +1,4 @@
-"""The API server's audiences, as the operator's own token names them."""
+"""The audiences of the API server, read from the operator's own token."""
 
 import base64
 import json

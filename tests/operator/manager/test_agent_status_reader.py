@@ -1,4 +1,4 @@
-"""Who asks agents for their status: when, in which order, and that no pod keeps it from the others."""
+"""The reader of agent statuses: its schedule and order, and that a slow pod does not block other pods."""
 
 import asyncio
 import json
@@ -33,12 +33,12 @@ def pod(
 
 
 class Pods:
-    """Every address of this machine is a pod; what each does when it is asked can be said."""
+    """A server on all loopback addresses. Each address is a pod with its own behaviour."""
 
     def __init__(self) -> None:
         self.there: list[CachedObject] = []
         self.bodies: dict[str, bytes] = {}
-        """By address; the others say something sensible."""
+        """The responses by address. All other addresses send a valid status."""
         self.silent: set[str] = set()
         self.record_request: list[str] = []
         self.heard: list[tuple[str, object]] = []
@@ -61,7 +61,7 @@ class Pods:
     async def read(self, *, patience: float = 5.0) -> AsyncIterator[None]:
         app = web.Application()
         app.router.add_get("/status", self.answer)
-        async with TestServer(app, host="0.0.0.0") as server:  # loopback has more addresses than one
+        async with TestServer(app, host="0.0.0.0") as server:  # loopback has many addresses
             reader = AgentStatusReader(
                 lambda: self.there,
                 on_status=lambda pod, document: self.heard.append((pod.uid, document)),
@@ -78,7 +78,7 @@ class Pods:
 
     async def until_asked(self, times: int) -> None:
         await self.until(lambda: len(self.record_request) >= times)
-        await asyncio.sleep(0.05)  # for one too many
+        await asyncio.sleep(0.05)  # time for an excess request
         assert len(self.record_request) == times
 
     async def until(self, look: Callable[[], object], *, seconds: float = 20.0) -> None:
@@ -204,12 +204,12 @@ async def test_pods_that_do_not_answer_keep_no_new_one_waiting(pods):
         await pods.until(lambda: pods.record_request)
         pods.there = [*pods.there, pod("new", created="2026-03-01T12:00:01Z")]
         await pods.until(lambda: pods.heard)
-        # In line it would have been the last; its turn comes with the first of them that is given up.
+        # A plain queue would read the new pod last. It is read as soon as one of the others times out.
         assert len(pods.record_request) < 30
         await pods.until(lambda: len(pods.record_request) >= 65)
         pods.now += 80
         await pods.until(lambda: len(pods.heard) == 2)
-        # Those that answered come before those that did not.
+        # Pods that answered are read before those that did not.
         assert len(pods.record_request) < 65 + 30
     assert pods.heard == [("new", SAID)] * 2
 
@@ -220,4 +220,4 @@ async def test_whoever_is_told_to_end_just_when_a_pod_is_given_up_ends(pods):
     async with asyncio.timeout(20), pods.read(patience=0.2):
         await pods.until(lambda: pods.record_request)
         await asyncio.sleep(0)
-        time.sleep(0.3)  # noqa: ASYNC251 - both come to the loop at once
+        time.sleep(0.3)  # noqa: ASYNC251 - the loop must see both at once

@@ -1,4 +1,4 @@
-"""Where the API server listens is denied to agents, and followed without haste."""
+"""The API server's addresses: agents are denied them, and the operator follows their changes."""
 
 import ipaddress
 from dataclasses import replace
@@ -62,10 +62,10 @@ async def test_a_missing_right_is_told_with_its_remedy_and_stops_nothing(api, ca
 
 
 async def resynced(api, make_world, settings, *, rounds=2):
-    """Until so many rounds are done, or the work must begin anew."""
+    """Resync for that many rounds, or until the operator must restart its work."""
     done = []
 
-    class Enough(Exception):  # noqa: N818 - no error
+    class Enough(Exception):  # noqa: N818 - not an error
         pass
 
     def on_done():
@@ -100,7 +100,7 @@ async def test_a_new_private_address_makes_the_work_begin_anew_with_it_denied(ap
     await resynced(api, make_world, known)
     api.put(endpoints("10.0.0.6"))
     assert with_denied_api_server(known, await api_server(api)).api_server > known.api_server, (
-        "what was seen stays denied"
+        "earlier addresses stay denied"
     )
 
 

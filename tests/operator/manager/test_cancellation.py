@@ -1,4 +1,4 @@
-"""Tasks end when they are told to, whatever happens to them in that moment."""
+"""Cancelled tasks end, even if they fail at the same time."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from fleetwright_operator.manager.cancellation import cancel_and_wait
 
 
 async def _request(goes_wrong: list[bool]) -> None:
-    """Its time is up in the moment in which it is cancelled, as often as `goes_wrong` says."""
+    """A request whose timeout coincides with its cancellation, for each true item of `goes_wrong`."""
     try:
         await asyncio.sleep(3600)
     except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""One leader: taken, renewed, respected, taken over, lost, given back."""
+"""Leader election: the Lease is acquired, renewed, respected, taken over, lost and released."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from fleetwright_operator.manager.leader_election import Lease, LeaseExpiredErro
 
 
 class Clock:
-    """Time that passes only by sleeping."""
+    """A clock that advances only while the code sleeps."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -104,7 +104,7 @@ async def test_whoever_cannot_renew_stops_before_others_may_start(api, clock, le
 
 
 async def test_a_process_whose_api_server_is_away_is_alive(api, clock, lease):
-    """To be restarted again and again would only make it late."""
+    """Restarts would only delay the operator."""
     health = ProcessHealth(clock=clock, resync_seconds=100)
     first = lease("a", on_attempt=health.record_request)
     await first.acquire()
@@ -116,7 +116,7 @@ async def test_a_process_whose_api_server_is_away_is_alive(api, clock, lease):
         await first.acquire()
     assert health.liveness_failure() == ""
     clock.now += 61
-    assert "last asked for" in health.liveness_failure(), "one that hangs is not"
+    assert "last asked for" in health.liveness_failure(), "a process that hangs is not alive"
 
 
 async def test_whoever_could_not_renew_takes_it_up_again_at_once_if_nobody_had_it(api, clock, lease):

@@ -1,4 +1,4 @@
-"""What surrounds the work: settings, catalog, probes, logs, the reports of agents."""
+"""The operator's process: settings, catalog, probes, logs, and the reports of agents."""
 
 import ipaddress
 import json
@@ -186,7 +186,7 @@ async def test_probes_tell_standing_by_leading_and_ailing_apart():
         assert (await ask("/healthz"), await ask("/readyz")) == (200, 503), "the last list is too old"
         health.record_list()
         now[0] = 450
-        assert await ask("/healthz") == 503, "nothing has ended for a minute"
+        assert await ask("/healthz") == 503, "no reconcile has ended for a minute"
         assert await ask("/metrics") == 200
 
 

@@ -1,4 +1,4 @@
-"""What happens between the operator's own list and kopf's, of which kopf tells nothing."""
+"""Changes between the operator's own list and kopf's list, which kopf does not report."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from fleetwright_operator.settings import Settings
 
 
 class Watched(MemoryApi):
-    """A watch of it tells what came after the version that it begins at."""
+    """An in-memory API whose watches report only changes after their first version."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ async def test_an_agent_that_goes_between_two_lists_is_known_to_be_gone():
 
     bridging = asyncio.create_task(world.manager.cache_sync.bridge([RESOURCES[kind] for kind in OWN_KINDS]))
     async with asyncio.timeout(10):
-        while world.manager.cache.get(names.AGENT, "shop", "poet"):  # noqa: ASYNC110 - a cache tells nobody
+        while world.manager.cache.get(names.AGENT, "shop", "poet"):  # noqa: ASYNC110 - the cache has no event
             await asyncio.sleep(0.01)
     assert set(OWN_KINDS) <= api.since.keys()
     bridging.cancel()

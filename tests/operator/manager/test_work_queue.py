@@ -1,4 +1,4 @@
-"""Keys: once, one worker at a time, the fresh first, the failed later."""
+"""The work queue: keys are deduplicated, handled by one worker at a time, and delayed after a failure."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is remembered of the cluster, and who hears of a change."""
+"""The cache of the cluster, and the keys that a change enqueues."""
 
 import pytest
 
@@ -94,7 +94,7 @@ def test_what_only_left_a_selection_is_kept_when_it_is_read_where_it_stands(cach
         cache.replace(SERVICES, Listing(items=[], resource_version=left), namespace=None)
     else:
         cache.drop("Service", "shop", "poet", uid="u-poet", version=left)
-    assert cache.put("Service", bare) is None, "a list may say so that was read before it went"
+    assert cache.put("Service", bare) is None, "the list may be older than the deletion"
     cache.recall("Service", "u-poet")
     assert cache.put("Service", bare)
 

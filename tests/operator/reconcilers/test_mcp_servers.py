@@ -1,4 +1,4 @@
-"""McpServers: what a probe says of them, what a pin means, and that nothing is looked at more often than it must be."""
+"""McpServers: the results of probes, the effect of a pin, and the number of probes, which is minimal."""
 
 import ipaddress
 import json
@@ -44,7 +44,7 @@ def remote(objects):
     return make
 
 
-# What is written.
+# The children.
 
 
 def test_a_stdio_server_runs_behind_the_bridge(objects, settings, golden):
@@ -106,7 +106,7 @@ def test_an_agent_may_not_use_what_either_denies():
     assert denied_tools({"tools": {"deny": ["a", "b"]}}, {"spec": {"toolPolicy": {"deny": ["b", "c"]}}}) == [*"abc"]
 
 
-# What an answer means.
+# The result of a probe.
 
 SEEN = {"pinned": {"digest": PIN, "tools": tools(same="1", other="2", gone="3")}}
 DRIFTS = [
@@ -199,7 +199,7 @@ def test_a_failure_leaves_what_was_seen_before(remote):
     }
 
 
-# When it is looked at again.
+# The schedule of probes.
 
 
 def test_a_good_answer_is_asked_for_again_slowly_and_a_failed_one_sooner_and_less_and_less_soon():
@@ -219,7 +219,7 @@ def test_a_good_answer_is_asked_for_again_slowly_and_a_failed_one_sooner_and_les
     for _ in range(20):
         schedule.record_result("a", failed=True)
     now[0] += 3601
-    assert schedule.is_due("a", failed=True), "no pause is longer than the interval"
+    assert schedule.is_due("a", failed=True), "no delay exceeds the interval"
 
 
 def test_after_a_restart_answers_fall_due_over_the_whole_interval():
@@ -231,11 +231,11 @@ def test_after_a_restart_answers_fall_due_over_the_whole_interval():
     assert (schedule.is_due("a", failed=False), schedule.is_due("b", failed=False)) == (True, False)
 
 
-# The loop.
+# The reconcile loop.
 
 
 async def looked_at(world, api, server: str = "weather", **answer):
-    """Answers the one probe that is under way."""
+    """End the only running probe with a result."""
     await world.settle()
     (probe,) = api.probes(server)
     api.end_pod(probe, **(answer or {"says": json.dumps(report(forecast="sha256:1"))}))
@@ -257,7 +257,7 @@ async def test_a_server_is_looked_at_once_and_its_status_says_what_it_offers(wor
     assert world.conditions("McpServer", "weather")["Ready"][0] == "True"
     assert api.probes("weather") == []
     assert api.all("NetworkPolicy") == []
-    assert len(api.gets) == 1, "the log, and nothing else"
+    assert len(api.gets) == 1, "only the log is read"
 
 
 async def test_half_a_letter_in_what_a_server_offers_is_written_as_one_that_could_not_be_read(
@@ -272,7 +272,7 @@ async def test_half_a_letter_in_what_a_server_offers_is_written_as_one_that_coul
     api.writes.clear()
     world.manager.queue.add(("McpServer", "shop", "weather"))
     await world.settle()
-    assert api.writes == [], "what is kept is what was read"
+    assert api.writes == [], "the stored status equals the probe's result"
 
 
 async def test_a_restart_asks_nothing_again_whatever_was_answered(world, api, objects, remote, make_world):
@@ -310,7 +310,7 @@ async def test_the_same_answer_after_a_round_changes_no_status(world, api, objec
     assert [write.split()[:2] for write in api.writes] == [
         ["apply", "NetworkPolicy"],
         ["apply", "Pod"],
-        ["status", "McpServer"],  # whether it is there still
+        ["status", "McpServer"],  # checks that the server still exists
         ["delete", "Pod"],
         ["delete", "NetworkPolicy"],
     ]
@@ -389,7 +389,7 @@ async def test_a_server_that_does_not_answer_says_why_and_is_asked_again_later(w
     )
     world.manager.queue.add(("McpServer", "shop", "weather"))
     await world.until(lambda: world.manager.queue.depth == 0)
-    assert api.probes("weather") == [], "not before its pause is over"
+    assert api.probes("weather") == [], "no probe before the delay has passed"
     world.seconds += 40
     world.manager.queue.add(("McpServer", "shop", "weather"))
     await world.until(lambda: api.probes("weather") != [])
@@ -465,11 +465,11 @@ async def test_a_pin_holds_agents_until_the_list_is_as_it_was_or_the_pin_is_anot
         assert "added alarm; changed forecast" in message
     assert world.conditions("McpServer", "weather")["Available"][1] == "ToolsChanged"
     assert world.conditions("Agent", "poet")["ReferencesResolved"][1] == "McpServerToolsChanged"
-    assert api.find("Deployment", "poet")["spec"] == running, "its last revision goes on"
+    assert api.find("Deployment", "poet")["spec"] == running, "the last revision continues"
 
     api.put(remote(policy={"pin": OTHER}))
     await world.settle()
-    assert api.probes("weather") == [], "another pin needs no other look"
+    assert api.probes("weather") == [], "a new pin needs no new probe"
     assert world.conditions("McpServer", "weather")["Ready"][0] == "True"
     assert _pinned(api) == {"forecast": "sha256:2", "alarm": "sha256:3"}
     assert api.find("Deployment", "poet")["spec"] != running
@@ -537,7 +537,7 @@ def test_equal_servers_of_other_owners_are_looked_at_apart(remote, settings):
 
 
 def test_an_agent_never_gets_the_list_of_a_pin_that_was_replaced(objects, remote, settings):
-    """Its pass may come before the server's, whose status then still holds the list of the pin before."""
+    """The agent may be reconciled before the server, whose status then still has the list of the old pin."""
     status = {**report(OTHER, forecast="sha256:2"), "pinned": {"digest": PIN, "tools": tools(forecast="sha256:1")}}
     server = remote(policy={"pin": OTHER}, status=status)
     parts = AgentParts(agent=objects.agent(mcpServers=[{"name": "weather"}]), servers={"weather": server})

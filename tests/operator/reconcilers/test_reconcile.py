@@ -1,4 +1,4 @@
-"""The loop on the in-memory twin: what converges, what is written, what survives a fault at every write."""
+"""The reconcile loop on the in-memory API: convergence, writes, and recovery from a fault at every write."""
 
 import asyncio
 import itertools
@@ -30,7 +30,7 @@ async def test_a_fleet_is_written_once_without_a_single_read(world, api, objects
     await world.settle()
     assert world.conditions("Agent", "poet")["Programmed"][0] == "True"
     children = [write for write in api.writes if not write.startswith("status")]
-    assert len(children) - len(set(children)) <= 1, "only the callee's Secret is written again, for its caller"
+    assert len(children) - len(set(children)) <= 1, "only the callee's Secret is written twice"
     assert api.gets == []
 
 
@@ -58,13 +58,13 @@ async def test_ready_follows_the_current_revision_and_not_the_old_pod(world, api
     await world.settle()
     told = world.conditions("Agent", "poet")
     assert (told["Programmed"][0], told["Ready"][:2]) == ("True", ("False", "RollingOut")), (
-        "the status is the old pod's"
+        "the status comes from the old pod"
     )
     generation = api.find("Deployment", "poet")["metadata"]["generation"]
     old = {"replicas": 1, "availableReplicas": 1, "observedGeneration": generation}
     api.set_status("Deployment", "poet", old)
     await world.settle()
-    assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "RollingOut"), "the new pod has yet to come"
+    assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "RollingOut"), "the new pod does not exist yet"
     api.roll_out("poet")
     await world.settle()
     assert world.conditions("Agent", "poet")["Ready"][0] == "True"
@@ -152,7 +152,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("code", "reason"), REFUSALS)
 async def test_what_the_api_server_refused_is_written_soon_after_it_would_take_it(world, api, objects, code, reason):
-    """O2, O3: no event tells of it."""
+    """O2, O3: no event announces that the API server accepts the write again."""
     api.fault = lambda _, what: api_error(code, "no") if what.endswith("Deployment poet") else None
     api.put(objects.agent())
     await world.start()
@@ -204,7 +204,7 @@ async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world,
 async def test_a_status_that_was_refused_after_a_child_was_made_again_is_written_though_it_says_nothing_new(
     world, api, objects
 ):
-    """O9: its answer alone tells of an owner that is gone and of whose deletion no event came."""
+    """O9: the event of the deletion was lost. Only the answer to a status write shows that the owner is gone."""
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -220,7 +220,7 @@ async def test_a_status_that_was_refused_after_a_child_was_made_again_is_written
 async def test_a_child_whose_label_was_stripped_unseen_is_found_by_the_next_list_and_keeps_what_it_holds(
     world, api, objects
 ):
-    """O8: the list is younger than the child that it misses."""
+    """O8: the list is newer than the child that it lacks."""
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -236,7 +236,7 @@ async def test_a_child_whose_label_was_stripped_unseen_is_found_by_the_next_list
 
 
 async def test_nothing_is_made_again_or_complained_of_in_a_namespace_that_goes(world, api, objects):
-    """O10"""
+    """O10: a namespace in deletion."""
     api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "namespace": ""}})
     api.put(objects.agent())
     await world.start()
@@ -311,14 +311,14 @@ async def test_a_write_storm_ends_in_words(make_world, api, objects):
 
 
 def _undo(api, body, number: int) -> None:
-    """Do what a controller does that will not have it so: take a field of ours, whoever wrote last."""
+    """Change a field of the operator after each of its writes, as a competing controller does."""
     managers = [each["manager"] for each in body["metadata"]["managedFields"] if each["fieldsV1"].get("f:spec")]
     if managers[-1] == "fleetwright":
         api.edit("Deployment", "poet", {"spec": {"replicas": 2 + number % 2}})
 
 
 def _without_tokens(snapshot: dict) -> dict:
-    """Tokens are counted up, so a repeated pass may have other ones; their places stay the same."""
+    """Return the snapshot without the values of tokens, which differ between runs."""
     clean = {}
     for key, body in snapshot.items():
         if key.startswith("Secret") and "data" in body:

@@ -1,4 +1,4 @@
-"""Skills that are found by their labels, peers in other namespaces, and files of other people: who looks again when."""
+"""References: skills by label, peers in other namespaces, foreign files, and the reconciles that follow changes."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Skills on the in-memory twin: what their agents keep when they go, and what goes when nobody keeps it."""
+"""Skills on the in-memory API: agents keep the files of a deleted Skill, and unused files are deleted."""
 
 import json
 
@@ -136,13 +136,13 @@ async def test_an_agent_that_drops_a_living_skill_is_no_holder_any_more(world, a
     (snapshot,) = snapshots(api)
     api.put(objects.agent("poet"))
     await world.until(lambda: api.probes("poet") != [])
-    assert holders(api, snapshot) == [("haiku", True), ("poet", False)], "its pod still mounts it"
+    assert holders(api, snapshot) == [("haiku", True), ("poet", False)], "the pod still mounts the snapshot"
     api.end_pod(api.probes("poet")[0])
     await world.settle()
     assert holders(api, snapshot) == [("haiku", True)]
 
 
-# What skills need.
+# The requirements of skills.
 
 NEEDS = {
     "tools": ["orders/refund", "weather/forecast"],
@@ -259,7 +259,7 @@ async def test_a_need_that_cannot_be_met_is_refused_by_name(world, api, objects,
     assert not api.has("Deployment", "poet")
 
 
-# Files that lie elsewhere.
+# Files from Git repositories and images.
 
 GIT = {
     "url": "https://git.example.com/team/skills.git",
@@ -306,7 +306,7 @@ async def test_agents_get_what_a_probe_looked_at(world, api, objects, poet, gold
     why = [way["why"] for way in api.find("Agent", "poet")["status"]["egress"]]
     assert ("skill haiku, fetched from git" in why) == (kind == "git")
 
-    # Nothing is asked again, and a Skill that goes takes nothing from its agents.
+    # The operator does not probe the source again, and a deleted Skill leaves its agents unchanged.
     api.writes.clear()
     api.remove("Skill", "haiku")
     await world.settle()

@@ -1,4 +1,4 @@
-"""A revision that cannot start never takes the place of one that serves; what can, does."""
+"""A revision that cannot start never replaces a serving one. A revision that can start does."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def ended(api, pod, code, message=""):
 
 
 def starts(api):
-    """How many preflights were ever started."""
+    """Return the number of preflights that were started."""
     return len([what for what in api.writes if what.startswith("apply Pod poet-probe")])
 
 
@@ -48,11 +48,11 @@ def revision_of_deployment(api, name="poet"):
 
 @pytest.fixture
 async def serving(world, api, objects):
-    """A world in which the agent's first revision serves; gives that revision."""
+    """Return the agent's first revision, which serves."""
     api.put(objects.agent())
     await world.start()
     await world.settle()
-    assert preflights(api) == [], "nothing serves that the first revision could harm"
+    assert preflights(api) == [], "the first revision needs no preflight"
     api.roll_out("poet")
     await world.settle()
     assert world.conditions("Agent", "poet")["Ready"][0] == "True"
@@ -66,7 +66,7 @@ async def test_the_next_revision_is_proven_and_then_takes_over(world, api, objec
     (pod,) = preflights(api)
     assert pod["spec"]["containers"][0]["args"] == ["probe", "agent"]
     assert revision_of_deployment(api) == serving
-    assert api.find("NetworkPolicy", "poet")["spec"] == policy, "what serves keeps its ways out"
+    assert api.find("NetworkPolicy", "poet")["spec"] == policy, "the serving pod keeps its egress"
     status, reason, message = world.conditions("Agent", "poet")["Programmed"]
     assert (status, reason) == ("False", "Preflight")
     assert message.endswith(f"revision {serving} keeps serving")
@@ -205,7 +205,7 @@ async def test_a_preflight_that_the_cluster_lost_is_made_again_after_pauses_that
         assert (status, reason) == ("False", "Preflight")
         assert f"failed, Evicted: disk; it is tried again at {format_timestamp(since + pause)}" in message
         await world.later(pause - 1)
-        assert starts(api) == count, "it pauses"
+        assert starts(api) == count, "the operator waits"
         await world.later(1)
         assert starts(api) == count + 1
     assert world.moment - first == 150
@@ -287,7 +287,7 @@ async def test_what_does_not_serve_is_replaced_at_once(world, api, objects, serv
 
 
 def falls_over(api):
-    """What serves is away for a moment: its readiness failed, or its node went."""
+    """Make the serving pod unavailable, as after a failed readiness probe or a lost node."""
     api.set_status("Deployment", "poet", {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1})
 
 
@@ -308,11 +308,11 @@ async def test_a_refused_revision_does_not_take_over_when_what_served_is_away(wo
     second = make_world(api)
     await second.start()
     await second.settle()
-    assert revision_of_deployment(api) == serving, "its pod tells another operator"
+    assert revision_of_deployment(api) == serving, "the ended pod informs the next operator"
 
     api.put(objects.agent(instructions="Mended."))
     await second.settle()
-    assert revision_of_deployment(api) != serving, "nothing was begun of this one, and nothing serves"
+    assert revision_of_deployment(api) != serving, "no preflight of it ran, and no pod serves"
     assert preflights(api) == []
     await second.stop()
 
@@ -406,15 +406,15 @@ async def test_where_other_policies_say_where_the_agent_goes_they_say_it_for_its
     await world.settle()
     (pod,) = preflights(api)
     policy = api.find("NetworkPolicy", pod["metadata"]["name"])["spec"]
-    assert (policy["policyTypes"], policy.get("egress")) == (["Ingress"], None), "nobody comes in"
+    assert (policy["policyTypes"], policy.get("egress")) == (["Ingress"], None), "ingress is denied"
     own = policy["podSelector"]["matchLabels"]
     assert own.items() <= pod["metadata"]["labels"].items()
     assert own["fleetwright.dev/probed-agent"] == "poet"
-    assert "fleetwright.dev/agent" not in pod["metadata"]["labels"], "policies of the agent's label leave it alone"
+    assert "fleetwright.dev/agent" not in pod["metadata"]["labels"], "policies for the agent do not select it"
     ended(api, pod, 0)
     await world.settle()
     assert preflights(api) == []
-    assert api.has("NetworkPolicy", pod["metadata"]["name"]), "its turn lasts until the next pod serves"
+    assert api.has("NetworkPolicy", pod["metadata"]["name"]), "the policy stays until the new pod serves"
     api.roll_out("poet")
     await world.settle()
     assert not api.has("NetworkPolicy", pod["metadata"]["name"])
@@ -551,13 +551,13 @@ def test_nothing_that_finds_the_agents_pods_finds_its_preflight(objects, setting
     labels = pod["metadata"]["labels"]
     specs = [manifest["spec"] for manifest in children.serving[1:]]
     selectors = [spec.get("selector") or spec["podSelector"] for spec in specs]
-    assert len(selectors) == 3, "of the policy, the Service and the Deployment"
+    assert len(selectors) == 3, "one each of policy, Service and Deployment"
     for selector in selectors:
         wanted = selector.get("matchLabels", selector)
         assert not wanted.items() <= labels.items()
         assert wanted.items() <= children.template["metadata"]["labels"].items()
     assert labels["team"] == "verse"
-    assert pod["spec"]["readinessGates"], "nor does a Service of somebody who goes by the team"
+    assert pod["spec"]["readinessGates"], "a Service that selects by team does not find it"
 
 
 @pytest.mark.parametrize("part", ["labels", "annotations"])
@@ -594,4 +594,4 @@ def test_the_preflight_is_the_pod_itself_with_a_memory_of_its_own(objects, setti
     wanted = preflight(owner_of(poet), children.template, egress_rules=children.egress_rules, referenced=["7"])
     golden("preflight", probe_manifests(wanted))
     other = preflight(owner_of(poet), children.template, egress_rules=children.egress_rules, referenced=["8"])
-    assert other.name != wanted.name, "a mended Secret is another question"
+    assert other.name != wanted.name, "a changed Secret needs a new preflight"

@@ -1,4 +1,4 @@
-"""Probes: the pod and its policy, what an ended pod says, and asking that goes on wherever it was stopped."""
+"""Probes: the pod and its policy, the result of an ended pod, and probes that resume after an interruption."""
 
 from collections.abc import Callable
 from dataclasses import replace

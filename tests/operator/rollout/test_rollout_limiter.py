@@ -1,4 +1,4 @@
-"""A change of many agents replaces a few at a time; the others wait, and are kept like everybody meanwhile."""
+"""A change of many agents replaces a few at a time. The waiting agents are still reconciled."""
 
 import asyncio
 from dataclasses import replace
@@ -10,7 +10,7 @@ from fleetwright_operator.rollout.rollout_limiter import LONGEST_SECONDS, WAITIN
 
 
 class Slow:
-    """The twin, with an API server that takes its time."""
+    """The in-memory API with a delay for each write."""
 
     def __init__(self, api, seconds):
         self._api = api
@@ -29,7 +29,7 @@ class Slow:
 
 
 def tried(api):
-    """The agents that have a preflight."""
+    """Return the agents that have a preflight."""
     return [
         pod["metadata"]["labels"][names.NAME]
         for pod in api.all("Pod")
@@ -38,7 +38,7 @@ def tried(api):
 
 
 def replaced(api):
-    """The agents with a preflight, and those whose Deployment was switched and has not rolled out."""
+    """Return the agents with a preflight, and those whose changed Deployment has not rolled out."""
     switched = [
         body["metadata"]["name"]
         for body in api.all("Deployment")
@@ -61,7 +61,7 @@ def passes(world):
 
 @pytest.fixture
 async def fleet(make_world, api, objects, settings):
-    """Makes a world in which so many agents serve; gives it and their names."""
+    """Return a function that starts that many serving agents, and returns the world and their names."""
     worlds = []
 
     async def make(count, *, rollouts, seconds=0.0):
@@ -103,7 +103,7 @@ async def test_never_more_are_replaced_than_the_installation_says(fleet, api, ob
         prove(api, agent)
         await world.until(lambda one=agent: one not in tried(api))
         await asyncio.sleep(0.05)
-        assert len(replaced(api)) <= rollouts, "the one that was proven does not serve yet"
+        assert len(replaced(api)) <= rollouts, "the agent after its preflight does not serve yet"
         api.roll_out(agent)
         done.append(agent)
     await world.settle()
@@ -133,7 +133,7 @@ async def test_who_waits_says_so_and_is_not_asked_again_and_again(fleet, api, ob
     prove(api, first, code=1)
     await world.until(lambda: len(set(tried(api)) - {first}) == 2, seconds=1)
     await world.settle()
-    assert passes(world) - before < 15, "one that waited was woken, not all"
+    assert passes(world) - before < 15, "only one waiting agent was reconciled"
 
 
 async def test_the_generation_of_an_agent_that_waits_is_seen(fleet, api, objects):
@@ -193,7 +193,7 @@ async def test_another_operator_finds_whose_turn_it_is(fleet, make_world, api, o
     (first,) = tried(api)
     prove(api, first)
     await world.settle()
-    assert tried(api) == [], "its Deployment was switched"
+    assert tried(api) == [], "its Deployment was changed"
     await world.stop()
 
     second = make_world(api, replace(settings, rollouts=1))

@@ -1,4 +1,4 @@
-"""What agents say of themselves: what of it is believed, what of it a person sees, and when it is news."""
+"""The reports of agents: their validation, the conditions that result, and the changes that cause a write."""
 
 import pytest
 
@@ -196,7 +196,7 @@ def test_an_agent_is_degraded_by_a_plugin_of_its_spec_that_is_not_loaded():
     assert degraded(failed, [], servers=[], plugins=["good"]) is None
 
 
-# The loop.
+# The reconcile loop.
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ async def test_what_the_agent_knows_reaches_its_status_and_is_written_once(poet,
     assert poet.conditions("Agent", "poet")["Degraded"][1] == "ToolsMissing"
     api.writes.clear()
     await say(poet, report(api, runningTasks=7, lastCompaction={"outcome": "compacted"}))
-    assert api.writes == [], "tasks come and go, and no status follows them"
+    assert api.writes == [], "the number of tasks causes no status write"
 
 
 async def test_a_restart_of_operator_or_agent_keeps_what_was_known_until_there_is_another_word(poet, api, make_world):

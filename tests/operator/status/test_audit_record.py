@@ -94,7 +94,7 @@ async def poet(world, api, objects):
 
 @pytest.fixture
 def tell(poet, api):
-    """Lets the agent's pod report, and the operator act on it."""
+    """Return a function that reports for the agent's pod, and waits until the operator has handled the report."""
 
     async def report_status(**document):
         status = api.find("Agent", "poet")["status"]

@@ -1,4 +1,4 @@
-"""Stages, what derives from them, and what a status keeps."""
+"""The stages of a reconcile, the conditions that derive from them, and the retained parts of a status."""
 
 import pytest
 

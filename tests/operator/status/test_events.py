@@ -1,4 +1,4 @@
-"""What is worth an Event, and that Events stand in nobody's way."""
+"""The changes that cause an Event. Events never delay a reconcile."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from fleetwright_operator.status.events import event_manifest, notices
 ABOUT = {"kind": "Agent", "namespace": "shop", "name": "poet", "uid": "u"}
 
 UNSAID = {"PriceUnknown", "WindowUnknown"}
-"""Reasons of a model of which a test says nothing but its name."""
+"""The reasons of a model about which a test knows only its name."""
 
 
 def condition(kind, status, reason, message=""):

@@ -1,4 +1,4 @@
-"""How others read our conditions: Argo CD by the script we ship, Flux and kustomize by the rules of kstatus."""
+"""The health of objects in other tools: Argo CD with the shipped script, Flux and kustomize with kstatus."""
 
 import json
 import re
@@ -23,7 +23,7 @@ KINDS = ("Agent", "Skill", "McpServer")
 
 
 def argo(body: Mapping[str, Any]) -> str:
-    """The status that the shipped script gives, run by the Lua that Argo CD speaks."""
+    """Return the result of the shipped script in the Lua version of Argo CD."""
     return str(argo_verdict(body)["status"])
 
 
@@ -34,7 +34,7 @@ def argo_verdict(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def kstatus(body: Mapping[str, Any]) -> str:
-    """The rules of sigs.k8s.io/cli-utils/pkg/kstatus for a kind that it does not know, in their order."""
+    """Apply the rules of sigs.k8s.io/cli-utils/pkg/kstatus for custom resources, in their order."""
     metadata, status = body["metadata"], body.get("status", {})
     if metadata.get("deletionTimestamp"):
         return "Terminating"
@@ -50,9 +50,9 @@ def kstatus(body: Mapping[str, Any]) -> str:
 
 
 def flux(kind: str, body: Mapping[str, Any]) -> str:
-    """What our expressions for a kind make of an object, asked in the order in which Flux asks them.
+    """Evaluate the health expressions for a kind, in the order of Flux.
 
-    They are CEL of a kind that says the same in Python, but for a few signs.
+    The expressions are CEL in a subset that equals Python except for a few operators.
     """
     documents = yaml.safe_load_all((GITOPS / "flux/fleet.yaml").read_text())
     (listed,) = (
@@ -63,14 +63,14 @@ def flux(kind: str, body: Mapping[str, Any]) -> str:
     for name, verdict in {"inProgress": "InProgress", "failed": "Failed", "current": "Current"}.items():
         text = re.sub(r"(\S+)\.exists\(c, ", r"holds(\1, lambda c: ", found[name])
         python = text.replace("&&", " and ").replace("||", " or ")
-        holds = lambda every, look: any(look(each) for each in every)  # noqa: E731 - CEL's macro, by another name
+        holds = lambda every, look: any(look(each) for each in every)  # noqa: E731 - the macro of CEL
         if eval(python, {"holds": holds, "status": getattr(whole, "status", None), "metadata": whole.metadata}):
             return verdict
     return "InProgress"
 
 
 def judged(*, rolls_out: bool = True, **outcome: Any) -> dict[str, Any]:
-    """An object of generation 2 with the status that the operator writes after such a pass."""
+    """Return an object of generation 2 with the status that the operator writes for that outcome."""
     status = custom_status({}, StageOutcomes(**outcome), generation=2, now=NOW, rolls_out=rolls_out)
     return {"metadata": {"name": "poet", "generation": 2}, "spec": {}, "status": status}
 
@@ -181,7 +181,7 @@ def test_what_a_healthy_object_lacks_is_said():
 
 
 def test_a_new_object_without_the_crds_default_would_pass_for_ready():
-    """Why the CRDs give a status from the start: kstatus takes an object that says nothing for current."""
+    """The CRDs set a default status, because kstatus reports an object without conditions as current."""
     assert kstatus({**FRESH, "status": {}}) == "Current"
     for path in (ROOT / "crds").glob("*.yaml"):
         (version,) = yaml.safe_load(path.read_text())["spec"]["versions"]
@@ -224,7 +224,7 @@ async def test_a_living_agent_is_read_right_from_birth_to_rest(world, api, objec
 async def test_an_upgraded_operator_leaves_every_object_as_it_was(
     world, api, objects, make_world: Callable[..., Any], settings
 ):
-    """As a rollout of the operator does it: another pod, so another identity, takes over what the first has made."""
+    """After a rollout of the operator, a pod with another identity takes over the existing objects."""
     api.put(objects.skill())
     api.put(objects.server())
     api.put(objects.agent("muse"))

@@ -1,4 +1,4 @@
-"""Every reason of a condition that something is wrong is explained, and nothing is explained that is none."""
+"""The documentation explains every reason of a failed condition, and no other reason."""
 
 import ast
 import re
@@ -14,11 +14,11 @@ GUIDE = ROOT / "docs/guides/watching-it.md"
 REFERENCE = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
 ABNORMAL = {"CONFLICT", "DEGRADED", "CARD_DRIFT"}
 REFERRED = ("Secret", "ConfigMap")
-"""Kinds that a reason may be made of."""
+"""The kinds from which reasons are derived."""
 
 
 def reasons() -> set[str]:
-    """The reasons in calls of the code: Violation(reason, …), WorkloadHealth(status, reason, …), Condition(…)."""
+    """Return the reasons in calls: Violation(reason, …), WorkloadHealth(status, reason, …), Condition(…)."""
     found = set()
     for name, module in MODULES.items():
         for call in (node for node in ast.walk(module) if isinstance(node, ast.Call)):
@@ -29,7 +29,7 @@ def reasons() -> set[str]:
                 found |= set(texts(call.args[1], name))
             elif kind == "Condition" and (not is_true(call.args[1]) or ast.unparse(call.args[0]) in ABNORMAL):
                 found |= set(texts(call.args[2], name))
-    # The one that an exception carries.
+    # An exception carries this one.
     return {*found, "Conflict"}
 
 
@@ -38,7 +38,7 @@ def is_true(value: ast.expr) -> bool:
 
 
 def texts(value: ast.expr, module: str) -> Iterator[str]:
-    """What an expression can be; nothing where it hands on a reason that was made elsewhere."""
+    """Yield the possible values of an expression. An expression that passes on a reason yields nothing."""
     match value:
         case ast.Constant(value=str(text)):
             yield text
@@ -73,7 +73,7 @@ def explained() -> set[str]:
 
 
 def test_every_reason_is_explained_with_what_to_do_and_no_other():
-    # `Blocked` has no row, for it means the row of another.
+    # `Blocked` has no row, because it refers to the row of another reason.
     assert explained() == reasons() - {"Blocked"}
 
 

@@ -1,4 +1,4 @@
-"""What a Deployment and its pods say, in words a person can act on."""
+"""The messages about a Deployment and its pods, which name a remedy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the rules of the CRD say is said again where they were absent, and every address is judged."""
+"""The operator repeats the validation rules of the CRD, for CRDs without them, and checks every address."""
 
 import ipaddress
 import json
@@ -441,7 +441,7 @@ async def test_wider_rules_go_around_what_the_installation_denies(api, objects, 
     assert excepted == {"0.0.0.0/0": True, "2000::/3": False, "9.0.0.0/8": True, "9.9.0.0/16": True}
     entering = api.find("NetworkPolicy", "poet-ingress")["spec"]["ingress"]
     callers = [peer["ipBlock"] for rule in entering for peer in rule["from"] if "ipBlock" in peer]
-    assert callers == [{"cidr": "9.0.0.0/8"}], "who may come in is another matter"
+    assert callers == [{"cidr": "9.0.0.0/8"}], "ingress ranges are not affected"
 
 
 async def test_agents_that_name_each_other_both_run(world, api, objects):

@@ -1,6 +1,6 @@
-"""The samples that people begin with: each is a good spec, together they have what people look for.
+"""The samples for new users: each is a valid spec, and together they show the important features.
 
-What one part of a spec promises, another must not take away.
+One part of a spec must not contradict another.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,13 +13,13 @@ import yaml
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 PHOTOGRAPH = 2 * 1024 * 1024
-"""Bytes of one from a telephone; a request carries it as base64."""
+"""The bytes of a photograph from a telephone. A request carries it as base64."""
 OFFERED = 1024 * 1024
-"""What `limits.maxRequestBytes` is where nothing says otherwise."""
+"""The default of `limits.maxRequestBytes`."""
 
 
 def spelt_out() -> str:
-    """The sample of the reference that has everything of an agent."""
+    """Return the sample of the reference that has every field of an agent."""
     page = (ROOT / "docs/reference/agent.md").read_text()
     return page.partition("spelt out:\n\n```yaml\n")[2].partition("```")[0]
 
@@ -57,7 +57,7 @@ async def test_the_operator_finds_nothing_wrong_with_a_sample(
 
 
 def declared(schema: Mapping[str, Any], way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The fields of a schema, three levels deep."""
+    """Yield the fields of a schema, three levels deep."""
     for name, below in schema.get("properties", {}).items():
         yield (*way, name)
         if len(way) < 2:
@@ -72,7 +72,7 @@ def used(value: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 
 
 def test_the_reference_spells_out_every_field_of_an_agent() -> None:
-    """Of two that exclude each other, one in a comment. Fallbacks have the fields of the model again."""
+    """The sample has one of two exclusive fields in a comment. Fallbacks repeat the fields of the model."""
     crd = yaml.safe_load((ROOT / "crds/agent.yaml").read_text())
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     text = spelt_out()

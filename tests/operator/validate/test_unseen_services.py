@@ -1,4 +1,4 @@
-"""Services of which the operator cannot see where they lead: what is asked of the author, and what counts as said."""
+"""Services whose targets the operator cannot see: the remedies in the message, and the fields that it accepts."""
 
 from dataclasses import replace
 
@@ -87,7 +87,7 @@ OUT_OF_SIGHT = [
 
 @pytest.fixture
 async def some_namespaces(api, make_world, settings):
-    """An operator of one namespace, which sees nothing of any other."""
+    """An operator of one namespace, without rights in other namespaces."""
     world = make_world(api, replace(settings, namespaces=("shop",)))
     yield world
     await world.stop()

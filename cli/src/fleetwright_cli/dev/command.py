@@ -23,7 +23,7 @@ from fleetwright_cli.dev.demonstration import Demonstration
 from fleetwright_cli.dev.fleet_run import FleetRun
 from fleetwright_cli.dev.manifests import InvalidFleet
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
-from fleetwright_cli.dev.provider import Provider, provider_from
+from fleetwright_cli.dev.provider import SubstituteProvider, provider_from
 from fleetwright_operator.api.model_catalog import Catalog, parse_catalog
 
 _MODEL = "offline-model"
@@ -107,7 +107,7 @@ def _clock() -> Callable[[str], None]:
     return lambda text: click.echo(f"{time.monotonic() - started:6.1f} s  {text}")
 
 
-def _provider(environ: Mapping[str, str], processes: Processes, say: Callable[[str], None]) -> Provider:
+def _provider(environ: Mapping[str, str], processes: Processes, say: Callable[[str], None]) -> SubstituteProvider:
     port = free_port()
     provider = provider_from(environ, offline_url=f"http://127.0.0.1:{port}/v1")
     if provider.offline:
@@ -130,7 +130,7 @@ def _catalog(path: Path | None) -> Catalog:
         raise InvalidFleet(f"{path}: {error}") from None
 
 
-def _demonstrate(options: Options, fleet: FleetRun, provider: Provider) -> list[str]:
+def _demonstrate(options: Options, fleet: FleetRun, provider: SubstituteProvider) -> list[str]:
     if options.conversation is None:
         return []
     exchanges = read_conversation(options.conversation)

@@ -17,7 +17,7 @@ from fleetwright_cli.dev.hosts import declared_hosts
 from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, server_url, token_names
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest, read_fleet
 from fleetwright_cli.dev.processes import Processes, free_port
-from fleetwright_cli.dev.provider import Provider, substitutions
+from fleetwright_cli.dev.provider import SubstituteProvider, substitutions
 from fleetwright_operator.api.model_catalog import Catalog
 
 NAMESPACE = "dev"
@@ -34,7 +34,7 @@ class FleetRun:
         *,
         state: Path,
         processes: Processes,
-        provider: Provider,
+        provider: SubstituteProvider,
         catalog: Catalog,
         say: Callable[[str], None],
         contacts: bool = False,

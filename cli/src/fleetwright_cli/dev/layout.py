@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_cli.dev.hosts import without_declared_hosts
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest
-from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, Provider, with_provider
+from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, SubstituteProvider, with_provider
 from fleetwright_operator.api.call_authorization import Identity, allowed_peers, callers_of
 from fleetwright_operator.api.endpoints import Endpoints
 from fleetwright_operator.api.model_catalog import Catalog
@@ -97,7 +97,7 @@ def agent_files(
     *,
     namespace: str,
     ports: Ports,
-    provider: Provider,
+    provider: SubstituteProvider,
     tokens: Mapping[str, str],
     catalog: Catalog,
     contacts: bool = False,
@@ -136,7 +136,7 @@ def _agent(
     skills: Mapping[str, SkillContent],
     endpoints: Endpoints,
     settings: Settings,
-    provider: Provider,
+    provider: SubstituteProvider,
     tokens: Mapping[str, str],
 ) -> AgentFiles:
     agent = fleet.agents[name]

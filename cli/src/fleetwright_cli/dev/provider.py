@@ -17,7 +17,7 @@ _OF_THE_DECLARED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class SubstituteProvider:
     """A model provider. A real one has a key; the offline one has only an address."""
 
     base_url: str
@@ -29,16 +29,16 @@ class Provider:
         return self.key is None
 
 
-def provider_from(environ: Mapping[str, str], *, offline_url: str) -> Provider:
+def provider_from(environ: Mapping[str, str], *, offline_url: str) -> SubstituteProvider:
     """Return the provider. OPENAI_API_KEY selects a real one, with OPENAI_BASE_URL and OPENAI_MODEL."""
     key = environ.get("OPENAI_API_KEY")
     if not key:
-        return Provider(offline_url)
+        return SubstituteProvider(offline_url)
     base_url = environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-    return Provider(base_url, environ.get("OPENAI_MODEL") or _DEFAULT_MODEL, key)
+    return SubstituteProvider(base_url, environ.get("OPENAI_MODEL") or _DEFAULT_MODEL, key)
 
 
-def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+def with_provider(agent: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
     """Return the agent with all its models replaced by the provider's.
 
     A price that was declared for another model is removed with its name.
@@ -57,7 +57,7 @@ def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any
     return {**agent, "spec": spec}
 
 
-def substitutions(agent: Mapping[str, Any], provider: Provider) -> list[str]:
+def substitutions(agent: Mapping[str, Any], provider: SubstituteProvider) -> list[str]:
     """Return a line for each model of the agent that the provider's model replaces."""
     spec = agent["spec"]
     own = spec["model"]
@@ -81,33 +81,33 @@ def _told(model: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     return f"{model['name']} at {address}" if address else str(model["name"])
 
 
-def _answerer(model: Mapping[str, Any], provider: Provider) -> str:
+def _answerer(model: Mapping[str, Any], provider: SubstituteProvider) -> str:
     name = "the offline model" if provider.offline else provider.model or model["name"]
     return f"{name} at {provider.base_url}"
 
 
-def _substituted(model: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+def _substituted(model: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
     kept = {field: value for field, value in model.items() if field not in _OF_THE_DECLARED}
     # A fallback without an address uses that of the agent's own model, which is the provider already.
     return _named({**kept, "baseURL": provider.base_url}, provider)
 
 
-def _with_other(part: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+def _with_other(part: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
     """Return a part of the spec whose model, if any, is replaced."""
     return {**part, "model": _named(part["model"], provider)} if "model" in part else dict(part)
 
 
-def _with_downgrade(budget: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+def _with_downgrade(budget: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
     downgrade = budget.get("downgrade")
     return {**budget, "downgrade": _with_other(downgrade, provider)} if downgrade else dict(budget)
 
 
-def _keyed(model: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+def _keyed(model: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
     key = {} if provider.key is None else {"apiKeySecretRef": {"name": KEY_SECRET, "key": KEY_NAME}}
     return {**model, **key}
 
 
-def _named(model: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+def _named(model: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
     if provider.key is None:
         return dict(model)
     left = {field: value for field, value in model.items() if field not in ("price", "temperature")}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetwright_cli.offline.letters import letter
-from fleetwright_cli.offline.planning import Call, demanded, plan
+from fleetwright_cli.offline.planning import PlannedCall, demanded, plan
 from fleetwright_cli.offline.words import own, sentences, words
 
 _RECALL = re.compile(r"\b(remember|recall|did i|have i|i told|i said|earlier|before|my|our)\b", re.IGNORECASE)
@@ -42,7 +42,7 @@ class Answer:
 
     text: str = ""
     thought: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[PlannedCall, ...] = ()
 
 
 def submission(name: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
@@ -136,7 +136,7 @@ def _notes(messages: Sequence[Mapping[str, Any]]) -> int:
     return count
 
 
-def _steps(asked: str, tools: Sequence[Mapping[str, Any]], *, noted: bool) -> list[Call]:
+def _steps(asked: str, tools: Sequence[Mapping[str, Any]], *, noted: bool) -> list[PlannedCall]:
     steps = plan(_unmarked(asked), tools)
     again = _AGAIN.search(own(asked))
     if again is None or not steps or (noted and not again.group(2)):
@@ -146,14 +146,14 @@ def _steps(asked: str, tools: Sequence[Mapping[str, Any]], *, noted: bool) -> li
 
 def _answering(
     result: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
-) -> Call | None:
+) -> PlannedCall | None:
     """Answer a tool that asks a question, with the user's sentence that matches the question best."""
     asked = _ASKS_BACK.search(text_of(result))
     known = _recalled(text_of(result), messages, but=lambda sentence: bool(plan(sentence, tools))) if asked else None
     if asked is None or known is None:
         return None
     name = next(call["function"]["name"] for call in _calls(messages) if call["id"] == result["tool_call_id"])
-    return Call(name, {asked["message"]: known, asked["place"]: asked["value"]})
+    return PlannedCall(name, {asked["message"]: known, asked["place"]: asked["value"]})
 
 
 def _answered(results: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> int:

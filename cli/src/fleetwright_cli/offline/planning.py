@@ -18,7 +18,7 @@ _NAMED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PlannedCall:
     name: str
     arguments: Mapping[str, Any]
 
@@ -27,7 +27,7 @@ class Call:
         return json.dumps(self.arguments, ensure_ascii=False)
 
 
-def plan(text: str, tools: Sequence[Mapping[str, Any]]) -> list[Call]:
+def plan(text: str, tools: Sequence[Mapping[str, Any]]) -> list[PlannedCall]:
     """Return the calls that a text asks for, in order; none if no tool matches."""
     calls = (_best(step, tools) for step in _split(text) if step.strip())
     return [call for call in calls if call is not None]
@@ -43,7 +43,7 @@ def _split(text: str) -> Iterator[str]:
     yield text[end:]
 
 
-def _best(step: str, tools: Sequence[Mapping[str, Any]]) -> Call | None:
+def _best(step: str, tools: Sequence[Mapping[str, Any]]) -> PlannedCall | None:
     scored = sorted(((_score(step, tool["function"]), i) for i, tool in enumerate(tools)), key=lambda s: (-s[0], s[1]))
     for score, index in scored:
         if score < _ENOUGH:
@@ -51,7 +51,7 @@ def _best(step: str, tools: Sequence[Mapping[str, Any]]) -> Call | None:
         function = tools[index]["function"]
         arguments = _fill(step, function)
         if arguments is not None:
-            return Call(function["name"], arguments)
+            return PlannedCall(function["name"], arguments)
     return None
 
 
@@ -66,11 +66,11 @@ def _score(step: str, function: Mapping[str, Any]) -> int:
 _PLAIN = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 
 
-def demanded(text: str, function: Mapping[str, Any], *, complete: bool) -> Call:
+def demanded(text: str, function: Mapping[str, Any], *, complete: bool) -> PlannedCall:
     """Return a call with arguments from a text. With `complete`, missing arguments get default values."""
     properties = (function.get("parameters") or {}).get("properties") or {}
     plain = {name: _PLAIN.get(declared.get("type"), "") for name, declared in properties.items()} if complete else {}
-    return Call(function["name"], plain | _read(text, function))
+    return PlannedCall(function["name"], plain | _read(text, function))
 
 
 def _fill(step: str, function: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""The life of the process: it stands by, leads while it holds the Lease, and stands by again."""
+"""Acquires the Lease, leads while the process holds it, and waits for it again when it is lost."""
 
 import asyncio
 import gc

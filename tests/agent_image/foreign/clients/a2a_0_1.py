@@ -1,4 +1,4 @@
-"""A client of A2A 0.1 as one writes it by hand: does what every client here does, and prints what it saw as JSON."""
+"""A client of A2A 0.1 without an SDK: it makes the common calls of these clients and prints the results as JSON."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ got = call("tasks/get", {"id": first})["result"]
 
 
 def begin(text, name):
-    """Sending waits for the end: somebody else does it."""
+    """Send a task from a thread, because the call blocks until the task ends."""
     thread = threading.Thread(target=call, args=("tasks/send", task(text, name)))
     thread.start()
     while "error" in call("tasks/get", {"id": name}):

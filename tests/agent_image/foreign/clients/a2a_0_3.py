@@ -1,4 +1,4 @@
-"""The Python SDK of A2A 0.3 as a client: does what every client here does, and prints what it saw as JSON."""
+"""The Python SDK of A2A 0.3 as a client: it makes the common calls of these clients and prints the results as JSON."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The Python SDK of A2A 1.x as a client: does what every client here does, and prints what it saw as JSON."""
+"""The Python SDK of A2A 1.x as a client: it makes the common calls of these clients and prints the results as JSON."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ async def refused(call):
 
 
 def verified(card, verifier):
-    """Whether it is, and whether one that somebody changed is not."""
+    """Return True if the signature of the card is valid and a modified card is rejected."""
     changed = AgentCard()
     changed.CopyFrom(card)
     changed.name = "somebody else"

@@ -1,4 +1,4 @@
-"""google-adk's RemoteA2aAgent as a client: does what it can of what every client here does, and prints it as JSON."""
+"""google-adk's RemoteA2aAgent as a client: it makes the common calls that it supports and prints the results."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ def texts(events):
 
 
 def said(events):
-    """What is told to people: what it takes for thoughts is not."""
+    """Return the text parts that a user sees, without the parts that the client marks as thoughts."""
     return [part.text for part in parts(events) if part.text and not part.thought]
 
 

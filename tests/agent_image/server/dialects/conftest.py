@@ -1,4 +1,4 @@
-"""What the tests of the dialects share: work that a test writes down as events, raw calls, an agent as a process."""
+"""Fixtures for the dialects: scripted events, raw calls, and an agent as a child process."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ AT_NS = 1_743_612_809_301_828_000
 
 @dataclass
 class WrittenWork:
-    """What one message leads to: events that are shown at once, and those it ends with."""
+    """The scripted events of one message: the events at the start and the events at the end."""
 
     job: TaskJob
     emit: Emit
@@ -61,10 +61,13 @@ def _answer(job: TaskJob, text: str) -> Event:
 
 @dataclass
 class WrittenExecutor:
-    """`ask: <question>` pauses, `say: <progress>` shows progress, `wait` never ends, everything else is an answer."""
+    """A scripted executor: `ask: <question>` pauses, `say: <progress>` reports progress, and `wait` never ends.
+
+    Any other line is an answer.
+    """
 
     lines: dict[str, Sequence[str]]
-    """By what the caller says."""
+    """The script for each text of a caller."""
     jobs: list[TaskJob] = field(default_factory=list)
 
     def begin(self, job: TaskJob, emit: Emit) -> WrittenWork:
@@ -91,7 +94,7 @@ def written() -> type[WrittenExecutor]:
 
 @dataclass
 class Raw:
-    """A caller that knows no header but its credential."""
+    """A caller that sends no header except its credential."""
 
     http: httpx.AsyncClient
 
@@ -103,7 +106,7 @@ class Raw:
         return answer
 
     async def stream(self, method: str, params: Any, *, request_id: Any = 1) -> list[str]:
-        """The documents of a stream, as text."""
+        """Yield the JSON documents of a stream as text."""
         body = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         async with self.http.stream("POST", "/a2a", content=json.dumps(body)) as response:
             assert response.headers["content-type"].startswith("text/event-stream"), await response.aread()
@@ -123,13 +126,13 @@ def raw() -> Callable[..., Any]:
 
 KEYS = base64.urlsafe_b64encode(bytes(range(32))).decode()
 STATES = {"x": "COMPLETED", "hang": "WORKING", "ask Sure?": "INPUT_REQUIRED", "fail": "FAILED"}
-"""What is said, and what the task comes to."""
+"""The text of a message for each resulting task state."""
 AUTHORIZED = {"Authorization": "Bearer token-of-default"}
 
 
 @dataclass
 class RunningAgent:
-    """An agent as a process, with tasks in every state, and whatever it writes down while it is asked."""
+    """A running agent process with tasks in every state, and its log."""
 
     process: subprocess.Popen[bytes]
     root: Path
@@ -150,10 +153,10 @@ class RunningAgent:
         return answer
 
     def settle(self) -> None:
-        """Tasks of today in every state, receivers registered for each; one of somebody else, and one of 0.1."""
+        """Create 1.0 tasks in every state with push receivers, a task of another caller, and a 0.1 task."""
         said = [self._say(text) for text in STATES]
         said.append(self._say("x", Authorization="Bearer token-of-other"))
-        said.append(self._say("x", contextId=said[1]["contextId"]))  # waits for the one that hangs
+        said.append(self._say("x", contextId=said[1]["contextId"]))  # waits for the task that hangs
         self.call("CancelTask", {"id": (gone := self._say("hang"))["id"]})
         chosen = f"chosen-{next(self._count)}"
         spoken = {"role": "user", "parts": [{"type": "text", "text": "ask Sure?"}]}
@@ -175,14 +178,14 @@ class RunningAgent:
         return task
 
     def cancel_all(self) -> None:
-        """What hangs, for a caller may have only so many tasks at once."""
+        """Cancel the running tasks, because a caller may have only a limited number at once."""
         for state in ("TASK_STATE_WORKING", "TASK_STATE_SUBMITTED"):
             for task in self.call("ListTasks", {"status": state, "pageSize": 100})["result"]["tasks"]:
                 self.call("CancelTask", {"id": task["id"]})
 
     def check(self) -> None:
-        """It lives, and has written down nothing that it did not expect."""
-        assert self.process.poll() is None, "the agent has ended"
+        """Check that the process is alive and has logged nothing unexpected."""
+        assert self.process.poll() is None, "the agent process exited"
         with self.output.open("rb") as file:
             file.seek(self._read)
             news = file.read()
@@ -193,7 +196,7 @@ class RunningAgent:
 
 @pytest.fixture(scope="module")
 def run_agent(process_ring: None, tmp_path_factory: pytest.TempPathFactory, mount_below: Any) -> Callable[..., Any]:
-    """Starts an agent as a process that may push to a receiver; it answers `/healthz` to the end."""
+    """Return a function that starts an agent process with a push receiver. The process must stay healthy to the end."""
 
     @contextmanager
     def run() -> Iterator[RunningAgent]:
@@ -234,14 +237,14 @@ def _await_ready(ops: httpx.Client, process: subprocess.Popen[bytes]) -> None:
         with suppress(httpx.TransportError):
             if ops.get("/readyz").status_code == 200:
                 return
-        assert process.poll() is None, "the agent has ended"
+        assert process.poll() is None, "the agent process exited"
         time.sleep(0.02)
     raise AssertionError("the agent does not become ready")
 
 
 @contextmanager
 def _receiver() -> Iterator[int]:
-    """Takes whatever is pushed; its port."""
+    """Start a receiver that accepts every notification, and yield its port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -250,7 +253,7 @@ def _receiver() -> Iterator[int]:
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,6 +1,6 @@
-"""Whatever is sent, under every method and path of every dialect, is answered in it and tells nothing internal.
+"""Every method and path of every dialect answers any input in its dialect, without internal details.
 
-The agent is a process with its own log of tasks, and what is sent names tasks that it has, in every state.
+The agent is a process with its own task log. The requests name its tasks, in every state.
 """
 
 import itertools
@@ -25,7 +25,7 @@ INTERNAL = re.compile(
     r"|fleetwright_agent|starlette|uvicorn|\.py\b"
 )
 PATIENCE = 0.1
-"""For what may wait for a task that never ends; an answer that comes later is none that these tests look at."""
+"""Seconds to wait for a call that may wait for a running task. These tests ignore later answers."""
 _numbers = itertools.count()
 
 ODD_LENGTHS = [0, 1, -1, 2**31 - 1, 2**31, 2**63, -(2**63), 10**400, "5", 1.5, True, None]
@@ -34,7 +34,7 @@ ODD_MOMENTS = [
     *("", "yesterday", "2026-02-30T00:00:00Z", "2300-01-01T00:00:00Z", 7, None),
 ]
 ODD = [None, True, -1, 10**400, float("inf"), "\ud83d", "\x00", "x" * 200, [[]], {"a": None}]
-"""What no place of any params is meant for."""
+"""Values that are invalid at every place of any params."""
 LENGTHS, MOMENTS = st.sampled_from(ODD_LENGTHS), st.sampled_from(ODD_MOMENTS)
 TEXT = st.sampled_from(["", "\x00", "\ud83d", "\udc00x", "\U0001f600"]) | st.text(st.characters(), max_size=20)
 JSON = st.recursive(
@@ -64,7 +64,7 @@ HEADERS: dict[str, st.SearchStrategy[bytes]] = {
 
 
 class Caller:
-    """Sends what it is told to, and holds each answer against what an answer may be."""
+    """A client that checks each response against the common rules for responses."""
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
@@ -72,7 +72,7 @@ class Caller:
     def send(
         self, verb: str, path: str, *, may_wait: bool = False, **content: Any
     ) -> tuple[httpx.Response, str] | None:
-        """The answer and its text; nothing of one that waits for a task. A stream is read until it waits."""
+        """Return the response and its text, or None if the call waits for a task. Streams end at the read timeout."""
         timeout = httpx.Timeout(20, read=PATIENCE if may_wait else 20)
         text = b""
         try:
@@ -91,7 +91,7 @@ class Caller:
         return response, told
 
     def call(self, path: str, body: bytes, headers: Mapping[str, bytes], *, may_wait: bool) -> None:
-        """A call over JSON-RPC."""
+        """Make a JSON-RPC call, and check its response."""
         answered = self.send("POST", path, may_wait=may_wait, content=body, headers=headers)
         if answered is None:
             return
@@ -131,11 +131,11 @@ def caller(agent: Any) -> Iterator[Caller]:
 
 
 Pick = Callable[[list[Any]], Any]
-"""One of these; the first is what a caller would usually say."""
+"""A choice among values, of which the first is the usual one."""
 
 
 def usual(operation: Operation, version: str, agent: Any, pick: Pick) -> dict[str, Any]:
-    """Params that are as they should be and name what there is, so that what is changed in them is looked at."""
+    """Return valid params that name existing objects, so that the server examines any changed value."""
     best = 1 if operation in (Operation.CANCEL, Operation.SUBSCRIBE) else -2 if version == "0.1" else 0
     task, context = pick([agent.tasks[best], *agent.tasks]), pick(agent.contexts)
     push = {"id": "c", "url": agent.hook, "token": "t"}
@@ -207,7 +207,7 @@ REMOVED = object()
 
 @st.composite
 def changed(draw: Any, operation: Operation, version: str, agent: Any) -> Any:
-    """Usual params in which up to two places, wherever, are something else or gone."""
+    """Draw usual params in which up to two values are replaced or removed."""
     params = usual(operation, version, agent, lambda options: draw(st.sampled_from(options)))
     for _ in range(draw(st.integers(0, 2))):
         place: Any = params
@@ -228,7 +228,7 @@ ONCE_IN_FOUR = st.sampled_from([False, False, False, True])
 
 
 def odd_headers(draw: Any, **usual: bytes) -> dict[str, bytes]:
-    """Headers as they should be, and in some cases others."""
+    """Draw valid headers, some of which may be replaced by others."""
     chosen = (
         draw(st.dictionaries(st.sampled_from(sorted(HEADERS)), st.none(), max_size=2)) if draw(ONCE_IN_FOUR) else {}
     )
@@ -237,7 +237,7 @@ def odd_headers(draw: Any, **usual: bytes) -> dict[str, bytes]:
 
 
 def written(value: Any) -> bytes:
-    """JSON, and numbers that only look like it."""
+    """Return the value as JSON, with infinities as overflowing numbers."""
     return json.dumps(value).replace("-Infinity", "-1e999").replace("Infinity", "1e999").encode()
 
 
@@ -269,14 +269,14 @@ def test_what_is_changed_was_right_before(caller: Caller, version: str, method: 
     headers = {"Content-Type": b"application/json", "A2A-Version": version.encode()}
     lasts = operation is Operation.SUBSCRIBE
     answered = caller.send("POST", "/a2a", may_wait=lasts, content=body, headers=headers)
-    if answered:  # A stream of 0.1 begins with the first event after its beginning.
+    if answered:  # A stream of 0.1 sends nothing until the next event.
         assert '"result"' in answered[1]
     else:
         assert method == "tasks/resubscribe"
 
 
 def places(value: Any, *before: Any) -> Iterator[tuple[Any, ...]]:
-    """Every place in it, as the way that leads there."""
+    """Yield the path of every value in the document."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in inside:
         yield (*before, key)
@@ -292,7 +292,7 @@ def test_r8_every_place_may_hold_what_is_not_meant_for_it(
 ) -> None:
     def fresh() -> dict[str, Any]:
         params = usual(operation, version, caller.agent, lambda options: options[0])
-        # A stream of a task that never ends is waited for: nothing here is about streams.
+        # Subscribe to a finished task, because a stream of a running task would wait for the timeout.
         return params | ({"id": caller.agent.tasks[0]} if operation is Operation.SUBSCRIBE else {})
 
     headers = {"Content-Type": b"application/json", "A2A-Version": version.encode()}

@@ -1,4 +1,4 @@
-"""What breaks inside, wherever it does, is told in the caller's dialect and without a word of it."""
+"""Internal errors: the caller gets an error in its own dialect, without internal details."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -31,7 +31,7 @@ def broken(*_: Any) -> Any:
 
 
 class Handler:
-    """Answers, and begins a stream; what is around it breaks, or the stream after its beginning."""
+    """A handler that answers, and whose stream breaks after its first event."""
 
     async def on_get_task(self, *_: Any) -> Task:
         return Task(id="t", context_id="c")

@@ -1,4 +1,4 @@
-"""HTTP+JSON through the door, in both versions that have it, wherever it is looked for."""
+"""HTTP+JSON through the server, in both versions that support it, under every supported path."""
 
 import json
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""HTTP+JSON as its document describes it: requests that schemathesis makes of it, and what they are answered with.
+"""HTTP+JSON against its OpenAPI document: schemathesis generates the requests and checks the responses.
 
-Not looked at: whether all that is well formed is accepted, for what is refused may be a state; and whether a field
-of another type is refused, for the JSON of protocol buffers takes numbers for strings and the other way round.
+Two checks are disabled. Valid requests may be rejected because of the state of a task. Fields of a wrong type may be
+accepted, because protobuf JSON accepts numbers for strings and strings for numbers.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""The tables of the dialects, row by row: methods, states, errors, ends, parts, both ways."""
+"""The tables of the dialects: methods, states, errors, final events and parts, in both directions."""
 
 import base64
 from typing import Any

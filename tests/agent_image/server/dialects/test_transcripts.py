@@ -1,4 +1,4 @@
-"""Conversations as clients of A2A 0.1 have them: answers are compared with what is written down, times left out."""
+"""Conversations with clients of A2A 0.1: responses must equal the recorded transcripts, except for timestamps."""
 
 import json
 import re

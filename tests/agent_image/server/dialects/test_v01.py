@@ -1,4 +1,4 @@
-"""A2A 0.1 through the door, beyond its transcripts: ids that callers choose, history, errors, and later readers."""
+"""A2A 0.1 through the server, beyond the transcripts: ids that callers choose, history, errors and late readers."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ async def endless(request: TurnRequest) -> AsyncIterator[Frame]:
 
 
 async def at_work(caller: Any, task_id: str) -> None:
-    """It has begun, and has said something."""
+    """Wait until the task runs and has produced output."""
     async with asyncio.timeout(10):
         shown: dict[str, Any] = {}
         while "artifacts" not in shown:
@@ -115,7 +115,7 @@ async def test_a_caller_that_numbers_all_of_its_requests_alike_answers_two_quest
     async with raw(door) as caller:
         await caller.call("tasks/send", send("a", "begin"), request_id=1)
         again = (await caller.call("tasks/send", send("a", "begin"), request_id=1))["result"]
-        assert again["status"]["message"]["parts"][0]["text"] == "Sure?", "what a task began with answers nothing"
+        assert again["status"]["message"]["parts"][0]["text"] == "Sure?", "the first message is not an answer"
         asked = (await caller.call("tasks/send", send("a", "yes"), request_id=1))["result"]
         assert asked["status"]["message"]["parts"][0]["text"] == "Really?"
     if restarted:

@@ -1,4 +1,4 @@
-"""A2A 0.3 through the door: what the SDK's own adapter for it would do otherwise, and its aliases."""
+"""A2A 0.3 through the server: differences from the SDK's own adapter, and method aliases."""
 
 import json
 from collections.abc import Callable

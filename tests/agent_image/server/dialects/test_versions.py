@@ -1,4 +1,4 @@
-"""Which dialect a call is in, and in which order calls are refused."""
+"""Selection of the dialect of a call, and the order of the checks that reject calls."""
 
 from collections.abc import Callable
 from typing import Any

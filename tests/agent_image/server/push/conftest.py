@@ -1,4 +1,4 @@
-"""What the tests of push share: a real receiver that does as it is told, and an agent that may send to it."""
+"""Fixtures for push: a real receiver with scripted responses, and an agent that may send to it."""
 
 import asyncio
 import base64
@@ -14,12 +14,12 @@ from fleetwright_agent.server.push.service import DeliveryTimes
 
 KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
 HANG = 0
-"""As an answer: none at all."""
+"""A scripted status that means no response."""
 
 
 @dataclass
 class Receiver:
-    """Answers with the next status of its script, and with the last one for ever; remembers what it was sent."""
+    """A receiver that answers with the scripted statuses, repeats the last one, and records the requests."""
 
     script: list[int]
     seconds: float = 0.0
@@ -66,7 +66,7 @@ class Receiver:
         await writer.drain()
 
     async def until(self, number: int) -> None:
-        """It has heard that many."""
+        """Wait until the receiver has that many notifications."""
         async with asyncio.timeout(20), self._changed:
             await self._changed.wait_for(lambda: len(self.heard) >= number)
 
@@ -80,7 +80,7 @@ Receive = Callable[..., Awaitable[Receiver]]
 
 @pytest.fixture
 async def receive(process_ring: None) -> AsyncIterator[Receive]:
-    """Starts a receiver with a script of statuses; stops it after the test."""
+    """Start a receiver with a script of statuses, and stop it after the test."""
     servers: list[asyncio.Server] = []
 
     async def start(*script: int, host: str = "127.0.0.1", port: int = 0, **options: Any) -> Receiver:
@@ -100,7 +100,7 @@ OpenPush = Callable[..., Any]
 
 @pytest.fixture
 def open_push(mounted: Any, open_door: Any, documents: Any) -> OpenPush:
-    """An agent that may send to these receivers, with short pauses unless a test says otherwise."""
+    """Start an agent that may send to these receivers, with short retry delays by default."""
 
     async def start(
         *receivers: Receiver,

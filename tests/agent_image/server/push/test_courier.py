@@ -1,4 +1,4 @@
-"""The outbox's worker where its surroundings fail: a log that cannot be written, what cannot be sent."""
+"""Failures of the delivery worker: a task log that rejects writes, and notifications that it cannot send."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -26,7 +26,7 @@ def test_a_receiver_has_ten_seconds_and_three_attempts_and_hears_of_what_is_unde
 
 
 class Unsealed:
-    """Registrations of these tests have no credentials."""
+    """A decryptor that returns no credentials, because these registrations have none."""
 
     def open(self, sealed: bytes, *, place: str) -> Any:
         from fleetwright_agent.server.push.encryption import PushCredentials

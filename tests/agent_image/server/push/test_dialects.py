@@ -1,4 +1,4 @@
-"""Push in every dialect: registered in its words, read back in them, and told in them."""
+"""Push in every dialect: registration, reading back and notifications use the same dialect."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -29,7 +29,7 @@ MESSAGE_01 = {"role": "user", "parts": [{"type": "text", "text": "hello"}]}
 
 
 def sends(url: str) -> dict[str, dict[str, Any]]:
-    """A message of each dialect with a registration in it."""
+    """The message of each dialect that includes a registration."""
     config = {"url": url, "token": "t"}
     return {
         "0.3": rpc("message/send", message=MESSAGE_03, configuration={"pushNotificationConfig": config}),

@@ -1,4 +1,4 @@
-"""Names that callers chose: whose hang, and who waits for that."""
+"""DNS lookups of names that callers chose: a slow lookup delays only its own caller."""
 
 import asyncio
 import ipaddress
@@ -13,7 +13,7 @@ ANSWER = [ipaddress.ip_address("192.0.2.1")]
 
 
 class Names:
-    """Those that begin with "slow" hang until the test lets them fail."""
+    """A resolver whose names that begin with "slow" hang until the test lets them fail."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -60,7 +60,7 @@ async def test_a_caller_whose_names_hang_waits_for_them_and_nobody_else_does(
 async def test_a_lookup_that_nobody_waits_for_keeps_its_place_until_it_ends(lookups: NameLookups, names: Names) -> None:
     await hang(lookups, "one")
     waiting = asyncio.ensure_future(lookups.addresses("one", "quick", 80))
-    await asyncio.sleep(0.2)  # Longer than a lookup may take: waiting is none.
+    await asyncio.sleep(0.2)  # Longer than the lookup timeout, which does not include the time in the queue.
     assert not waiting.done()
     names.gate.set()
     async with asyncio.timeout(1):

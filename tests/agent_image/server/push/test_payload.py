@@ -1,4 +1,4 @@
-"""What receivers of each dialect are sent, by what its own SDK or document reads."""
+"""Push payloads of each dialect, as its own SDK or specification reads them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Push notifications through the agent's door, to real receivers of every temper."""
+"""Push notifications from a real server to receivers that accept, reject or delay them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ HANG = 0
 
 
 async def gated(request: TurnRequest) -> AsyncIterator[Frame]:
-    """Speaks a word every 50 ms, twenty of them, and then the answer."""
+    """Yield twenty words, one every 50 ms, and then the answer."""
     for number in range(20):
         yield Text(f"word {number} ")
         await asyncio.sleep(0.05)
@@ -27,7 +27,7 @@ async def gated(request: TurnRequest) -> AsyncIterator[Frame]:
 
 
 def held_back(gate: asyncio.Event) -> Any:
-    """Answers once the test opens the gate."""
+    """Return a turn that answers once the test opens the gate."""
 
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         await gate.wait()
@@ -253,7 +253,7 @@ async def test_configurations_are_made_read_listed_and_removed_by_their_owner_al
         assert "error" not in await door.call("DeleteTaskPushNotificationConfig", {**place, "id": "a"})
     assert (await door.call("GetTaskPushNotificationConfig", {**place, "id": "a"}))["error"]["code"] == -32001
     await door.call("DeleteTaskPushNotificationConfig", {**place, "id": "b"})
-    await asyncio.sleep(0.1)  # what was on its way arrives
+    await asyncio.sleep(0.1)  # notifications in flight arrive
     heard = len(hook.heard)
     assert (await door.get(task["id"]))["status"]["state"] == "TASK_STATE_WORKING"
     await door.until(task["id"], "TASK_STATE_COMPLETED")
@@ -356,7 +356,7 @@ async def test_what_the_installation_denies_takes_no_notification_whatever_the_a
     other = await door.call(
         "CreateTaskPushNotificationConfig", {"taskId": task["id"], "url": hook.url.replace("127.0.0.1", "127.0.0.2")}
     )
-    assert "error" not in other, "what lies beside it is allowed"
+    assert "error" not in other, "an address outside the denied range is allowed"
 
 
 async def test_names_that_are_not_known_and_names_that_are_not_allowed_are_told_alike(open_push: Any) -> None:
@@ -409,7 +409,7 @@ async def test_credentials_lie_sealed_in_the_log_and_a_former_key_opens_them(
 
 
 async def _has_dead(door: Any) -> bool:
-    """The page is written a moment after the number."""
+    """Return True if the status page lists a dead notification; the page lags behind the metric."""
     return bool((await status(door))["newest"])
 
 
@@ -452,7 +452,7 @@ async def test_a_message_whose_credentials_cannot_be_kept_is_not_taken_in(
 
 
 class SlowStore(MemoryPushStore):
-    """Takes its time to register, and says when it has begun."""
+    """A store whose registration is slow, and which signals its start."""
 
     def __init__(self, log: MemoryTaskLog) -> None:
         super().__init__(log._ended)
@@ -497,7 +497,7 @@ async def test_a_failed_and_a_cancelled_task_are_told(open_push: Any, receive: A
 
 
 class Asks(AgentExecutor):
-    """Works for a while, asks, and is done when it is answered."""
+    """Work that runs for a while, asks a question, and completes after the answer."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
@@ -513,7 +513,7 @@ class Asks(AgentExecutor):
         await updater.requires_input(question)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        """Nothing to let go of."""
+        """No resources to release."""
 
 
 async def test_a_question_is_told_at_once_in_place_of_what_was_about_to_be_told_and_so_is_the_end(

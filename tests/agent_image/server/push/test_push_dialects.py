@@ -1,4 +1,4 @@
-"""Receivers that are named with the message itself are told in the dialect of that message."""
+"""Receivers that a message registers: they get notifications in the dialect of that message."""
 
 from typing import Any
 

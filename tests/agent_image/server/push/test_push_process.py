@@ -1,4 +1,4 @@
-"""Push and the end of the process: killed between the commit and the delivery, and told to leave."""
+"""Push and the end of the process: a kill between commit and delivery, and a graceful stop."""
 
 import asyncio
 import subprocess
@@ -19,7 +19,7 @@ HANG = 0
 
 @pytest.fixture
 def start(mounted: Any, unused_ports: Callable[[], list[int]]) -> Callable[[], Any]:
-    """Starts the agent on the mounted files; kills it in the end if it still runs."""
+    """Return a function that starts the agent on the mounted files, and kills it at the end if it still runs."""
 
     @asynccontextmanager
     async def of() -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
@@ -47,7 +47,7 @@ async def _ready(port: int, process: asyncio.subprocess.Process) -> None:
                 if (await ops.get("/readyz")).status_code == 200:
                     return
             except httpx.TransportError:
-                assert process.returncode is None, "the agent has ended"
+                assert process.returncode is None, "the agent process exited"
             await asyncio.sleep(0.02)
 
 
@@ -69,7 +69,7 @@ async def test_killed_between_the_commit_and_the_delivery_it_delivers_after_the_
     mount(mounted, documents, [hook])
     async with start() as (process, http):
         task = await say(http, "hello", hook.url)
-        await hook.until(1)  # the end is committed, and its receiver has not taken it
+        await hook.until(1)  # the end is committed, but the receiver has not accepted the notification
         process.kill()
         await process.wait()
     async with start():

@@ -1,4 +1,4 @@
-"""What the task log keeps for push, by both implementations; and a log from before there was push."""
+"""Push registrations in both task log implementations, and a task log from before push existed."""
 
 import sqlite3
 from collections.abc import AsyncIterator
