@@ -31,7 +31,8 @@ from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALL
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability
 from fleetwright_agent.server.push.service import DeliveryTimes, PushService, build_pushes
-from fleetwright_agent.server.tasks.active_tasks import ActiveTasks, ignore_event
+from fleetwright_agent.server.tasks.active_task import ignore_event
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
 from fleetwright_agent.server.tasks.task_runner import TaskRunner

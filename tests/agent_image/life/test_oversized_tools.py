@@ -31,5 +31,5 @@ async def test_a_description_of_two_megabytes_costs_its_tool_and_no_turn(agent, 
     assert states(task) == "completed"
     assert (server["tools"], server["oversized"]) == (1, ["recite_all"])
     assert used < 8000
-    (line,) = [record for record in caplog.records if "omitted" in record.message]
+    (line,) = [record for record in caplog.records if "omitted because they are too large" in record.message]
     assert line.tools["library__recite_all"] > 500_000

@@ -13,7 +13,8 @@ from fleetwright_agent.clock import Clock
 from fleetwright_agent.protocol.task_events import Event, agent_message, fold, status_event
 from fleetwright_agent.protocol.termination_reasons import CANCELED, Termination
 from fleetwright_agent.server.executors.port import Emit, TaskJob
-from fleetwright_agent.server.tasks.active_tasks import ActiveTask, ActiveTasks
+from fleetwright_agent.server.tasks.active_task import ActiveTask
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.task_log import AcceptedClaim, Claim, Key, StoredTask

@@ -15,8 +15,9 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
 from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.cost.accounting import CostAccount, CostAccounting
+from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
+from fleetwright_agent.turn.cost.usage import CostAccount
 
 ACCOUNT = CostAccount(
     "m", Price.model_validate({"inputPerMillion": "100000", "outputPerMillion": "250000"}), Purpose.SUMMARY

@@ -19,8 +19,9 @@ from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.cost.accounting import CostAccount, CostAccounting, OverBudget
+from fleetwright_agent.turn.cost.accounting import CostAccounting, OverBudget
 from fleetwright_agent.turn.cost.budgets import window
+from fleetwright_agent.turn.cost.usage import CostAccount
 
 PRICE = Price.model_validate({"inputPerMillion": "1.000001", "outputPerMillion": "2", "cachedInputPerMillion": "0.1"})
 NOON = datetime(2026, 2, 28, 12, 30, tzinfo=UTC).timestamp()

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 
-from fleetwright_agent.turn.history_update import merge_messages
+from fleetwright_agent.turn.context import merge_messages
 
 BEFORE = (HumanMessage("one", id="1"), AIMessage("two", id="2"))
 

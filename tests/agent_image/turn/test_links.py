@@ -25,8 +25,7 @@ from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
 from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback
 from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, clean_messages, withhold_results
 from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
-from fleetwright_agent.turn.pipeline.model.repeat_limit import RepeatLimitLink
-from fleetwright_agent.turn.pipeline.model.round_limit import RoundLimitLink
+from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
 from fleetwright_agent.turn.pipeline.order import model_links
 from fleetwright_agent.turn.providers.failures import ModelFailure
 from fleetwright_agent.turn.providers.models import build_chat, portable

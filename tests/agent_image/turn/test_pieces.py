@@ -18,8 +18,7 @@ from fleetwright_agent.protocol.frames import Purpose, TurnRequest
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.tools.skills.loading import skill_tools
-from fleetwright_agent.turn.cost.accounting import CostAccount, count, usage_of
-from fleetwright_agent.turn.cost.prices import cost_usd
+from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, count, usage_of
 from fleetwright_agent.turn.pipeline.model.model_calls import backoff
 from fleetwright_agent.turn.prompt import system_prompt
 from fleetwright_agent.turn.providers.failures import MalformedToolCall, classify

@@ -1,6 +1,6 @@
 """Periodic maintenance: recovers interrupted tasks, expires waiting ones, and deletes old data.
 
-This module does not decide how a run ends; `Runs` does.
+This module does not decide how a run ends; `TaskRunner` does.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Final
 from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.server.retention import Retention
-from fleetwright_agent.server.tasks.active_tasks import ActiveTask
+from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
 from fleetwright_agent.storage.sqlite.conversations.archive import expire_archive
 from fleetwright_agent.storage.sqlite.conversations.failing_compactions import count_failing_compactions

@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import httpcore
@@ -18,7 +18,6 @@ import httpx
 
 from fleetwright_agent.security.addresses import Ip
 from fleetwright_agent.security.egress import EgressPolicy, EgressTarget, UnusableUrl, canonical_host
-from fleetwright_agent.security.trusted_authorities import default_authorities
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
 """Resolves a name. Raises: OSError: the name is unknown, or the lookup failed."""
@@ -122,3 +121,12 @@ class PinnedTransport(httpx.AsyncHTTPTransport):
             keepalive_expiry=5.0,
             network_backend=_PinnedBackend(policy, resolving),
         )
+
+
+@cache
+def default_authorities() -> ssl.SSLContext:
+    """Return the default TLS trust store, loaded once because that takes tens of milliseconds.
+
+    The shared context must not be changed. Code that trusts other authorities creates its own context.
+    """
+    return httpx.create_ssl_context(trust_env=False)

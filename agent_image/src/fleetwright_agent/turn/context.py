@@ -3,17 +3,38 @@
 LangGraph passes it to every hook as the runtime context. It exists only for the turn and is never stored.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NotRequired, Required
 
 from langchain.agents import AgentState
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
+from langgraph.graph.message import add_messages
 
 from fleetwright_agent.protocol.frames import Frame, TurnFailed, TurnRequest
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.compaction.view import CompactionState
-from fleetwright_agent.turn.history_update import merge_messages
+
+
+def merge_messages(before: Sequence[AnyMessage], news: Any) -> list[AnyMessage]:
+    """Return the same result as LangGraph's `add_messages`.
+
+    LangGraph's reducer indexes the whole conversation by id at each of a turn's seven steps, to replace messages with
+    the same id. A message without an id replaces nothing, so it is simply appended.
+    """
+    said = news if isinstance(news, list) else [news]
+    if any(not isinstance(message, BaseMessage) or isinstance(message, RemoveMessage) for message in said):
+        return _merged(before, said)
+    named = {message.id for message in said if message.id is not None}
+    if not before or (named and any(message.id in named for message in before)):
+        return _merged(before, said)
+    return [*before, *_merged([], said)]
+
+
+def _merged(before: Sequence[AnyMessage], said: list[Any]) -> list[AnyMessage]:
+    held: list[Any] = list(before)
+    merged: Any = add_messages(held, said)
+    return list(merged)
 
 
 class TurnState(AgentState):

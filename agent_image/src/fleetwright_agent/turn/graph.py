@@ -33,7 +33,6 @@ from fleetwright_agent.storage.sqlite.tool_journal import StartedCall
 from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.approval_policy import is_remembered
-from fleetwright_agent.turn.calls_made import calls_made
 from fleetwright_agent.turn.checkpoint_resume import TaskThreads, TurnStart, is_answered, pending_requests
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
@@ -42,7 +41,7 @@ from fleetwright_agent.turn.memories import TurnStorage
 from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.models import Chat
-from fleetwright_agent.turn.rounds import STEPS_PER_CALL, tool_calls
+from fleetwright_agent.turn.rounds import STEPS_PER_CALL, calls_made, tool_calls
 from fleetwright_agent.turn.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)

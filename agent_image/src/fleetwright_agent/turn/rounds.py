@@ -8,6 +8,8 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from fleetwright_agent.storage.call_record import CallRecord
+
 STEPS_PER_CALL: Final = 2
 """Graph steps per model call: the call itself, and the tool calls that follow it."""
 
@@ -75,3 +77,16 @@ def _made(messages: Sequence[AnyMessage]) -> Counter[tuple[str, str, str]]:
         elif isinstance(message, ToolMessage) and message.tool_call_id in calls:
             made[(*calls[message.tool_call_id], message.text)] += 1
     return made
+
+
+def calls_made(messages: Sequence[AnyMessage]) -> list[CallRecord]:
+    """The tool calls since the caller's message, in order."""
+    found: list[CallRecord] = []
+    calls: dict[str, str] = {}
+    for message in this_turn(messages):
+        if isinstance(message, AIMessage):
+            calls = {call["id"] or "": json.dumps(call["args"], ensure_ascii=False) for call in message.tool_calls}
+        elif isinstance(message, ToolMessage) and message.tool_call_id in calls:
+            took = (message.artifact or {}).get("duration_ms")
+            found.append(CallRecord(message.name or "", calls[message.tool_call_id], message.text, took))
+    return found

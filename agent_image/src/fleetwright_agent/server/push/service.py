@@ -26,7 +26,7 @@ from fleetwright_agent.server.push.encryption import CredentialCipher, Decryptio
 from fleetwright_agent.server.push.name_lookups import TooManyLookups
 from fleetwright_agent.server.push.receivers import ATTEMPT_SECONDS, ForbiddenReceiver, Receivers
 from fleetwright_agent.server.push.registration import MOST_OF_TASK, credentials_of, shown
-from fleetwright_agent.server.tasks.active_tasks import ActiveTask
+from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.storage.push_store import PushStore, Registration, UnknownTask
 from fleetwright_agent.storage.task_log import TaskLogUnavailable
 from fleetwright_agent.telemetry.metrics import Metrics

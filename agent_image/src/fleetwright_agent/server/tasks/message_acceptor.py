@@ -26,7 +26,8 @@ from fleetwright_agent.server.errors import LimitReached, ServiceUnavailable, To
 from fleetwright_agent.server.executors.port import TaskJob
 from fleetwright_agent.server.extensions import OF_CALLERS
 from fleetwright_agent.server.http.concurrency_limits import ConcurrencyLimit, Release
-from fleetwright_agent.server.tasks.active_tasks import ActiveTask, ActiveTasks
+from fleetwright_agent.server.tasks.active_task import ActiveTask
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.interrupt_replies import answers_another, stamp_answer
 from fleetwright_agent.server.tasks.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood

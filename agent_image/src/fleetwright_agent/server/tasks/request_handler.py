@@ -48,7 +48,8 @@ from fleetwright_agent.server.http.concurrency_limits import ConcurrencyLimit
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.registration import listed
 from fleetwright_agent.server.push.service import PushService
-from fleetwright_agent.server.tasks.active_tasks import ActiveTask, ActiveTasks
+from fleetwright_agent.server.tasks.active_task import ActiveTask
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.listing import answer, query_of
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor, Start
 from fleetwright_agent.server.tasks.message_replies import HELD, direct_reply

@@ -25,7 +25,7 @@ from fleetwright_agent.protocol.termination_reasons import (
     too_long,
 )
 from fleetwright_agent.server.executors.port import Heartbeat, ReportsUsage, TaskWork
-from fleetwright_agent.server.tasks.active_tasks import ActiveTask
+from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)

@@ -37,7 +37,7 @@ from fleetwright_agent.server.executors.port import (
     TaskJob,
     TaskWork,
 )
-from fleetwright_agent.server.tasks.active_tasks import ActiveTask
+from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.task_run import CLEANUP_SECONDS, RunTimeouts, TaskRun
 from fleetwright_agent.storage.task_log import TaskLogUnavailable, TaskNotRunning
 from fleetwright_agent.telemetry.metrics import Metrics

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -17,13 +17,13 @@ from uuid import uuid4
 
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.model import OtherModel, Price
-from fleetwright_agent.protocol.frames import Purpose, TurnRequest, Usage
+from fleetwright_agent.protocol.frames import TurnRequest, Usage
 from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.sqlite.usage_store import ModelCallUsage, TaskUsageLine, UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.cost.budgets import BudgetUsage, BudgetWindow, cheaper, exceeded, too_small, window
-from fleetwright_agent.turn.cost.prices import cost_usd
 from fleetwright_agent.turn.cost.task_usage import body_of, usage_from
+from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, count, usage_of
 
 if TYPE_CHECKING:
     # For type checking only: the status page imports this module before the first task has loaded LangChain.
@@ -32,15 +32,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _MOST_CALLERS: Final = 50
 _OTHERS: Final = "(others)"
-
-
-@dataclass(frozen=True, slots=True)
-class CostAccount:
-    """The model, price and purpose that a call is charged under."""
-
-    model: str
-    price: Price | None
-    purpose: Purpose
 
 
 class OverBudget(Exception):  # noqa: N818 - the name states the condition
@@ -290,39 +281,3 @@ def _readable(recorded: Any) -> Usage | None:
 
 def moment(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def usage_of(message: "AIMessage", account: CostAccount) -> Usage:
-    usage = message.usage_metadata
-    if not usage:
-        # Without usage there is no cost: an unreported cost must not appear as zero.
-        return Usage(account.model, 0, 0, purpose=account.purpose)
-    details = usage.get("input_token_details") or {}
-    read, written = details.get("cache_read", 0) or 0, details.get("cache_creation", 0) or 0
-    tokens_in, tokens_out = usage["input_tokens"], usage["output_tokens"]
-    cost = cost_usd(
-        account.price,
-        input_tokens=tokens_in,
-        output_tokens=tokens_out,
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-    )
-    return Usage(account.model, tokens_in, tokens_out, read, written, cost, account.purpose)
-
-
-def count(used: Usage, metrics: Metrics) -> None:
-    metrics.llm_tokens.labels(used.model, "input").inc(used.input_tokens)
-    metrics.llm_tokens.labels(used.model, "output").inc(used.output_tokens)
-    metrics.llm_cache_tokens.labels(used.model, "read").inc(used.cache_read_tokens)
-    if used.estimated:
-        metrics.llm_estimated_calls.labels(used.model).inc()
-    metrics.llm_cache_tokens.labels(used.model, "write").inc(used.cache_write_tokens)
-    if used.cost_usd is None:
-        metrics.llm_unpriced_calls.labels(used.model).inc()
-    else:
-        metrics.llm_cost_usd.labels(used.model).inc(float(used.cost_usd))
-    if used.purpose is Purpose.SUMMARY:
-        metrics.compaction_llm_tokens.labels("input", "false").inc(used.input_tokens - used.cache_read_tokens)
-        metrics.compaction_llm_tokens.labels("input", "true").inc(used.cache_read_tokens)
-        metrics.compaction_llm_tokens.labels("output", "false").inc(used.output_tokens)
-        metrics.compaction_cost_usd.inc(float(used.cost_usd or Decimal(0)))

@@ -38,7 +38,10 @@ class TaskUsage:
         return [_frame(body) for body in await self._spending.of(owner, task_id)]
 
     async def note(self, request: TurnRequest, frame: Frame) -> None:
-        """Store a frame, and return when it is on disk. `Books` has already written the cost of a model call."""
+        """Store a frame, and return when it is on disk.
+
+        `CostAccounting` has already written the cost of a model call.
+        """
         if isinstance(frame, PeerCost):
             await self._spending.add(request.owner, request.task_id, body_of(frame))
         elif isinstance(frame, ToolStart):

@@ -13,15 +13,15 @@ from typing import Any, Final
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
-from fleetwright_agent.config.sub_agents import SubAgent
+from fleetwright_agent.config.sub_agents import DELEGATING, SubAgent
 from fleetwright_agent.protocol.frames import Frame, ToolEnd, ToolStart, TurnFailed
 from fleetwright_agent.storage.sqlite.conversations.threads import SideThread
 from fleetwright_agent.storage.sqlite.tool_journal import CallState, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.delegation.listener import FinishedTask, TaskListener
-from fleetwright_agent.turn.delegation.sharing import shared_tools
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL
 
 _log = logging.getLogger(__name__)
@@ -163,3 +163,22 @@ def _told(word: str, text: str) -> str:
 def _broke(name: str) -> _SubAgentResult:
     _log.exception("a sub-agent failed", extra={"subAgent": name})
     return _SubAgentResult("failed", f"{name} broke; go on without it")
+
+
+def shared_tools(tools: Mapping[str, Tool], sub_agent: SubAgent) -> dict[str, Tool]:
+    """Return the listed tools that the turn has, without those that are denied to the agent or unreachable.
+
+    A tool that needs a person is replaced by one that declines, because a sub-agent cannot ask. The agent can call it.
+    """
+    allowed = {offered_name(name) for name in sub_agent.tools} - DELEGATING
+    return {name: _unasking(tool) for name, tool in tools.items() if name in allowed}
+
+
+def _unasking(tool: Tool) -> Tool:
+    if tool.asks is None:
+        return tool
+
+    async def refuse(_: ToolCall) -> str:
+        raise ToolDeclined(f"{tool.name} needs a person, and a sub-agent asks nobody; say so in your answer")
+
+    return replace(tool, asks=None, run=refuse, repeatable=True)

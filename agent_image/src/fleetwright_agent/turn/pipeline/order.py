@@ -14,7 +14,7 @@ Each link has a switch in the configuration, except for three. Equipment supplie
 The call limit is the only bound on a model that never finishes. Uncaptured calls would count against no budget.
 Compaction with the mode `Off` stays in the chain, because it shows the views that an earlier revision made.
 
-Enforcement and audit wrap tool calls (`ToolCalls`), and knowledge ingest wraps those (`IngestingTools`), because it
+Enforcement and audit wrap tool calls (`ToolCalls`), and knowledge ingest wraps those (`FactIngest`), because it
 stores tool results. Memory is written after the turn (`GraphTurn`), because a link could write what a later failure
 discards.
 """
@@ -38,10 +38,9 @@ from fleetwright_agent.turn.pipeline.model.prompt_cache import PromptCache
 from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
 from fleetwright_agent.turn.pipeline.model.reasoning_effort import ReasoningEffort
 from fleetwright_agent.turn.pipeline.model.recollection import Recollect, RecollectionLink
-from fleetwright_agent.turn.pipeline.model.repeat_limit import RepeatLimitLink
-from fleetwright_agent.turn.pipeline.model.round_limit import RoundLimitLink
 from fleetwright_agent.turn.pipeline.model.system_prompt import SystemPromptLink
 from fleetwright_agent.turn.pipeline.model.tool_deferral import DeferralLink
+from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
 from fleetwright_agent.turn.pipeline.model.typed_result import TypedResultLink
 from fleetwright_agent.turn.pipeline.model.vision_filter import VisionFilter
 from fleetwright_agent.turn.pipeline.tracing import ModelTracing

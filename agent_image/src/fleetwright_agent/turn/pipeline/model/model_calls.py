@@ -22,7 +22,8 @@ from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
 from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.cost.accounting import CostAccount, CostAccounting, OverBudget
+from fleetwright_agent.turn.cost.accounting import CostAccounting, OverBudget
+from fleetwright_agent.turn.cost.usage import CostAccount
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.pipeline.model.budget_limit import enforce_budget
 from fleetwright_agent.turn.pipeline.model.chat_span import chat_span

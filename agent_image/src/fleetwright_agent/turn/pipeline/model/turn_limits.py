@@ -1,7 +1,8 @@
-"""Ends a turn that repeats one tool call with the same result.
+"""Ends a turn that has reached its limit of model calls, or that repeats one tool call with the same result.
 
-Calls are counted in the conversation, so restarts and pauses do not reset the count. At half of the limit, the model
-receives one note about the repetition, which is sent but not stored.
+Calls are counted in the conversation, so restarts and pauses do not reset the counts. The limit of model calls cannot
+be switched off, because a model that keeps calling tools would otherwise consume the caller's time and money without
+end. At half of the limit of repetitions, the model receives one note, which is sent but not stored.
 """
 
 from langchain_core.messages import HumanMessage
@@ -9,7 +10,7 @@ from langchain_core.messages import HumanMessage
 from fleetwright_agent.protocol.frames import TurnFailed
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.rounds import RepeatedCall, most_repeated
+from fleetwright_agent.turn.rounds import RepeatedCall, model_calls, most_repeated
 
 
 class RepeatLimitLink:
@@ -43,3 +44,14 @@ def _note(repeat: RepeatedCall) -> HumanMessage:
 def _ended(repeat: RepeatedCall) -> TurnFailed:
     text = f"The agent repeated one tool call {repeat.times} times with the same result and was stopped."
     return TurnFailed("repeated_tool_call", text, details={"repeated": {"tool": repeat.tool, "times": repeat.times}})
+
+
+class RoundLimitLink:
+    def __init__(self, most_calls: int) -> None:
+        self._most_calls = most_calls
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        if model_calls(request.state["messages"]) >= self._most_calls:
+            text = f"The agent reached its limit of {self._most_calls} model calls without an answer."
+            raise TurnFailed("model_call_limit", text)
+        return await call(request)

@@ -1,0 +1,80 @@
+"""The usage and the cost of one model call. There is no cost without a price."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from fleetwright_agent.config.model import Price
+from fleetwright_agent.protocol.frames import Purpose, Usage
+from fleetwright_agent.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    # For type checking only: the status page imports this module before the first task has loaded LangChain.
+    from langchain_core.messages import AIMessage
+
+
+_MILLION = Decimal(1_000_000)
+
+
+def cost_usd(
+    price: Price | None,
+    *,
+    input_tokens: int,
+    output_tokens: int,
+    cache_read_tokens: int = 0,
+    cache_write_tokens: int = 0,
+) -> Decimal | None:
+    """The US dollars of one call; `input_tokens` includes tokens that were read from or written to a cache."""
+    if price is None:
+        return None
+    usual = price.input_per_million
+    read = usual if price.cached_input_per_million is None else price.cached_input_per_million
+    write = usual if price.cache_write_per_million is None else price.cache_write_per_million
+    fresh = max(0, input_tokens - cache_read_tokens - cache_write_tokens)
+    total = fresh * usual + cache_read_tokens * read + cache_write_tokens * write
+    return (total + output_tokens * price.output_per_million) / _MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class CostAccount:
+    """The model, price and purpose that a call is charged under."""
+
+    model: str
+    price: Price | None
+    purpose: Purpose
+
+
+def usage_of(message: "AIMessage", account: CostAccount) -> Usage:
+    usage = message.usage_metadata
+    if not usage:
+        # Without usage there is no cost: an unreported cost must not appear as zero.
+        return Usage(account.model, 0, 0, purpose=account.purpose)
+    details = usage.get("input_token_details") or {}
+    read, written = details.get("cache_read", 0) or 0, details.get("cache_creation", 0) or 0
+    tokens_in, tokens_out = usage["input_tokens"], usage["output_tokens"]
+    cost = cost_usd(
+        account.price,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+    return Usage(account.model, tokens_in, tokens_out, read, written, cost, account.purpose)
+
+
+def count(used: Usage, metrics: Metrics) -> None:
+    metrics.llm_tokens.labels(used.model, "input").inc(used.input_tokens)
+    metrics.llm_tokens.labels(used.model, "output").inc(used.output_tokens)
+    metrics.llm_cache_tokens.labels(used.model, "read").inc(used.cache_read_tokens)
+    if used.estimated:
+        metrics.llm_estimated_calls.labels(used.model).inc()
+    metrics.llm_cache_tokens.labels(used.model, "write").inc(used.cache_write_tokens)
+    if used.cost_usd is None:
+        metrics.llm_unpriced_calls.labels(used.model).inc()
+    else:
+        metrics.llm_cost_usd.labels(used.model).inc(float(used.cost_usd))
+    if used.purpose is Purpose.SUMMARY:
+        metrics.compaction_llm_tokens.labels("input", "false").inc(used.input_tokens - used.cache_read_tokens)
+        metrics.compaction_llm_tokens.labels("input", "true").inc(used.cache_read_tokens)
+        metrics.compaction_llm_tokens.labels("output", "false").inc(used.output_tokens)
+        metrics.compaction_cost_usd.inc(float(used.cost_usd or Decimal(0)))
