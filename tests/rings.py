@@ -42,7 +42,7 @@ RINGS = (
     Ring("sweep", (sys.executable, "-m", "e2e.faults", "--share", os.environ.get("SHARE") or "0.25")),
     Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4")),
     # Most of these tests wait. Each worker has its own control plane.
-    Ring("faults", (*_PYTEST, "-n", "3", "--dist", "worksteal", "tests/faults")),
+    Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults")),
     # These tests wait for pods and share one cluster. One worker runs a whole module.
     Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "e2e/scenarios")),
 )  # fmt: skip
