@@ -35,7 +35,6 @@ TEST_SECONDS = 300
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: disturbs other scenarios; runs while no other does")
-    config.addinivalue_line("markers", "early: runs before other scenarios have given volumes back")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -55,7 +54,6 @@ def pytest_sessionstart() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The first test finds the cluster being made, which is not its own time."""
-    items.sort(key=lambda item: item.get_closest_marker("early") is None)
     for item in items:
         item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
 

@@ -96,9 +96,6 @@ def test_egress_is_open_to_the_declared_address_only(served: Here) -> None:
     assert not served.connects("stranger", "kubernetes.default.svc", 443)
 
 
-# The recycler pods share one template, so volumes that are recycled at the same time disturb each other.
-@pytest.mark.alone
-@pytest.mark.early
 def test_a_volume_outlives_its_pod_and_is_empty_for_the_next_claim(here: Here) -> None:
     pod = workloads.pod("writer", image=here.image, command=workloads.SLEEP, claim="memory")
     here.apply(workloads.claim("memory"), pod)
