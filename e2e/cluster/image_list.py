@@ -46,6 +46,7 @@ class Image:
 
 PUBLISHED = "docker.io/fleetwright"
 _BUILD = "locks/build.txt"
+_LIBRARIES = tuple(f"libs/{name}/{part}" for name in ("api", "kube") for part in ("pyproject.toml", "src"))
 
 AGENT = Image(
     name="agent",
@@ -56,7 +57,7 @@ AGENT = Image(
 OPERATOR = Image(
     name="operator",
     containerfile="operator/Containerfile",
-    sources=("operator/pyproject.toml", "operator/src", "locks/operator.txt", _BUILD),
+    sources=(*_LIBRARIES, "operator/pyproject.toml", "operator/src", "locks/operator.txt", _BUILD),
     repository=PUBLISHED,
 )
 OFFLINE = Image(
@@ -67,6 +68,7 @@ OFFLINE = Image(
         "cli/src",
         "crds",
         "charts/fleetwright/values.yaml",
+        *_LIBRARIES,
         "operator/pyproject.toml",
         "operator/src",
         "locks/offline.txt",

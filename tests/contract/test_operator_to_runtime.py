@@ -23,8 +23,8 @@ from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
 from fleetwright_agent.tools.peers.tool import PeerCalls
-from fleetwright_operator.api import names
-from fleetwright_operator.api.endpoints import Endpoints
+from fleetwright_api import names
+from fleetwright_api.endpoints import Endpoints
 from fleetwright_operator.build.agent_config import agent_config
 from fleetwright_operator.build.card_extensions import declared_extensions
 from fleetwright_operator.build.config.tool_access import peer_tool
