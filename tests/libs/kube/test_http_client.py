@@ -94,7 +94,7 @@ async def test_a_long_list_comes_in_chunks_and_a_null_one_is_empty(api, stub):
         ("ConfigMap", "b"),
     ]
     assert stub.asked[0].path == "/api/v1/namespaces/shop/configmaps"
-    assert stub.asked[0].query["labelSelector"] == "app.kubernetes.io/managed-by=fleetwright"
+    assert stub.asked[0].query["labelSelector"] == "app=example"
     assert stub.asked[1].query["continue"] == "more"
     assert (await api.list(WIDGETS, keep=dict)).items == []
     assert stub.asked[2].path == "/apis/example.com/v1/widgets"

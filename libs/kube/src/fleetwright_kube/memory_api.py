@@ -32,7 +32,7 @@ class MemoryApi:
         created: str = "2026-03-01T12:00:00Z",
         write_cap: int = 5_000,
     ) -> None:
-        """Args: `views` are the kinds of the objects behind resources that have a kind of their own in the cache.
+        """Args: `views` maps a kind of the cache to the kind of the stored objects, where the two differ.
 
         `namespace` is that of objects that a call names without one; `created` is every object's creation time.
         `write_cap` is the number of writes from which on a write raises `WriteStorm`.
@@ -61,7 +61,7 @@ class MemoryApi:
         self.logs: dict[str, str] = {}
         """The last line of the log, by name of the pod."""
 
-    # What users and controllers do.
+    # Actions of users and controllers.
 
     def put(self, body: Object, *, manager: str = "somebody") -> Object:
         """Create an object, or replace what its manager owns of it, and notify all listeners."""
@@ -121,7 +121,7 @@ class MemoryApi:
     def versions(self) -> dict[str, str]:
         return {"/".join(key): stored.version for key, stored in sorted(self._objects.items())}
 
-    # What the controller under test requests.
+    # Requests of the controller under test.
 
     async def list(
         self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None

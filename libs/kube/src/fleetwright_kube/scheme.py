@@ -20,7 +20,7 @@ class Scheme:
     resources: Mapping[str, Resource]
     """The resources by their kind in the cache."""
     projections: Mapping[str, Callable[[Object], Mapping[str, Any]]]
-    """What the cache keeps of an object besides its metadata, by kind. A kind that is missing keeps nothing."""
+    """Functions by kind that return the part of an object that the cache keeps besides its metadata."""
 
     def is_ours(self, labels: Mapping[str, str]) -> bool:
         """Return whether the labels name this controller as the manager."""

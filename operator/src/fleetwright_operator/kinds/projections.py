@@ -1,4 +1,4 @@
-"""What the cache keeps of each kind besides its metadata: the few facts that decisions need."""
+"""The projections of each kind: the few facts besides metadata that decisions need, and that the cache keeps."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
