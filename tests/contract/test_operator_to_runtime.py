@@ -12,11 +12,11 @@ import yaml
 from a2a.types import AgentCard
 from google.protobuf import json_format
 
+from fleetwright_a2a.extensions import ASK
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.protocol.extensions import ASK
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.encryption import parse_keys
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
