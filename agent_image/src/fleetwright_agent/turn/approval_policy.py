@@ -6,12 +6,12 @@ approve. A request with the agent's own credential can never approve.
 
 from collections.abc import Collection, Iterator, Mapping
 
+from fleetwright_a2a.extensions import leaves_no_memory
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.approvals import Approver
 from fleetwright_agent.config.budgets import Exceeded
 from fleetwright_agent.config.callers import CallerKind
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.protocol.extensions import leaves_no_memory
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.tools.human.approval import always_declined, human_tools, with_approval
 from fleetwright_agent.tools.names import offered_name
