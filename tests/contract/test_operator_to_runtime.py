@@ -21,7 +21,7 @@ from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.encryption import parse_keys
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
+from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 from fleetwright_agent.tools.peers.tool import PeerCalls
 from fleetwright_api import names
 from fleetwright_api.endpoints import Endpoints
@@ -182,5 +182,5 @@ def _mounted_files(golden: str) -> Iterator[Path]:
 def test_the_tool_of_a_peer_has_one_name_on_both_sides(tmp_path):
     peer = Peer(name="night-desk", namespace="shop", url="http://night-desk")
     memory = Database(tmp_path / "conversations.db", SCHEMA)
-    (tool,) = PeerCalls("shop/desk", [peer], Layout(), httpx.AsyncClient(), OpenQuestions(memory)).tools()
+    (tool,) = PeerCalls("shop/desk", [peer], Layout(), httpx.AsyncClient(), SqliteOpenQuestions(memory)).tools()
     assert peer_tool("night-desk") == tool.name

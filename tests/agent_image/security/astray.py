@@ -29,7 +29,7 @@ from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
 from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
+from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 from fleetwright_agent.tools.mcp.session import open_session
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.peers.tool import PeerCalls, peer_client
@@ -179,7 +179,7 @@ async def asked(folder: Path) -> list[str]:
     for name in ("metadata.test", "loopback.test", "mapped.test"):
         peer = Peer(name="p", namespace="n", url=f"http://{name}")
         client = peer_client([peer])
-        (tool,) = PeerCalls("n/a", [peer], Layout(root=folder), client, OpenQuestions(memory)).tools()
+        (tool,) = PeerCalls("n/a", [peer], Layout(root=folder), client, SqliteOpenQuestions(memory)).tools()
         request = TurnRequest(owner="o", context_id="c", task_id="t", text="x", call_path=(), metadata={})
         try:
             await tool.run(ToolCall(arguments={"message": "x"}, turn=request, emit=lambda _: None))

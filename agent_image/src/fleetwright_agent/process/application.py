@@ -86,7 +86,7 @@ class Application:
     async def _begin(self) -> None:
         if not self._leaving:
             self._waiting_for = _STARTING  # Replaces the reason for which the log could not be opened.
-        await self._parts.conversations.check()
+        await self._parts.storage.file.check()
         self._parts.plugins.begin()
         self._beside(self._upkeep.run())
         self._beside(self._parts.reachability.watch())
@@ -130,8 +130,8 @@ class Application:
         parts = self._parts
         pushes = (parts.pushes,) if parts.pushes else ()
         in_order = (
-            *(*pushes, parts.turns, parts.plugins, parts.tracing, parts.stores.knowledge, parts.stores.skills),
-            *(parts.conversations, parts.books, parts.trail, parts.log),
+            *(*pushes, parts.turns, parts.plugins, parts.tracing, parts.storage.facts, parts.storage.skills),
+            *(parts.storage.file, parts.books, parts.trail, parts.log),
         )
         # A failure of one part is raised only after all later parts are closed.
         async with AsyncExitStack() as ending:
@@ -148,7 +148,7 @@ class Application:
     def not_ready(self) -> str | None:
         """Return why the agent should get no traffic, for people; `None` if it should."""
         parts = self._parts
-        stored = parts.log.problem or parts.conversations.problem or self._unaudited()
+        stored = parts.log.problem or parts.storage.file.problem or self._unaudited()
         sealed = parts.pushes.problem if parts.pushes else None
         return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
 

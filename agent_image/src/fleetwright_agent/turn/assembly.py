@@ -1,7 +1,6 @@
 """Builds the turn of one agent from its configuration. Only this module chooses the implementations."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import httpx
@@ -11,8 +10,6 @@ from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.protocol.frames import Turn
-from fleetwright_agent.storage.sqlite.call_windows import CallWindows
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.mcp.circuit_breaker import CircuitBreaker
 from fleetwright_agent.tools.mcp.server import McpConnection
@@ -52,7 +49,7 @@ def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable
     """
     config, layout, metrics = supplies.config, supplies.layout, supplies.metrics
     redact = redactor(layout).text
-    remembered = turn_storage(supplies.conversations, redact=redact, session_lost=metrics.sessions_lost.inc)
+    remembered = turn_storage(supplies.storage, redact=redact, session_lost=metrics.sessions_lost.inc)
     clients = [
         httpx2.AsyncClient(transport=ModelTransport(endpoint, layout))
         for endpoint in (config.model, *config.model.fallbacks)
@@ -63,7 +60,7 @@ def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable
     ]
     peers_client = peer_client(config.peers, denied=config.denied_ranges)
     peers = _peers(supplies, peers_client)
-    enforcement = EnforcementPolicy(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
+    enforcement = EnforcementPolicy(config.enforcement, supplies.storage.call_windows)
     auditor = ToolAudit(supplies.trail, config.audit.mode)
     fence = SkillFence(skill_reader(config.skills, layout), mounted=[skill.name for skill in config.skills])
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep, tracing=supplies.tracing)
@@ -104,7 +101,7 @@ def _ingesting(tools: ToolRunner, supplies: TurnDependencies, redact: Callable[[
 
 def _peers(supplies: TurnDependencies, client: httpx.AsyncClient) -> PeerCalls:
     config = supplies.config
-    me, kept = f"{config.namespace}/{config.name}", OpenQuestions(supplies.conversations)
+    me, kept = f"{config.namespace}/{config.name}", supplies.storage.questions
     return PeerCalls(me, config.peers, supplies.layout, client, kept, outlived=not config.ephemeral_memory)
 
 

@@ -28,8 +28,8 @@ from fleetwright_agent.protocol.frames import (
     TurnRequest,
     Usage,
 )
-from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.tool_journal import StartedCall
+from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.tool_journal import StartedCall
 from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.approval_policy import is_remembered
