@@ -17,7 +17,7 @@ from types import FrameType
 CANNOT_RUN = 77
 _PYTEST = (sys.executable, "-m", "pytest", "-q")
 _WITHOUT_CLUSTER = tuple(
-    f"tests/{folder}" for folder in ("operator", "agent_image", "cli", "contract", "charts", "e2e_cluster")
+    f"tests/{folder}" for folder in ("libs", "operator", "agent_image", "cli", "contract", "charts", "e2e_cluster")
 )
 _COUNTS = re.compile(r"(\d+) (passed|failed|error|errors|skipped)\b")
 

@@ -47,16 +47,21 @@ class Image:
 PUBLISHED = "docker.io/fleetwright"
 _BUILD = "locks/build.txt"
 
+
+def _libraries(*names: str) -> tuple[str, ...]:
+    return tuple(f"libs/{name}/{part}" for name in names for part in ("pyproject.toml", "src"))
+
+
 AGENT = Image(
     name="agent",
     containerfile="agent_image/Containerfile",
-    sources=("agent_image/pyproject.toml", "agent_image/src", "locks/agent.txt", _BUILD),
+    sources=(*_libraries("a2a"), "agent_image/pyproject.toml", "agent_image/src", "locks/agent.txt", _BUILD),
     repository=PUBLISHED,
 )
 OPERATOR = Image(
     name="operator",
     containerfile="operator/Containerfile",
-    sources=("operator/pyproject.toml", "operator/src", "locks/operator.txt", _BUILD),
+    sources=(*_libraries("api", "kube"), "operator/pyproject.toml", "operator/src", "locks/operator.txt", _BUILD),
     repository=PUBLISHED,
 )
 OFFLINE = Image(
@@ -67,6 +72,7 @@ OFFLINE = Image(
         "cli/src",
         "crds",
         "charts/fleetwright/values.yaml",
+        *_libraries("api", "kube"),
         "operator/pyproject.toml",
         "operator/src",
         "locks/offline.txt",

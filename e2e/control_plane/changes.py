@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 
 Children = Mapping[str, Any]
 """Children by kind and name, such as `Deployment/poet`."""

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import aiohttp
 
-from fleetwright_operator.kube.port import RESOURCES, Resource
+from fleetwright_kube.port import Resource
+from fleetwright_operator.kinds.resources import RESOURCES
 
 Object = dict[str, Any]
 APPLY = "application/apply-patch+yaml"

@@ -16,7 +16,7 @@ from typing import Any
 
 from e2e.control_plane.client import Object
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _OPAQUE = re.compile(

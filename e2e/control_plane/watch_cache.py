@@ -12,7 +12,7 @@ from typing import Self
 import aiohttp
 from e2e.control_plane.client import Client, Object, Refusal
 
-from fleetwright_operator.kube.port import WATCHED
+from fleetwright_operator.kinds.resources import WATCHED
 
 Id = tuple[str, str]
 _KINDS = tuple(resource.kind for resource in WATCHED)

@@ -10,7 +10,7 @@ from typing import Any
 
 from e2e.control_plane.client import Client, Object
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 
 Act = Callable[[Client, str], Awaitable[None]]
 

@@ -20,7 +20,7 @@ from e2e.faults.operator_group import OperatorGroup, Place, Scene, scene_of
 from e2e.faults.plan import ERRORS, KILLS, Case
 from e2e.faults.reference import difference, settled
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 from fleetwright_operator.settings import Settings
 
 _STEP = "card keys are due"

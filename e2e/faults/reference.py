@@ -16,7 +16,7 @@ from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults.flows import PREPARE, STEPS, Step
 from e2e.faults.plan import Plan, Point
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 
 _SECONDS = 300.0
 _QUIET_SECONDS = 1.0

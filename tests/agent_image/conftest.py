@@ -25,12 +25,12 @@ from e2e.cluster.uv import folder as uv_folder
 from google.protobuf.json_format import ParseDict
 from tests.agent_image.plain import NO_TLS
 
+from fleetwright_a2a.http.timeouts import TimeoutProtocol
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.process.application import Application
 from fleetwright_agent.protocol.frames import Frame, Text, TurnDone, TurnRequest
-from fleetwright_agent.server.http.timeouts import TimeoutProtocol
 from fleetwright_agent.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]

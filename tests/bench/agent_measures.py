@@ -234,10 +234,11 @@ async def identity(stage: Stage) -> list[Row]:
     """Measure the check of a token against the maximum number of digests of an agent, without HTTP."""
     from prometheus_client import CollectorRegistry
 
-    from fleetwright_agent.clock import Clock
+    from fleetwright_a2a.authentication import AuthenticationMiddleware
+    from fleetwright_a2a.clock import Clock
     from fleetwright_agent.config.callers import Callers
     from fleetwright_agent.config.file_watcher import FileWatcher
-    from fleetwright_agent.server.auth import AuthenticationMiddleware, MountedTokens, parse_callers
+    from fleetwright_agent.server.auth import MountedTokens, parse_callers
     from fleetwright_agent.telemetry.metrics import Metrics
 
     callers = [{"kind": "agent", "name": f"a/b{n}", "sha256": f"{n:064x}"} for n in range(64)]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.model_catalog import MODEL_KEYS, PRICE_KEYS
+from fleetwright_api import names
+from fleetwright_api.model_catalog import MODEL_KEYS, PRICE_KEYS
 from fleetwright_operator.credentials.rotation import Rotation
 from fleetwright_operator.settings import settings_from
 

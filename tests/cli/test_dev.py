@@ -19,13 +19,13 @@ import pytest
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.mounted_files import load
 from fleetwright_agent.server.push.encryption import parse_keys
+from fleetwright_api.model_catalog import Catalog
 from fleetwright_cli.dev.conversation import Reply, total
 from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts
 from fleetwright_cli.dev.layout import Ports, agent_files, read_skills, token_names
 from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.provider import SubstituteProvider, provider_from, substitutions, with_provider
-from fleetwright_operator.api.model_catalog import Catalog
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples/quickstart"

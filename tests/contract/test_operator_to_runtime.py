@@ -12,11 +12,11 @@ import yaml
 from a2a.types import AgentCard
 from google.protobuf import json_format
 
+from fleetwright_a2a.extensions import ASK
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.protocol.extensions import ASK
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.encryption import parse_keys
@@ -25,8 +25,8 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
 from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_operator.api import names
-from fleetwright_operator.api.endpoints import Endpoints
+from fleetwright_api import names
+from fleetwright_api.endpoints import Endpoints
 from fleetwright_operator.build.agent_config import agent_config
 from fleetwright_operator.build.card_extensions import declared_extensions
 from fleetwright_operator.build.config.tool_access import peer_tool

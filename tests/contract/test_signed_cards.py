@@ -20,11 +20,11 @@ from google.protobuf.json_format import ParseDict
 from jwt import PyJWK
 from jwt.exceptions import PyJWKSetError
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
+from fleetwright_api.encoding.canonical_json import canonical_json
 from fleetwright_operator.build.card import served_card, unsigned
 from fleetwright_operator.credentials.jws import new_secret, signing_key
 from fleetwright_operator.credentials.keyring import CardKey, Ring, card_signatures, key_set
-from fleetwright_operator.encoding.canonical_json import canonical_json
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(__file__).parent / "js"

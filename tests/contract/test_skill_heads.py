@@ -4,7 +4,7 @@ import pytest
 
 from fleetwright_agent.commands.fetch.folder import read_folder
 from fleetwright_agent.config.mounted_files import ConfigurationError
-from fleetwright_operator.api.skill_document import LONGEST_HEAD, InvalidSkill, read_head, read_skill
+from fleetwright_api.skill_document import LONGEST_HEAD, InvalidSkill, read_head, read_skill
 
 SHORT = "---\nname: haiku\ndescription: Writes haiku.\nnote: {}\n---"
 

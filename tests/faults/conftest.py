@@ -27,7 +27,7 @@ from e2e.faults import flows
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
 
-from fleetwright_operator.api.names import API_VERSION, FIELD_MANAGER, MANAGED_BY
+from fleetwright_api.names import API_VERSION, FIELD_MANAGER, MANAGED_BY
 
 Object = dict[str, Any]
 FAST = {"FLEETWRIGHT_STALLED_SECONDS": "2", "FLEETWRIGHT_RESYNC_SECONDS": "3600"}

@@ -9,7 +9,7 @@ import pytest
 from e2e.faults import flows
 from e2e.faults.plan import Case, Fault
 
-from fleetwright_operator.api.names import FIELD_MANAGER, MANAGED_BY
+from fleetwright_api.names import FIELD_MANAGER, MANAGED_BY
 
 GARBAGE = 60
 WRITES = 10

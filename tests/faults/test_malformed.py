@@ -14,7 +14,7 @@ from tests.bad_input.unknown import UNKNOWN_WORDS
 from tests.bad_input.whole import SKILL, changed
 
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_operator.api import names
+from fleetwright_api import names
 
 CRDS = Path(__file__).parents[2] / "crds"
 GOOD_MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1"}

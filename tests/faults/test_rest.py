@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 import re
 import subprocess
 import tarfile
@@ -41,9 +42,7 @@ async def test_o20_at_rest_and_over_a_restart_no_version_moves(stand):
 @pytest.fixture
 def previous(tmp_path: Path) -> Path:
     """The sources of the previous commit; a shallow clone has none."""
-    done = subprocess.run(
-        ["git", "archive", "HEAD~1", "operator/src", "crds"], cwd=ROOT, capture_output=True, check=False
-    )
+    done = subprocess.run(["git", "archive", "HEAD~1"], cwd=ROOT, capture_output=True, check=False)
     if done.returncode:
         pytest.skip("this clone holds no earlier commit: git fetch --deepen=1 brings one")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
@@ -51,12 +50,17 @@ def previous(tmp_path: Path) -> Path:
     return tmp_path / "previous"
 
 
+def _sources(checkout: Path) -> str:
+    """Return the search path of a checkout's operator and libraries, which go before the installed ones."""
+    return os.pathsep.join(map(str, (checkout / "operator" / "src", *sorted(checkout.glob("libs/*/src")))))
+
+
 async def test_o16_the_operator_and_the_crds_go_forward_and_back_without_loss(stand, previous):
     """O16: run the previous commit, then this one while objects are edited, then the previous one again."""
     space = await stand.space()
     await install_crds(stand.client, previous / "crds")
     try:
-        older = await stand.operator(space, name="older", PYTHONPATH=str(previous / "operator" / "src"))
+        older = await stand.operator(space, name="older", PYTHONPATH=_sources(previous))
         await stand.fleet(space)
         await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready with the operator before")
         await stand.quiet(space)

@@ -9,8 +9,8 @@ import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from fleetwright_kube.timestamps import time_of_day
 from fleetwright_operator.__main__ import run
-from fleetwright_operator.encoding.timestamps import time_of_day
 from fleetwright_operator.manager import logs
 from fleetwright_operator.settings import settings_from
 

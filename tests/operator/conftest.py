@@ -2,9 +2,7 @@
 
 import asyncio
 import base64
-import copy
 import itertools
-import json
 import math
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -15,10 +13,12 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from fleetwright_operator.api import names
-from fleetwright_operator.encoding.timestamps import format_timestamp, parse_timestamp
-from fleetwright_operator.kube.errors import ConflictError, InvalidRequestError, NotFoundError
-from fleetwright_operator.kube.port import RESOURCES, Kept, Listing, Object, Resource
+from fleetwright_api import names
+from fleetwright_kube.memory_api import MemoryApi
+from fleetwright_kube.port import Object
+from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
+from fleetwright_operator.kinds.resources import RESOURCES
+from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.manager.composition import Clocks, build_manager
 from fleetwright_operator.manager.leadership import workers, write_card_keys
 from fleetwright_operator.manager.metrics import OperatorMetrics
@@ -28,14 +28,6 @@ from fleetwright_operator.settings import PodSelector, Settings
 GOLDEN = Path(__file__).parent / "golden"
 NOW = "2026-03-01T12:00:00Z"
 _OWN_VIEWS = {names.CARD_KEYS: "Secret", names.KEY_SET: "ConfigMap"}
-_KEYS = {
-    "containers": ("name",),
-    "volumes": ("name",),
-    "env": ("name",),
-    "volumeMounts": ("mountPath",),
-    "ownerReferences": ("uid",),
-    "conditions": ("type",),
-}
 
 
 def custom(kind: str, name: str, spec: Mapping[str, Any], *, namespace: str = "shop", **metadata: Any) -> Object:
@@ -68,76 +60,11 @@ def secret(name: str = "key", **data: str) -> Object:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data or {"api-key": "eA=="}}
 
 
-class WriteStorm(BaseException):
-    """Raised when there are more writes than any test expects.
-
-    No handler of the operator catches it, so it ends the worker.
-    """
-
-
-class MemoryApi:
-    """An in-memory API server as the operator sees it: server-side apply with field owners, guards and versions."""
+class OperatorApi(MemoryApi):
+    """The in-memory API with the operator's kinds, and with what controllers and kubelets report."""
 
     def __init__(self, *, write_cap: int = 5_000) -> None:
-        self._asked = 0
-        self._write_cap = write_cap
-        self._objects: dict[tuple[str, str, str], _Stored] = {}
-        self._versions = itertools.count(1)
-        self._uids = itertools.count(1)
-        self.writes: list[str] = []
-        """`verb Kind name` of every requested write."""
-        self.gets: list[str] = []
-        self.fault: Callable[[int, str], Exception | None] = lambda number, what: None
-        """Returns the error for a write, given its number and text. A write with an error does not happen."""
-        self.lose: Callable[[int, str], bool] = lambda number, what: False
-        """Returns True if the write happens but its answer is lost."""
-        self.listeners: list[Callable[[str, str, Object], None]] = []
-        self.unserved: set[str] = set()
-        """The kinds that this cluster does not serve."""
-        self.unlisted: set[tuple[str, str, str]] = set()
-        """The objects that a stale list omits."""
-        self.logs: dict[str, str] = {}
-        """The last line of the log, by name of the pod."""
-
-    # The actions of users and controllers.
-
-    def put(self, body: Object, *, manager: str = "somebody") -> Object:
-        """Create an object, or replace what its manager owns of it, and notify all listeners."""
-        key = _key(body)
-        stored = self._objects.get(key) or self._objects.setdefault(key, _Stored(self._uid(body)))
-        stored.own(manager, {name: part for name, part in body.items() if name != "status"})
-        if body.get("status"):
-            stored.status = copy.deepcopy(body["status"])
-        return self._changed(key, "MODIFIED")
-
-    def edit(self, kind: str, name: str, patch: Object, *, namespace: str = "shop") -> Object:
-        key = (kind, namespace, name)
-        stored = self._objects[key]
-        stored.own("an-editor", _merged(stored.parts.get("an-editor", {}), patch))
-        return self._changed(key, "MODIFIED")
-
-    def remove(self, kind: str, name: str, *, namespace: str = "shop", silently: bool = False) -> None:
-        """Delete an object and everything that it alone owns, as the garbage collector would."""
-        key = (kind, namespace, name)
-        uid = self._objects[key].uid
-        self._changed(key, "SILENT" if silently else "DELETED")
-        del self._objects[key]
-        for child, stored in list(self._objects.items()):
-            owners = stored.body(child)["metadata"].get("ownerReferences", ())
-            left = [owner for owner in owners if owner["uid"] != uid]
-            if len(left) == len(owners):
-                continue
-            if not left:
-                self.remove(child[0], child[2], namespace=child[1], silently=silently)
-                continue
-            for part in stored.parts.values():
-                if "ownerReferences" in part.get("metadata", {}):
-                    part["metadata"]["ownerReferences"] = left
-            self._changed(child, "SILENT" if silently else "MODIFIED")
-
-    def set_status(self, kind: str, name: str, status: Object, *, namespace: str = "shop") -> None:
-        self._objects[kind, namespace, name].status = status
-        self._changed((kind, namespace, name), "MODIFIED")
+        super().__init__(SCHEME, views=_OWN_VIEWS, namespace="shop", created=NOW, write_cap=write_cap)
 
     def roll_out(self, name: str, *, namespace: str = "shop") -> None:
         """Report what the Deployment controller and a kubelet report of a successful rollout."""
@@ -162,282 +89,11 @@ class MemoryApi:
             if pod["labels"].get(names.COMPONENT) == names.PROBE and pod["labels"][names.NAME] == owner
         ]
 
-    def find(self, kind: str, name: str, *, namespace: str = "shop") -> Object:
-        key = (kind, namespace, name)
-        return self._objects[key].body(key)
-
-    def has(self, kind: str, name: str, *, namespace: str = "shop") -> bool:
-        return (kind, namespace, name) in self._objects
-
-    def all(self, kind: str) -> list[Object]:
-        return [stored.body(key) for key, stored in sorted(self._objects.items()) if key[0] == kind]
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return every object without the values that differ from run to run."""
-        return {"/".join(key): stored.essence(key) for key, stored in sorted(self._objects.items())}
-
-    def versions(self) -> dict[str, str]:
-        return {"/".join(key): stored.version for key, stored in sorted(self._objects.items())}
-
-    # The requests of the operator.
-
-    async def list(
-        self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None
-    ) -> Listing[Kept]:
-        kind = _OWN_VIEWS.get(resource.kind, resource.kind.removesuffix("Metadata"))
-        self._guard_served(kind)
-        items = [
-            _seen(resource, stored.body(key))
-            for key, stored in sorted(self._objects.items())
-            if key[0] == kind
-            and key not in self.unlisted
-            and (namespace is None or key[1] == namespace)
-            and (not resource.field or resource.field == f"metadata.name={key[2]}")
-        ]
-        ours = [item for item in items if not resource.selector or _is_ours(item)]
-        return Listing(items=[keep(item) for item in ours], resource_version=str(next(self._versions)))
-
-    async def get(self, resource: Resource, namespace: str, name: str) -> Object:
-        kind = _OWN_VIEWS.get(resource.kind, resource.kind.removesuffix("Metadata"))
-        self.gets.append(f"{kind} {name}")
-        if not self.has(kind, name, namespace=namespace):
-            raise NotFoundError(f"{kind} {name} not found")
-        return _seen(resource, self.find(kind, name, namespace=namespace))
-
-    async def create(self, resource: Resource, body: Object) -> Object:
-        if self.has(resource.kind, body["metadata"]["name"], namespace=body["metadata"]["namespace"]):
-            raise ConflictError("exists")
-        return self._write("create", {**body, "kind": resource.kind}, lambda: self.put(body))
-
-    async def replace(self, resource: Resource, body: Object) -> Object:
-        self._guard_version(body)
-        return self._write("replace", body, lambda: self.put(body))
-
-    async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
-        key = _key(body)
-        self._guard_served(body["kind"])
-        if subresource:
-            self._guard_version(body)
-
-            def write_status() -> Object:
-                self._objects[key].status = copy.deepcopy(body["status"])
-                return self._changed(key, "MODIFIED")
-
-            return self._write(subresource, body, write_status)
-        self._guard_apply(key, body["metadata"])
-
-        def write() -> Object:
-            stored = self._objects.setdefault(key, _Stored(self._uid(body)))
-            before = stored.body(key) if stored.parts else None
-            own = copy.deepcopy(body)
-            for guard in ("uid", "resourceVersion"):
-                own["metadata"].pop(guard, None)
-            stored.own(names.FIELD_MANAGER, own)
-            if before == stored.body(key):
-                return before
-            return self._changed(key, "MODIFIED")
-
-        return self._write("apply", body, write)
-
-    async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
-        key = (resource.kind, namespace, name)
-        if key not in self._objects:
-            raise NotFoundError("gone")
-        metadata = {k: v for k, v in patch.get("metadata", {}).items() if k not in {"uid", "resourceVersion"}}
-        clean = {**patch, "metadata": metadata}
-
-        def write() -> Object:
-            stored = self._objects[key]
-            stored.own("merge", _merged(stored.parts.get("merge", {}), clean))
-            return self._changed(key, "MODIFIED")
-
-        return self._write("merge", {"kind": resource.kind, "metadata": {"name": name}}, write)
-
-    async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
-        return await self.merge(resource, namespace, name, patch)
-
-    async def force_apply(self, resource: Resource, body: Object) -> Object:
-        return await self.apply(resource, body)
-
-    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
-        def write() -> Object:
-            self.remove(resource.kind, name, namespace=namespace)
-            return {}
-
-        if self.has(resource.kind, name, namespace=namespace):
-            self._write("delete", {"kind": resource.kind, "metadata": {"name": name}}, write)
-        return {}
-
-    async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
-        self.gets.append(f"log {pod}")
-        if not self.has("Pod", pod, namespace=namespace):
-            raise NotFoundError(f"Pod {pod} not found")
-        if pod not in self.logs:
-            raise InvalidRequestError("the pod has no log")
-        return self.logs[pod][:limit]
-
-    async def watch(
-        self, resource: Resource, *, namespace: str | None, resource_version: str
-    ) -> AsyncIterator[tuple[str, Object]]:
-        await asyncio.Event().wait()
-        yield "BOOKMARK", {}
-
-    def _write(self, verb: str, body: Object, act: Callable[[], Object]) -> Object:
-        what = f"{verb} {body['kind']} {body['metadata']['name']}"
-        json.dumps(body, ensure_ascii=False).encode()  # as it would be sent
-        number = len(self.writes)
-        self.writes.append(what)
-        self._asked += 1
-        if self._asked > self._write_cap:
-            raise WriteStorm(f"{self._asked} writes; the last ones: {self.writes[-10:]}")
-        if fault := self.fault(number, what):
-            raise fault
-        answer = act()
-        if self.lose(number, what):
-            raise TimeoutError("the answer never came")
-        return answer
-
-    def _guard_served(self, kind: str) -> None:
-        if kind in self.unserved:
-            raise NotFoundError("the server could not find the requested resource")
-
-    def _guard_apply(self, key: tuple[str, str, str], metadata: Mapping[str, Any]) -> None:
-        stored = self._objects.get(key)
-        version = metadata.get("resourceVersion")
-        if version == "1" and stored is not None:
-            raise ConflictError("exists already")
-        if version not in {None, "1"} and (stored is None or stored.version != version):
-            raise ConflictError("the object has been modified")
-        if "uid" in metadata and stored is None:
-            raise ConflictError("gone")
-        if "uid" in metadata and stored is not None and stored.uid != metadata["uid"]:
-            raise InvalidRequestError("another uid")
-
-    def _guard_version(self, body: Object) -> None:
-        stored = self._objects.get(_key(body))
-        if stored is None:
-            raise NotFoundError("gone")
-        if stored.version != body["metadata"]["resourceVersion"]:
-            raise ConflictError("the object has been modified")
-
-    def _uid(self, body: Object) -> str:
-        return str(body["metadata"].get("uid") or f"u{next(self._uids)}")
-
-    def _changed(self, key: tuple[str, str, str], event: str) -> Object:
-        stored = self._objects[key]
-        stored.version = str(next(self._versions))
-        stored.renew_generation(key)
-        body = stored.body(key)
-        for listener in self.listeners if event != "SILENT" else ():
-            listener(event, key[0], copy.deepcopy(body))
-        return body
-
-
-class _Stored:
-    """A stored object: the fields that each manager owns."""
-
-    def __init__(self, uid: str) -> None:
-        self.uid = uid
-        self.version = "0"
-        self.generation = 1
-        self.parts: dict[str, Object] = {}
-        self.status: Object = {}
-        self._spec: str | None = None
-
-    def own(self, manager: str, part: Object) -> None:
-        for other in list(self.parts):
-            if other != manager:
-                self.parts[other] = _without(self.parts[other], part)
-        self.parts[manager] = copy.deepcopy(part)
-
-    def renew_generation(self, key: tuple[str, str, str]) -> None:
-        spec = json.dumps(self.body(key).get("spec"), sort_keys=True)
-        if self._spec is not None and spec != self._spec:
-            self.generation += 1
-        self._spec = spec
-
-    def body(self, key: tuple[str, str, str]) -> Object:
-        whole: Object = {}
-        for part in self.parts.values():
-            whole = _merged(whole, part)
-        whole["metadata"] = {
-            **whole.get("metadata", {}),
-            "namespace": key[1],
-            "name": key[2],
-            "uid": self.uid,
-            "resourceVersion": self.version,
-            "generation": self.generation,
-            "creationTimestamp": NOW,
-            "managedFields": [
-                {"manager": manager, "operation": "Apply", "fieldsV1": _fields(part)}
-                for manager, part in self.parts.items()
-            ],
-        }
-        return {"kind": key[0], **whole, "status": copy.deepcopy(self.status)}
-
-    def essence(self, key: tuple[str, str, str]) -> Object:
-        body = self.body(key)
-        for field in ("managedFields", "resourceVersion", "generation", "uid"):
-            body["metadata"].pop(field)
-        return body
-
-
-def _key(body: Object) -> tuple[str, str, str]:
-    return (body["kind"], body["metadata"]["namespace"], body["metadata"]["name"])
-
-
-def _is_ours(body: Object) -> bool:
-    return bool(body["metadata"].get("labels", {}).get(names.MANAGED_BY) == names.FIELD_MANAGER)
-
-
-def _seen(resource: Resource, body: Object) -> Object:
-    return {"kind": body["kind"], "metadata": body["metadata"]} if resource.metadata_only else copy.deepcopy(body)
-
-
-def _merged(base: Object, patch: Mapping[str, Any]) -> Object:
-    whole = copy.deepcopy(dict(base))
-    for key, value in patch.items():
-        if value is None:
-            whole.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(whole.get(key), Mapping):
-            whole[key] = _merged(whole[key], value)
-        else:
-            whole[key] = copy.deepcopy(value)
-    return whole
-
-
-def _without(part: Object, taken: Mapping[str, Any]) -> Object:
-    """Return what remains of a part when another manager takes these leaves, or removes them with None."""
-    left: Object = {}
-    for key, value in part.items():
-        if key not in taken:
-            left[key] = value
-        elif isinstance(value, Mapping) and isinstance(taken[key], Mapping) and taken[key]:
-            left[key] = _without(dict(value), taken[key])
-    return left
-
-
-def _fields(value: Any, name: str = "") -> Object:
-    if isinstance(value, Mapping):
-        return {f"f:{key}": _fields(below, key) for key, below in value.items()}
-    if isinstance(value, list):
-        keys = _KEYS.get(name) or (_port_keys(value) if name == "ports" else ())
-        return {
-            "k:" + json.dumps({key: item[key] for key in keys if key in item}): _fields(item) for item in value if keys
-        }
-    return {}
-
-
-def _port_keys(ports: list[Any]) -> tuple[str, ...]:
-    if ports and "containerPort" in ports[0]:
-        return ("containerPort", "protocol")
-    return ("port", "protocol")
-
 
 class World:
     """The operator on the in-memory API, with running workers, events, and short delays in real time."""
 
-    def __init__(self, api: MemoryApi, settings: Settings) -> None:
+    def __init__(self, api: OperatorApi, settings: Settings) -> None:
         self.api = api
         self.moment = parse_timestamp(NOW)
         self._rung: dict[Key, tuple[asyncio.TimerHandle, int]] = {}
@@ -476,7 +132,7 @@ class World:
 
     def _hear(self, event: str, kind: str, body: Object) -> None:
         resource = RESOURCES.get(kind)
-        if resource is not None and (not resource.selector or _is_ours(body)):
+        if resource is not None and (not resource.selector or SCHEME.is_ours(body["metadata"].get("labels", {}))):
             self.manager.cache_sync.informer.event(kind, event, body)
         if (body["metadata"]["namespace"], body["metadata"]["name"]) == self.manager.settings.card_keys_place:
             own = {"Secret": names.CARD_KEYS, "ConfigMap": names.KEY_SET}[kind]
@@ -553,12 +209,12 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def api() -> MemoryApi:
-    return MemoryApi()
+def api() -> OperatorApi:
+    return OperatorApi()
 
 
 @pytest.fixture
-async def world(api: MemoryApi, settings: Settings) -> AsyncIterator[World]:
+async def world(api: OperatorApi, settings: Settings) -> AsyncIterator[World]:
     world = World(api, settings)
     yield world
     await world.stop()

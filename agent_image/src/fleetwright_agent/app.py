@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
+from fleetwright_a2a.authentication import Identity
+from fleetwright_a2a.bindings.streams import KEEPALIVE_SECONDS
+from fleetwright_a2a.card import Card, parse_card
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.factory import audit_trail, redactor
 from fleetwright_agent.audit.trail import AuditTrail
-from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.enforcement import AuditMode
@@ -20,9 +23,7 @@ from fleetwright_agent.process.application import Application
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.protocol.frames import Turn
 from fleetwright_agent.server.admin.erasure import ErasableStores, Erasure
-from fleetwright_agent.server.auth import Identity, MountedTokens, parse_callers
-from fleetwright_agent.server.card import Card, parse_card
-from fleetwright_agent.server.dialects.streams import KEEPALIVE_SECONDS
+from fleetwright_agent.server.auth import MountedTokens, parse_callers
 from fleetwright_agent.server.executors.port import Executor
 from fleetwright_agent.server.executors.turn_executor import TurnExecutor
 from fleetwright_agent.server.executors.turn_loader import TurnLoader, load_turn

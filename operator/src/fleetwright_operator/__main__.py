@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from fleetwright_operator.encoding.timestamps import time_of_day
-from fleetwright_operator.kube.errors import OperatorError
-from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
+from fleetwright_kube.errors import OperatorError
+from fleetwright_kube.informer import TRANSIENT_ERRORS
+from fleetwright_kube.timestamps import time_of_day
 from fleetwright_operator.manager import logs
 from fleetwright_operator.manager.composition import build_process
 from fleetwright_operator.manager.leadership import stand_by_and_lead

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from fleetwright_operator.api import durations
-from fleetwright_operator.api.address_space import Endpoint, Network, covers_all_public
-from fleetwright_operator.api.model_catalog import Catalog, parse_catalog
+from fleetwright_api import durations
+from fleetwright_api.address_space import Endpoint, Network, covers_all_public
+from fleetwright_api.model_catalog import Catalog, parse_catalog
 from fleetwright_operator.credentials.rotating_token import LEAD
 from fleetwright_operator.credentials.rotation import SHORTEST, Rotation
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.verification import verify
-from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.memory.skill_drafts import draft_skill

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fleetwright_agent.protocol.extensions import CALL_PATH
+from fleetwright_a2a.extensions import CALL_PATH
 from fleetwright_agent.protocol.frames import Text, TurnDone
 from fleetwright_operator.build.card import agent_card
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 from tests.agent_image.plain import NO_TLS
 
-from fleetwright_agent.protocol.extensions import COST
+from fleetwright_a2a.extensions import COST
 
 ALONE = {"memory": {"sessions": {"enabled": False}}}
 SLOW = "Tell me. [[long:20]] [[pause:0.1]]"

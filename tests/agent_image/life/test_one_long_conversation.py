@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from fleetwright_a2a.extensions import COST
 from fleetwright_agent.audit.verification import verify
-from fleetwright_agent.protocol.extensions import COST
 from fleetwright_agent.storage.sqlite.conversations import schema
 
 CONTEXT = "about-everything"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fleetwright_agent.protocol.extensions import CALL_PATH
+from fleetwright_a2a.extensions import CALL_PATH
 from fleetwright_agent.protocol.frames import TurnDone, TurnFailed
 from fleetwright_cli.offline.model import OfflineModel
 

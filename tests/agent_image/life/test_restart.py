@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from fleetwright_agent.protocol.extensions import COST
+from fleetwright_a2a.extensions import COST
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 from fleetwright_agent.storage.task_log import TaskLogUnavailable
 

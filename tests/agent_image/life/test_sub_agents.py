@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from fleetwright_agent.protocol.extensions import COST, TOOL_CALL
+from fleetwright_a2a.extensions import COST, TOOL_CALL
 from fleetwright_agent.storage.sqlite.conversations import schema
 
 WAITER = {

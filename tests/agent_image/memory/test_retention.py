@@ -7,9 +7,9 @@ import pytest
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.errors import MemoryFull, ServiceUnavailable
 from fleetwright_agent.config.memory import Memory
-from fleetwright_agent.server.errors import MemoryFull, ServiceUnavailable
 from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog

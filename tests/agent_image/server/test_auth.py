@@ -15,9 +15,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.datastructures import Headers
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.authentication import AuthenticationFailure
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.callers import Caller, CallerKind, Callers
-from fleetwright_agent.server.auth import AuthenticationFailure, parse_callers, recognise
+from fleetwright_agent.server.auth import parse_callers, recognise
 from fleetwright_agent.telemetry.metrics import Metrics
 
 Open = Callable[..., Any]

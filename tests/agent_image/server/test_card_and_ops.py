@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.protocol.extensions import COST, TRUNCATED
+from fleetwright_a2a.extensions import COST, TRUNCATED
 from fleetwright_agent.protocol.frames import CompactionEnd, Frame, TurnDone, TurnRequest
 from fleetwright_agent.server.tasks.size_limits import MOST_OF_ARTIFACTS
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog

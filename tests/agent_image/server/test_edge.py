@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.http.timeouts import TimeoutProtocol
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
-from fleetwright_agent.server.http.timeouts import TimeoutProtocol
 
 Open = Callable[..., Any]
 SEND = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
@@ -535,7 +535,7 @@ async def test_nobody_on_its_way_may_keep_or_hold_back_a_stream(open_door: Open)
 
 
 async def test_r9_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> None:
-    from fleetwright_agent.server.http.edge import BodyLimit
+    from fleetwright_a2a.http.edge import BodyLimit
 
     answers: list[dict[str, Any]] = []
 

@@ -9,9 +9,10 @@ import pytest
 from a2a.types.a2a_pb2 import Message, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.clock import Clock
-from fleetwright_agent.protocol.extension_codec import read
-from fleetwright_agent.protocol.extensions import COST
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.extension_codec import read
+from fleetwright_a2a.extensions import COST
+from fleetwright_a2a.task_events import Event, fold
 from fleetwright_agent.protocol.frames import (
     CompactionEnd,
     CompactionStart,
@@ -26,7 +27,6 @@ from fleetwright_agent.protocol.frames import (
     TurnRequest,
     Usage,
 )
-from fleetwright_agent.protocol.task_events import Event, fold
 from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.server.executors.answer import FLUSH_SECONDS
 from fleetwright_agent.server.executors.port import TaskJob

@@ -16,8 +16,8 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types import Part
 from a2a.types.a2a_pb2 import Message, Role, Task, TaskState, TaskStatus
 
+from fleetwright_a2a.task_events import Event, status_event
 from fleetwright_agent.protocol.frames import Frame, Text, TurnDone, TurnRequest
-from fleetwright_agent.protocol.task_events import Event, status_event
 from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog

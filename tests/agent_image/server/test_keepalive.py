@@ -8,8 +8,8 @@ import pytest
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 
+from fleetwright_a2a.bindings.streams import KEEPALIVE_SECONDS
 from fleetwright_agent.protocol.frames import Frame, Text, TurnRequest
-from fleetwright_agent.server.dialects.streams import KEEPALIVE_SECONDS
 
 Open = Callable[..., Any]
 SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}

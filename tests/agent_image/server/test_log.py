@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 
+from fleetwright_a2a.task_events import Event, status_event
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 from fleetwright_agent.protocol.interrupts import ask_message
-from fleetwright_agent.protocol.task_events import Event, status_event
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.push_store import Registration
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog

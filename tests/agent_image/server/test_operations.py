@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from a2a.types.a2a_pb2 import SendMessageRequest, TaskState
 
-from fleetwright_agent.protocol.extensions import CALL_PATH
+from fleetwright_a2a.extensions import CALL_PATH
 from fleetwright_agent.protocol.frames import Frame, Text, ToolEnd, ToolStart, TurnDone, TurnFailed, TurnRequest, Usage
 
 Open = Callable[..., Any]

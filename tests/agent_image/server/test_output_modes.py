@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fleetwright_a2a.card import parse_card
 from fleetwright_agent.protocol.frames import Frame, Result, Text, TurnDone, TurnRequest
-from fleetwright_agent.server.card import parse_card
 from fleetwright_agent.server.tasks.output_modes import OutputModes
 
 Open = Callable[..., Any]

@@ -9,8 +9,8 @@ import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.clock import Clock
-from fleetwright_agent.protocol.task_events import Event, agent_message, fold, status_event
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.task_events import Event, agent_message, fold, status_event
 from fleetwright_agent.protocol.termination_reasons import CANCELED, Termination
 from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.server.tasks.active_task import ActiveTask

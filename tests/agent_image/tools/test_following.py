@@ -20,7 +20,7 @@ from a2a.types import (
     TaskStatus,
 )
 
-from fleetwright_agent.security.bounded_responses import TooLarge
+from fleetwright_a2a.outbound.bounded_responses import TooLarge
 from fleetwright_agent.tools.peers.polling import poll_task
 
 WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED

@@ -10,11 +10,12 @@ import httpx
 import pytest
 from a2a.types import Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent
 
+from fleetwright_a2a.extensions import ASK, CALL_PATH, COST
+from fleetwright_a2a.outbound.bounded_responses import BoundedTransport
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.protocol.extensions import ASK, CALL_PATH, COST
 from fleetwright_agent.protocol.frames import (
     InterruptKind,
     InterruptRequest,
@@ -25,7 +26,6 @@ from fleetwright_agent.protocol.frames import (
     TurnRequest,
     Usage,
 )
-from fleetwright_agent.security.bounded_responses import BoundedTransport
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey

@@ -23,8 +23,8 @@ from pydantic import SecretStr
 from tests.bench.turn.chat import QUESTION, TOOL, Prompt
 from tests.bench.turn.nowhere import Nowhere, held
 
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.factory import audit_trail
-from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins

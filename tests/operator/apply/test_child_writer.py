@@ -2,12 +2,12 @@
 
 import asyncio
 
-from tests.operator.conftest import MemoryApi
+from tests.operator.conftest import OperatorApi
 
-from fleetwright_operator.kube.errors import ApiError
+from fleetwright_kube.errors import ApiError
 
 
-class SlowApi(MemoryApi):
+class SlowApi(OperatorApi):
     """Answers each write one iteration of the event loop later, and counts the concurrent writes."""
 
     def __init__(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fleetwright_kube.cached_object import cached_object
 from fleetwright_operator.build.network.addresses import (
     Destination,
     ServiceInfo,
@@ -13,7 +14,7 @@ from fleetwright_operator.build.network.addresses import (
     destination,
     parse_address,
 )
-from fleetwright_operator.kube.cached_object import cached_object
+from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.settings import Settings
 
 SERVICES = {
@@ -151,7 +152,8 @@ PORTS = [
 @pytest.mark.parametrize(("ports", "wanted"), PORTS)
 def test_of_a_service_the_tcp_ports_count(ports, wanted):
     metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
-    service = cached_object("Service", {"metadata": metadata, "spec": {"selector": {"app": "llm"}, "ports": ports}})
+    spec = {"selector": {"app": "llm"}, "ports": ports}
+    service = cached_object(SCHEME, "Service", {"metadata": metadata, "spec": spec})
     assert service.projection["ports"] == wanted
 
 
@@ -165,7 +167,7 @@ def test_of_a_service_the_tcp_ports_count(ports, wanted):
 )
 def test_a_service_without_an_address_of_its_own_is_headless(given, wanted):
     metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
-    assert cached_object("Service", {"metadata": metadata, "spec": given}).projection["headless"] is wanted
+    assert cached_object(SCHEME, "Service", {"metadata": metadata, "spec": given}).projection["headless"] is wanted
 
 
 def test_an_address_is_allowed_exactly_as_written():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.kube.errors import ForbiddenError
+from fleetwright_kube.errors import ForbiddenError
 from fleetwright_operator.settings import Cilium
 
 INSIDE = {"name": "m", "baseURL": "http://10.1.2.3/v1"}

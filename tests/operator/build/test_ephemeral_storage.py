@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as some
 
-from fleetwright_operator.api.quantity import parse_quantity
+from fleetwright_api.quantity import parse_quantity
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.mcp_server import server_children, server_probe

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 from fleetwright_operator.build.agent import ingress_peers
 from fleetwright_operator.build.network.ingress import ingress_status
 from fleetwright_operator.settings import PodSelector, Settings

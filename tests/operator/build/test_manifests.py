@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.model_catalog import parse_catalog
-from fleetwright_operator.api.skill_document import read_skill
+from fleetwright_api import names
+from fleetwright_api.model_catalog import parse_catalog
+from fleetwright_api.skill_document import read_skill
+from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.callers import Tokens
 from fleetwright_operator.build.deployment import SkillSnapshot
@@ -16,7 +17,6 @@ from fleetwright_operator.build.mcp_server import server_children
 from fleetwright_operator.build.network.addresses import ServiceInfo
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
 from fleetwright_operator.credentials.rotating_token import RetiredToken, RotatingToken, Token
-from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.settings import Cilium
 
 FULL = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_operator.api.model_catalog import parse_catalog
+from fleetwright_api.model_catalog import parse_catalog
 from fleetwright_operator.build.config.models import assumed, models_config, unpriced
 from fleetwright_operator.build.network.egress import derived_egress_rules
 from fleetwright_operator.build.pod.file_references import file_references

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.callers import Tokens
 from fleetwright_operator.build.config.push import offers_push

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import allowed_peers, callers_of
+from fleetwright_api import names
+from fleetwright_api.call_authorization import allowed_peers, callers_of
 from fleetwright_operator.build.callers import Tokens, callers_document
 from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
 from fleetwright_operator.credentials.tokens import is_token, mint_token

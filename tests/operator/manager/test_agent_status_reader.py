@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
 
 pytestmark = pytest.mark.process

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.kube.errors import ForbiddenError
+from fleetwright_kube.errors import ForbiddenError
 from fleetwright_operator.manager.api_server_addresses import (
     ApiServer,
     ApiServerMovedError,

@@ -11,8 +11,8 @@ import pytest
 from aiohttp.test_utils import TestServer
 from prometheus_client import CollectorRegistry
 
-from fleetwright_operator.api import durations
-from fleetwright_operator.api.model_catalog import ModelDefaults, parse_catalog
+from fleetwright_api import durations
+from fleetwright_api.model_catalog import ModelDefaults, parse_catalog
 from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.logs import JsonFormatter
 from fleetwright_operator.manager.metrics import OperatorMetrics

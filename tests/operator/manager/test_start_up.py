@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from tests.operator.conftest import MemoryApi, World, agent
+from tests.operator.conftest import OperatorApi, World, agent
 
-from fleetwright_operator.api import names
-from fleetwright_operator.kube.port import RESOURCES, Object, Resource
+from fleetwright_api import names
+from fleetwright_kube.port import Object, Resource
+from fleetwright_operator.kinds.resources import RESOURCES
 from fleetwright_operator.observe.watch_index import OWN_KINDS
 from fleetwright_operator.settings import Settings
 
 
-class Watched(MemoryApi):
+class Watched(OperatorApi):
     """An in-memory API whose watches report only changes after their first version."""
 
     def __init__(self) -> None:

@@ -2,9 +2,11 @@
 
 import pytest
 
-from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cached_object import cached_object
-from fleetwright_operator.kube.port import RESOURCES, SECRETS, SERVICES, Listing
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.cached_object import cached_object
+from fleetwright_kube.port import Listing
+from fleetwright_operator.kinds.resources import RESOURCES, SECRETS, SERVICES
+from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.observe.watch_index import WatchIndex
 from fleetwright_operator.settings import Settings
 
@@ -18,7 +20,7 @@ def watch_index() -> WatchIndex:
 
 @pytest.fixture
 def cache(watch_index) -> Cache:
-    return Cache(index_keys=watch_index.index_keys)
+    return Cache(SCHEME, index_keys=watch_index.index_keys)
 
 
 def versioned(body: dict, version: int, **metadata: object) -> dict:
@@ -58,7 +60,7 @@ def test_a_list_that_was_read_before_an_object_went_does_not_bring_it_back(cache
     policy = versioned(child("NetworkPolicy", "probe"), 5)
     cache.put("NetworkPolicy", policy)
     assert cache.drop("NetworkPolicy", "shop", "probe", uid="u-probe", version="12")
-    listing = Listing(items=[cached_object("NetworkPolicy", policy)], resource_version="11")
+    listing = Listing(items=[cached_object(SCHEME, "NetworkPolicy", policy)], resource_version="11")
     assert cache.replace(POLICIES, listing, namespace=None) == []
     assert cache.get("NetworkPolicy", "shop", "probe") is None
 
@@ -69,7 +71,7 @@ def test_a_list_that_was_read_before_an_object_went_does_not_put_it_in_the_place
     cache.put("Service", first)
     cache.drop("Service", "shop", "poet", uid="u-poet", version="12")
     cache.put("Service", second)
-    listing = Listing(items=[cached_object("Service", first)], resource_version="11")
+    listing = Listing(items=[cached_object(SCHEME, "Service", first)], resource_version="11")
     assert cache.replace(SERVICES, listing, namespace=None) == []
     assert cache.get("Service", "shop", "poet").uid == "second"
 

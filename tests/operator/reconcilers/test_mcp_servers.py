@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
+from fleetwright_kube.errors import ApiError
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.config.tool_access import allowed_tools, denied_tools
 from fleetwright_operator.build.mcp_server import server_children, server_probe
 from fleetwright_operator.build.probe import probe_manifests
-from fleetwright_operator.kube.errors import ApiError
 from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbeReport
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.tool_discovery import discovery_health, discovery_status, drift

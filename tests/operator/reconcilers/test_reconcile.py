@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from fleetwright_operator.kube.errors import ApiError, ConflictError, api_error
-from fleetwright_operator.kube.port import WATCHED
+from fleetwright_kube.errors import ApiError, ConflictError, api_error
+from fleetwright_operator.kinds.resources import WATCHED
 
 SPEC = {
     "skills": [{"name": "haiku"}],

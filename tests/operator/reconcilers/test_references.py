@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.api.skill_selection import skill_names
+from fleetwright_api.skill_selection import skill_names
 
 TONE = {"skillSelector": {"matchLabels": {"tone": "calm"}}}
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.build.probe import probe_manifests
-from fleetwright_operator.encoding.timestamps import format_timestamp
-from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.rollout.preflight_result import (
     PreflightFailed,
     PreflightInterrupted,

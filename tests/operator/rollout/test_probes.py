@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.errors import api_error
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.egress import dns_rule
 from fleetwright_operator.build.probe import Probe, probe_manifests, runtime_pod
-from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.errors import api_error
+from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.observe.watch_index import WatchIndex
 from fleetwright_operator.rollout.probe_result import (
     REPORT_LIMIT,
@@ -153,7 +154,7 @@ def test_the_last_line_of_a_log(line, wanted):
 
 @pytest.fixture
 def cluster(api, settings) -> Cluster:
-    cache = Cache(index_keys=WatchIndex(settings).index_keys)
+    cache = Cache(SCHEME, index_keys=WatchIndex(settings).index_keys)
 
     def hear(event: str, kind: str, body: dict) -> None:
         if event == "DELETED":

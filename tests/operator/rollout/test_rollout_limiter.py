@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 from fleetwright_operator.rollout.rollout_limiter import LONGEST_SECONDS, WAITING_SECONDS
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.status.conditions import Condition, condition_list, ready
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.workload_health import WorkloadHealth

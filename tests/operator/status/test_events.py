@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from fleetwright_operator.kube.errors import ApiError
-from fleetwright_operator.kube.event_recorder import EventRecorder
+from fleetwright_kube.errors import ApiError
+from fleetwright_kube.event_recorder import EventRecorder
 from fleetwright_operator.status.events import event_manifest, notices
 
 ABOUT = {"kind": "Agent", "namespace": "shop", "name": "poet", "uid": "u"}

@@ -12,12 +12,13 @@ import pytest
 import yaml
 from lupa.lua51 import LuaRuntime
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
 ROOT = Path(__file__).parents[3]
 GITOPS = ROOT / "examples/gitops"
+SOURCES = "".join(path.read_text() for folder in ("operator", "libs") for path in (ROOT / folder).rglob("*.py"))
 NOW = "2026-03-01T12:00:00Z"
 KINDS = ("Agent", "Skill", "McpServer")
 
@@ -170,8 +171,7 @@ def test_flux_is_told_what_waiting_does_not_mend(kinds, body, wanted):
 
 def test_reasons_that_flux_is_given_exist():
     named = re.findall(r"'(\w+)'", (GITOPS / "flux/fleet.yaml").read_text())
-    sources = "".join(path.read_text() for path in (ROOT / "operator/src").rglob("*.py"))
-    assert [text for text in named if text not in {"True", "False"} and f'"{text}"' not in sources] == []
+    assert [text for text in named if text not in {"True", "False"} and f'"{text}"' not in SOURCES] == []
 
 
 def test_what_a_healthy_object_lacks_is_said():
@@ -191,9 +191,8 @@ def test_a_new_object_without_the_crds_default_would_pass_for_ready():
 
 def test_reasons_that_pass_are_reasons_that_exist():
     listed = re.findall(r"(\w+) = true", (GITOPS / "argocd/health.lua").read_text())
-    sources = "".join(path.read_text() for path in (ROOT / "operator/src").rglob("*.py"))
     assert len(listed) == 7
-    assert [reason for reason in listed if f'"{reason}"' not in sources] == []
+    assert [reason for reason in listed if f'"{reason}"' not in SOURCES] == []
 
 
 def test_argo_is_given_the_same_script_for_each_kind():

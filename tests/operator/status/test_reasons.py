@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-SOURCE = ROOT / "operator/src/fleetwright_operator"
-MODULES = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
+SOURCES = (ROOT / "operator/src", ROOT / "libs/api/src", ROOT / "libs/kube/src")
+MODULES = {
+    str(path.relative_to(source)): ast.parse(path.read_text()) for source in SOURCES for path in source.rglob("*.py")
+}
 GUIDE = ROOT / "docs/guides/watching-it.md"
 REFERENCE = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
 ABNORMAL = {"CONFLICT", "DEGRADED", "CARD_DRIFT"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.status.workload_health import deployment_health
 
 UP = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}

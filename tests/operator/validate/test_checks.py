@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.api import names
-from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_api import names
+from fleetwright_kube.cached_object import CachedObject
 
 MODEL = {"name": "m", "baseURL": "https://models.example.com/v1"}
 HELPER = {"name": "helper", "description": "Helps.", "instructions": "Help."}

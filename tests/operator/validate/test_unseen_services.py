@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 
 
 def service(name="llm", namespace="shop", **spec):

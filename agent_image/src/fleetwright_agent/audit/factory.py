@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.trail import AuditTrail
-from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.security.redaction import Redactor

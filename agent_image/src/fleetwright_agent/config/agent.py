@@ -11,6 +11,7 @@ from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fleetwright_a2a.extensions import MODEL, REASONING_EFFORT
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.base import DnsLabel, Part
 from fleetwright_agent.config.budgets import Budget
@@ -23,7 +24,6 @@ from fleetwright_agent.config.server import CallerChoice, DialectName, Extension
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.config.tools import McpServer, Peer, Skill, ToolSearch
-from fleetwright_agent.protocol.extensions import MODEL, REASONING_EFFORT
 
 _PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 

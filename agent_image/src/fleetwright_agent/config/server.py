@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, field_validator
 
+from fleetwright_a2a.outbound.egress_policy import canonical_host
 from fleetwright_agent.config.base import Part, checked_schema
-from fleetwright_agent.security.egress import canonical_host
 
 _ROUNDS: Final = 100
 _SPARE_ROUNDS: Final = 20

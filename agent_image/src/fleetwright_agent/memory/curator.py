@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.curation import plan_curation
 from fleetwright_agent.storage.learned_skill import LearnedSkill, Plan

@@ -1,7 +1,7 @@
 """Decides which turns may be remembered. Agents speak for many callers, whose data must not mix."""
 
+from fleetwright_a2a.extensions import leaves_no_memory
 from fleetwright_agent.config.callers import is_client
-from fleetwright_agent.protocol.extensions import leaves_no_memory
 from fleetwright_agent.protocol.frames import TurnRequest
 
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp
 
+from fleetwright_a2a.dialects.dialect import SENDS, Operation
 from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.process.asgi import asgi_app
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.process.maintenance import Maintenance
-from fleetwright_agent.server.dialects.dialect import SENDS, Operation
 from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
 from fleetwright_agent.server.ops.reachability import ServerReachability
 from fleetwright_agent.server.ops.routes import ops_app

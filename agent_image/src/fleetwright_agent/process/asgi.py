@@ -3,15 +3,15 @@
 from starlette.routing import Router
 from starlette.types import ASGIApp
 
+from fleetwright_a2a.authentication import AuthenticationMiddleware
+from fleetwright_a2a.bindings.calls import Admission
+from fleetwright_a2a.http.edge import BodyLimit, OriginCheck
+from fleetwright_a2a.http.rate_limits import RateLimit
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.server.admin.routes import Admin
-from fleetwright_agent.server.auth import AuthenticationMiddleware
 from fleetwright_agent.server.card import card_routes
-from fleetwright_agent.server.dialects.calls import Admission
-from fleetwright_agent.server.dialects.routes import routes
 from fleetwright_agent.server.extensions import spoken
-from fleetwright_agent.server.http.edge import BodyLimit, OriginCheck
-from fleetwright_agent.server.http.rate_limits import RateLimit
+from fleetwright_agent.server.routes import routes
 from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.telemetry.metrics import Metrics
 
@@ -44,5 +44,7 @@ def asgi_app(parts: Dependencies, *, metrics: Metrics, admission: Admission) -> 
     app = BodyLimit(app, limit=parts.config.limits.max_request_bytes)
     if per_minute := parts.config.limits.max_requests_per_minute:
         app = RateLimit(app, per_minute=per_minute, clock=parts.clock)
-    app = AuthenticationMiddleware(app, identity=parts.identity, metrics=metrics)
+    app = AuthenticationMiddleware(
+        app, identity=parts.identity, on_failure=lambda reason: metrics.auth_failures.labels(reason).inc()
+    )
     return OriginCheck(app, allowed=parts.config.allowed_origins)

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
+from fleetwright_a2a.authentication import Identity
+from fleetwright_a2a.card import Card
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.trail import AuditTrail
-from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.server.admin.erasure import ErasableStores, Erasure
-from fleetwright_agent.server.auth import Identity
-from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability

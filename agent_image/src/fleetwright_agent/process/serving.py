@@ -17,9 +17,9 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from fleetwright_a2a.http.timeouts import TimeoutProtocol
 from fleetwright_agent.process.application import Application
 from fleetwright_agent.server import gc_tuning
-from fleetwright_agent.server.http.timeouts import TimeoutProtocol
 
 _logger = logging.getLogger(__name__)
 _CLOSING_SECONDS: Final = 5

@@ -12,10 +12,10 @@ from typing import Any
 from a2a.types.a2a_pb2 import Message, Part, Role, Task
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.protocol.extension_codec import attach, data_part
-from fleetwright_agent.protocol.extensions import ASK, COST, HITL
+from fleetwright_a2a.extension_codec import attach, data_part
+from fleetwright_a2a.extensions import ASK, COST, HITL
+from fleetwright_a2a.task_events import INTERRUPTED
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
-from fleetwright_agent.protocol.task_events import INTERRUPTED
 
 _SECOND = 1_000_000_000
 _LATEST_NS = 2**63 - 1

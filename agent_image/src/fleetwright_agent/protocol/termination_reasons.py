@@ -7,10 +7,10 @@ from uuid import uuid4
 
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
 
-from fleetwright_agent.protocol.extension_codec import attach, has_part
-from fleetwright_agent.protocol.extensions import COST
+from fleetwright_a2a.extension_codec import attach, has_part
+from fleetwright_a2a.extensions import COST
+from fleetwright_a2a.task_events import LEFT, agent_message, status_event
 from fleetwright_agent.protocol.interrupts import pause_of
-from fleetwright_agent.protocol.task_events import LEFT, agent_message, status_event
 
 
 @dataclass(frozen=True, slots=True)

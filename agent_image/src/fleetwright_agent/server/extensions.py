@@ -4,7 +4,7 @@ The extensions that are declared, activated and emitted must be the same set: `s
 that its extension defines.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -13,10 +13,8 @@ from uuid import uuid4
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent
 from a2a.utils.errors import InvalidParamsError
 
-from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.config.server import DialectName
-from fleetwright_agent.protocol.extension_codec import attach
-from fleetwright_agent.protocol.extensions import (
+from fleetwright_a2a.extension_codec import attach
+from fleetwright_a2a.extensions import (
     ANSWER,
     ASK,
     CALL_PATH,
@@ -30,6 +28,8 @@ from fleetwright_agent.protocol.extensions import (
     TOOL_CALL,
     TRUNCATED,
 )
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.server import DialectName
 from fleetwright_agent.protocol.frames import (
     EarlierToolCall,
     Fallback,
@@ -191,8 +191,3 @@ def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
     asks = {ASK, ANSWER} if may_ask(config) else set()
     learns = {SKILL} if config.learns else set()
     return frozenset({COST, CALL_PATH, TRUNCATED, *learns, *told, *falls, *asks, *chosen})
-
-
-def activated(requested: Iterable[str], spoken: frozenset[str]) -> list[str]:
-    """Return the requested extensions that are supported, for the response header."""
-    return sorted(spoken.intersection(requested))

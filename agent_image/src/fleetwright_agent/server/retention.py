@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.storage.sqlite.conversations.last_use import Place, beyond, conversations, forget, idle

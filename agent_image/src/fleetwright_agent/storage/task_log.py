@@ -16,7 +16,7 @@ from typing import Final, Protocol, Self
 
 from a2a.types.a2a_pb2 import Task, TaskState
 
-from fleetwright_agent.protocol.task_events import Event
+from fleetwright_a2a.task_events import Event
 from fleetwright_agent.storage.push_store import PushStore
 
 MOST_OF_PAGE: Final = 4 * 1024 * 1024

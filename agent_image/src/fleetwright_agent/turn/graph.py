@@ -16,9 +16,9 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
+from fleetwright_a2a.extensions import trace_of
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.eligibility import is_remembered
-from fleetwright_agent.protocol.extensions import trace_of
 from fleetwright_agent.protocol.frames import (
     Frame,
     InterruptRequest,

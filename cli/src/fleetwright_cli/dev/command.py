@@ -18,13 +18,13 @@ import watchfiles
 import yaml
 from a2a.utils.errors import A2AError
 
+from fleetwright_api.model_catalog import Catalog, parse_catalog
 from fleetwright_cli.dev.conversation import read_conversation
 from fleetwright_cli.dev.demonstration import Demonstration
 from fleetwright_cli.dev.fleet_run import FleetRun
 from fleetwright_cli.dev.manifests import InvalidFleet
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, provider_from
-from fleetwright_operator.api.model_catalog import Catalog, parse_catalog
 
 _MODEL = "offline-model"
 _INTERRUPTED = 130

@@ -15,8 +15,8 @@ from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientF
 from a2a.types import Message, Part, Role, SendMessageRequest, Task, TaskState
 from prometheus_client.parser import text_string_to_metric_families
 
-from fleetwright_agent.protocol.extension_codec import read
-from fleetwright_agent.protocol.extensions import COST
+from fleetwright_a2a.extension_codec import read
+from fleetwright_a2a.extensions import COST
 from fleetwright_cli.dev.manifests import InvalidFleet
 
 _TIMEOUT = 300.0

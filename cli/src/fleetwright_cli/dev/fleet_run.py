@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from fleetwright_api.model_catalog import Catalog
 from fleetwright_cli.dev.conversation import Address
 from fleetwright_cli.dev.hosts import declared_hosts
 from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, server_url, token_names
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest, read_fleet
 from fleetwright_cli.dev.processes import Processes, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, substitutions
-from fleetwright_operator.api.model_catalog import Catalog
 
 NAMESPACE = "dev"
 ADDRESSES = "addresses.json"

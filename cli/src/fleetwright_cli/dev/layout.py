@@ -11,14 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_api.call_authorization import Identity, allowed_peers, callers_of
+from fleetwright_api.endpoints import Endpoints
+from fleetwright_api.model_catalog import Catalog
+from fleetwright_api.skill_document import InvalidSkill, SkillContent, files_of, read_skill
+from fleetwright_api.skill_selection import skill_names
 from fleetwright_cli.dev.hosts import without_declared_hosts
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, SubstituteProvider, with_provider
-from fleetwright_operator.api.call_authorization import Identity, allowed_peers, callers_of
-from fleetwright_operator.api.endpoints import Endpoints
-from fleetwright_operator.api.model_catalog import Catalog
-from fleetwright_operator.api.skill_document import InvalidSkill, SkillContent, files_of, read_skill
-from fleetwright_operator.api.skill_selection import skill_names
 from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.card import served_card, unsigned
 from fleetwright_operator.build.config.push import offers_push

@@ -4,19 +4,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.build.manifest import Manifest
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.errors import (
+from fleetwright_api import names
+from fleetwright_api.violation import Violation
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.errors import (
     ForbiddenError,
     InvalidRequestError,
     NotFoundError,
     RetryLaterError,
     TerminalError,
 )
-from fleetwright_operator.kube.port import RESOURCES
+from fleetwright_operator.build.manifest import Manifest
+from fleetwright_operator.kinds.resources import RESOURCES
 from fleetwright_operator.status.conditions import CONFLICT
 
 _PRUNED = {"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent, Identity
-from fleetwright_operator.api.endpoints import Endpoints
-from fleetwright_operator.api.skill_document import SkillContent
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Agent, Identity
+from fleetwright_api.encoding.canonical_json import canonical_json
+from fleetwright_api.endpoints import Endpoints
+from fleetwright_api.skill_document import SkillContent
 from fleetwright_operator.build.callers import Tokens
 from fleetwright_operator.build.card import ServedCard, Sign, card_config_map, served_card, unsigned
 from fleetwright_operator.build.cilium_policy import names_policies, plain_rules
@@ -25,7 +26,6 @@ from fleetwright_operator.build.network.network_additions import (
 from fleetwright_operator.build.network_policy import egress_policy, ingress_policy
 from fleetwright_operator.build.pod.memory_volume import memory_claim
 from fleetwright_operator.build.secrets import auth_secret, client_secret, push_secret
-from fleetwright_operator.encoding.canonical_json import canonical_json
 from fleetwright_operator.settings import Settings
 
 

@@ -6,11 +6,11 @@ The runtime defines the schema (fleetwright_agent.config); a contract test valid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api import durations
-from fleetwright_operator.api.call_authorization import Agent
-from fleetwright_operator.api.endpoints import Endpoints
-from fleetwright_operator.api.model_catalog import Catalog
-from fleetwright_operator.api.skill_document import SkillContent
+from fleetwright_api import durations
+from fleetwright_api.call_authorization import Agent
+from fleetwright_api.endpoints import Endpoints
+from fleetwright_api.model_catalog import Catalog
+from fleetwright_api.skill_document import SkillContent
 from fleetwright_operator.build.config.auth_settings import (
     DIALECTS,
     declared_skills,

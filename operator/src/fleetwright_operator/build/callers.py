@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
+from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken
-from fleetwright_operator.encoding.timestamps import format_timestamp
 
 DEFAULT_CLIENTS = ("default",)
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent
-from fleetwright_operator.api.skill_document import SkillContent
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Agent
+from fleetwright_api.encoding.canonical_json import canonical_json, sha256_hex
+from fleetwright_api.skill_document import SkillContent
 from fleetwright_operator.build.card_extensions import declared_extensions
 from fleetwright_operator.build.card_v03 import with_older_versions
 from fleetwright_operator.build.config.auth_settings import (
@@ -23,7 +24,6 @@ from fleetwright_operator.build.config.auth_settings import (
 )
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
-from fleetwright_operator.encoding.canonical_json import canonical_json, sha256_hex
 
 _BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
 DEFAULT_VERSION = "0.1.0"

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fleetwright_operator.api.address_space import METADATA, Network, contains
+from fleetwright_api.address_space import METADATA, Network, contains
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.build.network.egress import EgressRule, dns_rule, is_by_name
 from fleetwright_operator.settings import Dns, Settings

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent
-from fleetwright_operator.api.skill_document import key_to_path
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Agent
+from fleetwright_api.encoding.canonical_json import short_hash
+from fleetwright_api.skill_document import key_to_path
 from fleetwright_operator.build.agent_config import drain_seconds
 from fleetwright_operator.build.config.push import KEYS_FOLDER, offers_push
 from fleetwright_operator.build.config.tool_access import credential_keys
@@ -31,7 +32,6 @@ from fleetwright_operator.build.pod.skill_source import (
     image_pull_secrets,
     remote_volumes,
 )
-from fleetwright_operator.encoding.canonical_json import short_hash
 from fleetwright_operator.settings import Settings
 
 Servers = Mapping[str, Mapping[str, Any]]

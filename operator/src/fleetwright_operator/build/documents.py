@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetwright_operator.api.call_authorization import Agent
-from fleetwright_operator.api.endpoints import Endpoints
-from fleetwright_operator.api.skill_document import SkillContent
+from fleetwright_api.call_authorization import Agent
+from fleetwright_api.encoding.canonical_json import short_hash
+from fleetwright_api.endpoints import Endpoints
+from fleetwright_api.skill_document import SkillContent
 from fleetwright_operator.build.agent_config import agent_config
 from fleetwright_operator.build.callers import Tokens, callers_document, peer_token_files
 from fleetwright_operator.build.card import agent_card
-from fleetwright_operator.encoding.canonical_json import short_hash
 from fleetwright_operator.settings import Settings
 
 

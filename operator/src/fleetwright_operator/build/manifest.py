@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 
 Manifest = dict[str, Any]
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.endpoints import DEFAULT_MCP_PATH, DEFAULT_MCP_PORT, Endpoints
+from fleetwright_api import names
+from fleetwright_api.encoding.canonical_json import canonical_json, short_hash
+from fleetwright_api.endpoints import DEFAULT_MCP_PATH, DEFAULT_MCP_PORT, Endpoints
 from fleetwright_operator.build.config.tool_access import credential_keys, server_entry
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.build.network.addresses import destination, parse_address, pods
@@ -15,7 +16,6 @@ from fleetwright_operator.build.pod.mounted_files import SECRET, file_mounts, fi
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.build.pod.pod_template import apply_patch
 from fleetwright_operator.build.probe import Probe, runtime_pod
-from fleetwright_operator.encoding.canonical_json import canonical_json, short_hash
 from fleetwright_operator.settings import Settings
 
 _SOURCES = {"secretRef": "Secret", "configMapRef": "ConfigMap"}

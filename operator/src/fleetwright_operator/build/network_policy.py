@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.build.network.egress import EgressRule, policy_rules
 from fleetwright_operator.build.network.ingress import IngressPeer, agents, ingress_rules

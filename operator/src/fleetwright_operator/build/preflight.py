@@ -8,8 +8,8 @@ anti-affinity and topology spread are removed, because the serving pod will be r
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.quantity import parse_quantity
+from fleetwright_api import names
+from fleetwright_api.quantity import parse_quantity
 from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.manifest import Owner
 from fleetwright_operator.build.network.egress import EgressRule

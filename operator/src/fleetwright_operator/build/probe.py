@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
+from fleetwright_api.encoding.canonical_json import short_hash
 from fleetwright_operator.build.manifest import Manifest, Owner
 from fleetwright_operator.build.network.egress import EgressRule, policy_rules
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
-from fleetwright_operator.encoding.canonical_json import short_hash
 from fleetwright_operator.settings import Settings
 
 _RESOURCES = {

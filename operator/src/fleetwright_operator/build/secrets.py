@@ -7,13 +7,13 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
+from fleetwright_api.encoding.canonical_json import canonical_json
+from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.build.callers import Tokens, callers_document, peer_token_files
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken, record
-from fleetwright_operator.encoding.canonical_json import canonical_json
-from fleetwright_operator.encoding.timestamps import format_timestamp
 
 
 def client_secret(owner: Owner, *, client: str, credential: RotatingToken) -> Manifest:

@@ -6,8 +6,8 @@ The Skill owns it, and the agents that mount it are additional owners, because a
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.skill_document import SkillContent, path_to_key
+from fleetwright_api import names
+from fleetwright_api.skill_document import SkillContent, path_to_key
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from fleetwright_api.encoding.canonical_json import canonical_json
 from fleetwright_operator.credentials.jws import DamagedKey, Signature, SigningKey, canonical, signing_key
 from fleetwright_operator.credentials.rotation import Rotation
-from fleetwright_operator.encoding.canonical_json import canonical_json
 
 _MOST_KEYS = 2
 

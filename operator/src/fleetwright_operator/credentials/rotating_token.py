@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fleetwright_api.encoding.canonical_json import sha256_hex
+from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.credentials.rotation import Rotation
-from fleetwright_operator.encoding.canonical_json import sha256_hex
-from fleetwright_operator.encoding.timestamps import format_timestamp, parse_timestamp
 
 LEAD = 15
 """Seconds between a change of the list and the use of a token in it.

@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Identity
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Identity
+from fleetwright_api.encoding.canonical_json import short_hash
+from fleetwright_api.encoding.untrusted_json import read_json
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.credentials.keyring import Ring, read_ring
 from fleetwright_operator.credentials.push_keys import PushKeys, read_keys
 from fleetwright_operator.credentials.rotating_token import RotatingToken, from_record
 from fleetwright_operator.credentials.tokens import is_token
-from fleetwright_operator.encoding.canonical_json import short_hash
-from fleetwright_operator.encoding.timestamps import parse_timestamp
-from fleetwright_operator.encoding.untrusted_json import read_json
-from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cached_object import CachedObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

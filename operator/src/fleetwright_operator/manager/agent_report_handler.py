@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_api import names
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.status.agent_reports import AgentReports, parse_report

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from fleetwright_operator.api import names
-from fleetwright_operator.encoding.untrusted_json import read_json
-from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_api import names
+from fleetwright_api.encoding.untrusted_json import read_json
+from fleetwright_kube.cached_object import CachedObject
 
 logger = logging.getLogger(__name__)
 _LIMIT = 64 * 1024

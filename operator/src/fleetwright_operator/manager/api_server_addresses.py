@@ -9,9 +9,9 @@ import ipaddress
 import logging
 from dataclasses import dataclass, replace
 
-from fleetwright_operator.api.address_space import Endpoint, Network, is_globally_routable
-from fleetwright_operator.kube.errors import ForbiddenError, NotFoundError, OperatorError
-from fleetwright_operator.kube.port import Api, Resource
+from fleetwright_api.address_space import Endpoint, Network, is_globally_routable
+from fleetwright_kube.errors import ForbiddenError, NotFoundError, OperatorError
+from fleetwright_kube.port import Api, Resource
 from fleetwright_operator.settings import Settings
 
 logger = logging.getLogger(__name__)

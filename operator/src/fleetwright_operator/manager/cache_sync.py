@@ -5,17 +5,10 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
-from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.informer import TRANSIENT_ERRORS, Informer
-from fleetwright_operator.kube.port import (
-    CILIUM_POLICIES,
-    OBSERVED,
-    WATCHED,
-    Api,
-    Resource,
-    own_card_keys,
-    own_key_set,
-)
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.informer import TRANSIENT_ERRORS, Informer
+from fleetwright_kube.port import Api, Resource
+from fleetwright_operator.kinds.resources import CILIUM_POLICIES, OBSERVED, WATCHED, own_card_keys, own_key_set
 from fleetwright_operator.manager.api_server_addresses import check_api_server
 from fleetwright_operator.manager.enqueuer import Enqueuer
 from fleetwright_operator.manager.work_queue import WorkQueue

@@ -12,27 +12,28 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
-from fleetwright_operator.api import names
-from fleetwright_operator.credentials.jws import new_secret
-from fleetwright_operator.credentials.tokens import mint_token
-from fleetwright_operator.encoding.timestamps import (
+from fleetwright_api import names
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.event_recorder import EventRecorder
+from fleetwright_kube.http_client import KubernetesApi
+from fleetwright_kube.lease import Lease
+from fleetwright_kube.login import login
+from fleetwright_kube.port import Api
+from fleetwright_kube.timestamps import (
     format_datetime,
     format_micro_time,
     parse_timestamp,
     time_of_day,
 )
-from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.event_recorder import EventRecorder
-from fleetwright_operator.kube.http_client import KubernetesApi
-from fleetwright_operator.kube.login import login
-from fleetwright_operator.kube.port import Api
+from fleetwright_operator.credentials.jws import new_secret
+from fleetwright_operator.credentials.tokens import mint_token
+from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.manager.agent_report_handler import AgentReportHandler
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
 from fleetwright_operator.manager.cache_sync import CacheSync
 from fleetwright_operator.manager.enqueuer import Enqueuer
 from fleetwright_operator.manager.health import ProcessHealth
-from fleetwright_operator.manager.leader_election import Lease
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.ops_server import ops_app, serve
 from fleetwright_operator.manager.transition_events import TransitionEvents
@@ -98,7 +99,7 @@ def build_manager(
     metrics = metrics or OperatorMetrics(CollectorRegistry())
     queue: WorkQueue[Key] = WorkQueue(cap_seconds=settings.retry_cap_seconds)
     watch_index = WatchIndex(settings)
-    cache = Cache(index_keys=watch_index.index_keys)
+    cache = Cache(SCHEME, index_keys=watch_index.index_keys)
     enqueuer = Enqueuer(watch_index, cache, queue)
     event_recorder = EventRecorder(api, on_write=metrics.count_write)
     warnings = WarningDelay(event_recorder.record, seconds=warning_seconds)
@@ -176,7 +177,11 @@ async def build_process(settings: Settings, *, today: Callable[[], datetime] = t
     runner = await serve(ops_app(health, metrics.registry), settings.ops_port)
     try:
         async with KubernetesApi(
-            login, request_seconds=settings.request_seconds, may_write=lambda: lease.in_hand
+            login,
+            field_manager=SCHEME.field_manager,
+            user_agent="fleetwright-operator",
+            request_seconds=settings.request_seconds,
+            may_write=lambda: lease.in_hand,
         ) as api:
             lease = Lease(
                 api,

@@ -1,7 +1,7 @@
 """Queues the objects that a change concerns."""
 
-from fleetwright_operator.api import names
-from fleetwright_operator.kube.cache import Cache, Change
+from fleetwright_api import names
+from fleetwright_kube.cache import Cache, Change
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.watch_index import Key, WatchIndex
 

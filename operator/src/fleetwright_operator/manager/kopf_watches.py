@@ -8,9 +8,9 @@ from typing import Any
 
 import kopf
 
-from fleetwright_operator.kube.informer import Informer
-from fleetwright_operator.kube.login import login
-from fleetwright_operator.kube.port import Resource
+from fleetwright_kube.informer import Informer
+from fleetwright_kube.login import login
+from fleetwright_kube.port import Resource
 from fleetwright_operator.manager.cache_sync import CacheSync, kopf_resources
 from fleetwright_operator.settings import Settings
 

@@ -7,12 +7,13 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.kube.errors import ConflictError
-from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
-from fleetwright_operator.kube.login import login
-from fleetwright_operator.kube.port import Api
-from fleetwright_operator.kube.token_audiences import api_audiences
+from fleetwright_api import names
+from fleetwright_kube.errors import ConflictError
+from fleetwright_kube.informer import TRANSIENT_ERRORS
+from fleetwright_kube.lease import LeaseExpiredError
+from fleetwright_kube.login import login
+from fleetwright_kube.port import Api
+from fleetwright_kube.token_audiences import api_audiences
 from fleetwright_operator.manager.api_server_addresses import (
     ApiServerMovedError,
     api_server,
@@ -22,7 +23,6 @@ from fleetwright_operator.manager.cancellation import cancel_and_wait
 from fleetwright_operator.manager.composition import Manager, Process
 from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.kopf_watches import watch_with_kopf
-from fleetwright_operator.manager.leader_election import LeaseExpiredError
 from fleetwright_operator.manager.worker import run_worker
 from fleetwright_operator.settings import Settings
 

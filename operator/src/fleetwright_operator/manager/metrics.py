@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from fleetwright_operator.api import names
-from fleetwright_operator.encoding.timestamps import parse_timestamp
-from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_api import names
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.timestamps import parse_timestamp
 
 _SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
 

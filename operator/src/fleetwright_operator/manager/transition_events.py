@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.manager.warning_delay import WarningDelay
 from fleetwright_operator.status.events import Notice, event_manifest, notices
 

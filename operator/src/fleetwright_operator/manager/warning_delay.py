@@ -6,7 +6,7 @@ Users apply a folder file by file, so an Agent may exist shortly before the Skil
 import asyncio
 from collections.abc import Callable
 
-from fleetwright_operator.kube.port import Object
+from fleetwright_kube.port import Object
 from fleetwright_operator.status.conditions import READY
 from fleetwright_operator.status.events import Notice
 

@@ -4,8 +4,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from fleetwright_operator.kube.errors import ApiError, RetryLaterError
-from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
+from fleetwright_kube.errors import ApiError, RetryLaterError
+from fleetwright_kube.informer import TRANSIENT_ERRORS
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.watch_index import Key

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent, Identity, NamespaceLabels, callers_of, peers_of
-from fleetwright_operator.api.skill_selection import skill_names
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Agent, Identity, NamespaceLabels, callers_of, peers_of
+from fleetwright_api.skill_selection import skill_names
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.config.permissions import Needs
 from fleetwright_operator.build.config.tool_access import SecretKey, credential_keys
 from fleetwright_operator.build.mcp_server import environment_sources
@@ -30,8 +32,6 @@ from fleetwright_operator.credentials.stored_credentials import (
     push_keys,
     stored_ring,
 )
-from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReport
 

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import peers_of, selects_namespaces
-from fleetwright_operator.api.skill_selection import selects
+from fleetwright_api import names
+from fleetwright_api.call_authorization import peers_of, selects_namespaces
+from fleetwright_api.skill_selection import selects
+from fleetwright_kube.cache import Cache, Change, IndexKey
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.config.models import declared_models, destination
 from fleetwright_operator.build.config.push import receivers
 from fleetwright_operator.build.config.telemetry import collector
@@ -17,9 +19,7 @@ from fleetwright_operator.build.pod.file_references import file_references
 from fleetwright_operator.build.pod.skill_source import source_secret
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 from fleetwright_operator.credentials.stored_credentials import stored_ring
-from fleetwright_operator.kube.cache import Cache, Change, IndexKey
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.port import RESOURCES
+from fleetwright_operator.kinds.resources import RESOURCES
 from fleetwright_operator.settings import Settings
 
 Key = tuple[str, str, str]
@@ -43,7 +43,7 @@ class WatchIndex:
     def index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
         if entry.kind not in OWN_KINDS:
             # A probe concerns its owner, but is not one of the owner's regular pods and policies.
-            index_key = "probe-of" if entry.is_probe else "child-of"
+            index_key = "probe-of" if _is_probe(entry) else "child-of"
             for owner in _owners(entry):
                 yield (index_key, *owner)
             for holder in _holders(entry):
@@ -279,6 +279,10 @@ def _identity(entry: CachedObject) -> tuple[object, ...]:
     return entry.uid, entry.generation, entry.deleting, entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION)
 
 
+def _is_probe(entry: CachedObject) -> bool:
+    return entry.labels.get(names.COMPONENT) == names.PROBE
+
+
 def _is_rollout_slot(entry: CachedObject) -> bool:
     """Return whether a network policy stands for an Agent that is being replaced; see `rollout_limiter`."""
-    return entry.kind == "NetworkPolicy" and entry.is_probe and names.probed_label(names.AGENT) in entry.labels
+    return entry.kind == "NetworkPolicy" and _is_probe(entry) and names.probed_label(names.AGENT) in entry.labels

@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.skill_document import SkillContent
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api import names
+from fleetwright_api.encoding.canonical_json import short_hash
+from fleetwright_api.skill_document import SkillContent
+from fleetwright_api.violation import Violation
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.apply.child_writer import (
     is_refusal,
     prune,
@@ -26,10 +30,6 @@ from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.pod.memory_volume import is_ephemeral
 from fleetwright_operator.build.pod.skill_source import RemoteSkill
 from fleetwright_operator.credentials.keyring import card_signatures
-from fleetwright_operator.encoding.canonical_json import short_hash
-from fleetwright_operator.encoding.timestamps import format_timestamp, parse_timestamp
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedAgent, observe_agent
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials, credentials_for

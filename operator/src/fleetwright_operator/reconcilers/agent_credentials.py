@@ -7,8 +7,9 @@ caller. The callee determines its lifetime.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent, Identity, allowed_peers
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Agent, Identity, allowed_peers
+from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.config.auth_settings import token_rotation
 from fleetwright_operator.build.config.push import offers_push
@@ -16,7 +17,6 @@ from fleetwright_operator.credentials.push_keys import renew_keys
 from fleetwright_operator.credentials.rotating_token import RotatingToken, next_rotation, rotated
 from fleetwright_operator.credentials.rotation import Rotation
 from fleetwright_operator.credentials.stored_credentials import StoredToken
-from fleetwright_operator.encoding.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.settings import Settings
 

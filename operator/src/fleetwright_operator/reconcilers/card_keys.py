@@ -8,13 +8,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.port import Object
+from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.credentials.keyring import Ring, key_set, next_change, renew_ring, ring_text
 from fleetwright_operator.credentials.stored_credentials import stored_ring
-from fleetwright_operator.encoding.timestamps import parse_timestamp
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.port import Object, own_card_keys, own_key_set
+from fleetwright_operator.kinds.resources import own_card_keys, own_key_set
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.settings import Settings
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.endpoints import Endpoints
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api import names
+from fleetwright_api.endpoints import Endpoints
+from fleetwright_api.violation import Violation
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
 from fleetwright_operator.apply.child_writer import is_refusal, prune, write_children
 from fleetwright_operator.build.config.tool_access import credential_keys, pinned_list
 from fleetwright_operator.build.mcp_server import server_children, server_probe
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedServer, observe_server
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.reconcilers.result import ReconcileResult

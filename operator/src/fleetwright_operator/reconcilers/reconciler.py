@@ -9,10 +9,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.cluster import Cluster
+from fleetwright_api import names
+from fleetwright_api.violation import Violation
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
 from fleetwright_operator.observe.watch_index import MALFORMED, Key
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.status.status import StageOutcomes, custom_status

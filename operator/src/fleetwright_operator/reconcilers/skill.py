@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.skill_document import InvalidSkill, SkillContent, files_of, read_skill
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api import names
+from fleetwright_api.skill_document import InvalidSkill, SkillContent, files_of, read_skill
+from fleetwright_api.violation import Violation
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.errors import NotFoundError
 from fleetwright_operator.apply.child_writer import is_refusal, prune_history, write_children
 from fleetwright_operator.build.config.permissions import declared_permissions, permission_problems
 from fleetwright_operator.build.network.addresses import UnusableAddress, destination
 from fleetwright_operator.build.pod.skill_source import git_address, remote_source, skill_probe, source_secret
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.errors import NotFoundError
 from fleetwright_operator.observe.observation import observe_services
 from fleetwright_operator.observe.watch_index import Key, holders_of_snapshot, users_of_skill
 from fleetwright_operator.reconcilers.result import ReconcileResult

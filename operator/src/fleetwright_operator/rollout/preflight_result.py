@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.preflight import SECONDS
-from fleetwright_operator.encoding.timestamps import parse_timestamp
-from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, last_words, unreported
 from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
 

@@ -6,7 +6,10 @@ and never blocks the reconcile, so the credentials and the status of a waiting a
 
 from dataclasses import dataclass
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.apply.child_writer import write_children
 from fleetwright_operator.build.agent import AgentChildren
 from fleetwright_operator.build.deployment import is_suspended
@@ -14,9 +17,6 @@ from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.build.probe import Probe, probe_manifests
-from fleetwright_operator.encoding.timestamps import format_timestamp, parse_timestamp
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.rollout import preflight_result

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fleetwright_api.encoding.untrusted_json import read_json
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.probe import CONTAINER
-from fleetwright_operator.encoding.untrusted_json import read_json
-from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.status.workload_health import WorkloadHealth, pod_causes
 
 REFUSED = "Refused"

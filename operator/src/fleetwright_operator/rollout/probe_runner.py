@@ -7,11 +7,11 @@
 The owner's reconcile decides from its status whether a question must be asked at all.
 """
 
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.errors import InvalidRequestError, NotFoundError
 from fleetwright_operator.apply.child_writer import write_children
 from fleetwright_operator.build.probe import Probe, probe_manifests
-from fleetwright_operator.kube.cached_object import CachedObject
-from fleetwright_operator.kube.cluster import Cluster
-from fleetwright_operator.kube.errors import InvalidRequestError, NotFoundError
 from fleetwright_operator.rollout.probe_result import (
     REPORT_LIMIT,
     ProbeFailure,

@@ -8,8 +8,8 @@ does not block the others.
 
 from collections.abc import Callable
 
-from fleetwright_operator.encoding.timestamps import parse_timestamp
-from fleetwright_operator.kube.cache import Cache
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.observe.watch_index import Key
 
 LONGEST_SECONDS = 15 * 60

@@ -7,8 +7,8 @@ probe is repeated.
 from collections.abc import Mapping
 from typing import Any
 
-from fleetwright_operator.api.skill_document import InvalidSkill, read_head
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.skill_document import InvalidSkill, read_head
+from fleetwright_api.violation import Violation
 from fleetwright_operator.build.config.permissions import declared_permissions
 from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, ProbePending, ProbeResult
 from fleetwright_operator.status.status import StageOutcomes

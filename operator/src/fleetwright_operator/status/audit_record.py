@@ -8,9 +8,9 @@ the volume. A process that resumes with fewer lines than were recorded has lost 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.encoding.timestamps import parse_timestamp
+from fleetwright_api import names
+from fleetwright_api.violation import Violation
+from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.status.agent_reports import AuditReport
 
 RECORD_SECONDS: Final = 600

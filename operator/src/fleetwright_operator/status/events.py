@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.encoding.canonical_json import short_hash
+from fleetwright_api import names
+from fleetwright_api.encoding.canonical_json import short_hash
 from fleetwright_operator.status.conditions import ABNORMAL, PROGRESS, READY
 
 _MESSAGE_LIMIT = 1024

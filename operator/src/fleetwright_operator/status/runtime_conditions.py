@@ -6,7 +6,7 @@ While there is no report, after a restart of the operator or of the agent, the s
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.status.agent_reports import AgentReport
 
 Tools = list[dict[str, Any]]

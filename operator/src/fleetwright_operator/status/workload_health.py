@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_kube.cached_object import CachedObject
 
 IMAGE_PULL = "ImagePull"
 CRASH = "CrashLoop"

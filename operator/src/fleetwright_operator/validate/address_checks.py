@@ -5,7 +5,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.build.network.addresses import HostAddress, UnusableAddress, destination, parse_address
 from fleetwright_operator.build.network.egress import Services
 from fleetwright_operator.settings import Settings

@@ -6,9 +6,9 @@ refers to.
 
 from collections.abc import Iterator
 
-from fleetwright_operator.api import durations
-from fleetwright_operator.api.call_authorization import identity_of, peers_of, selects_namespaces
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api import durations
+from fleetwright_api.call_authorization import identity_of, peers_of, selects_namespaces
+from fleetwright_api.violation import Violation
 from fleetwright_operator.build.config.auth_settings import declared_rotation, declared_skills
 from fleetwright_operator.build.config.memory import max_audit_bytes, max_memory_bytes
 from fleetwright_operator.build.config.models import (

@@ -6,7 +6,7 @@ This module does not validate the rest of a schema; the preflight of the revisio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.settings import Settings
 

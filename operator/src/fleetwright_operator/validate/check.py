@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.settings import Settings
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.build.config.auth_settings import DIALECTS
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.settings import Settings

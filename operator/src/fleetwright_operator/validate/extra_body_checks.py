@@ -6,7 +6,7 @@ This module does not check which fields a provider understands; the provider rep
 from collections.abc import Iterator
 from typing import Final
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.build.config.models import OPENAI, declared_models
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.settings import Settings

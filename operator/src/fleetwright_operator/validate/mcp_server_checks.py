@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.config.tool_access import SecretKey
 from fleetwright_operator.build.mcp_server import environment_sources, is_stdio, server_template
 from fleetwright_operator.build.network.addresses import parse_address
 from fleetwright_operator.build.network.egress import Services
 from fleetwright_operator.build.pod.pod_template import template_problems
-from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.validate.address_checks import address_problems, resolution_problems
 from fleetwright_operator.validate.enum_checks import transport_is_known

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import allows, identity_of
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api import names
+from fleetwright_api.call_authorization import allows, identity_of
+from fleetwright_api.violation import Violation
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.config.permissions import widened
 from fleetwright_operator.build.config.tool_access import allowed_tools, credential_keys
 from fleetwright_operator.build.deployment import skill_volume
@@ -16,7 +17,6 @@ from fleetwright_operator.build.network.addresses import (
 from fleetwright_operator.build.network.egress import derived_addresses
 from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.pod.file_references import FileReference, file_references
-from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.rollout.skill_probe import SOURCE_PENDING
 from fleetwright_operator.rollout.tool_discovery import awaits_pin, drift

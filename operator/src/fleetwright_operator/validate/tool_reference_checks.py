@@ -6,7 +6,7 @@ Only the agent knows which tools a server offers. If a name is not among them, a
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api.violation import Violation
 from fleetwright_operator.build.config.sub_agents import DELEGATING
 from fleetwright_operator.build.config.tool_access import peer_tool
 from fleetwright_operator.observe.observation import ObservedAgent

@@ -21,7 +21,7 @@ import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from tests.agent_image.plain import NO_TLS
 
-from fleetwright_agent.protocol.task_events import Event, agent_message, status_event
+from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.server.executors.port import Emit, TaskJob
 

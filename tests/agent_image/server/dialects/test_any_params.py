@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleetwright_agent.server.dialects.dialect import SENDS, STREAMS, Operation
-from fleetwright_agent.server.dialects.rest import _PATHS, _PREFIXES
-from fleetwright_agent.server.dialects.v01 import V01
-from fleetwright_agent.server.dialects.v03 import V03
-from fleetwright_agent.server.dialects.v10 import V10
+from fleetwright_a2a.bindings.rest import _PATHS, _PREFIXES
+from fleetwright_a2a.dialects.dialect import SENDS, STREAMS, Operation
+from fleetwright_a2a.dialects.v01 import V01
+from fleetwright_a2a.dialects.v03 import V03
+from fleetwright_a2a.dialects.v10 import V10
 
 INTERNAL = re.compile(
     r"Traceback|pydantic|NoneType|object has no|-packages|protobuf|a2a_pb2|Exception|Value\(|sqlite|SELECT |Errno"

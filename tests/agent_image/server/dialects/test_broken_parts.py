@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,16 +11,14 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleetwright_agent.config.file_watcher import FileWatcher
-from fleetwright_agent.server.auth import CallerUser
-from fleetwright_agent.server.card import parse_card
-from fleetwright_agent.server.dialects.calls import RpcDispatcher
-from fleetwright_agent.server.dialects.dialect import Dialect, Operation
-from fleetwright_agent.server.dialects.jsonrpc import JsonRpc
-from fleetwright_agent.server.dialects.rest import rest_routes
-from fleetwright_agent.server.dialects.v01 import V01
-from fleetwright_agent.server.dialects.v03 import V03
-from fleetwright_agent.server.dialects.v10 import V10
+from fleetwright_a2a.authentication import CallerUser
+from fleetwright_a2a.bindings.calls import RpcDispatcher
+from fleetwright_a2a.bindings.jsonrpc import JsonRpc
+from fleetwright_a2a.bindings.rest import rest_routes
+from fleetwright_a2a.dialects.dialect import Dialect, Operation
+from fleetwright_a2a.dialects.v01 import V01
+from fleetwright_a2a.dialects.v03 import V03
+from fleetwright_a2a.dialects.v10 import V10
 
 GET = {"id": "t"}
 
@@ -50,7 +47,7 @@ def door(dialect: Dialect) -> ASGIApp:
         handler,  # type: ignore[arg-type] # it has two operations
         admission=lambda _: None,
         spoken=frozenset(),
-        card=FileWatcher(Path("no-card"), parse_card),
+        card=lambda: None,
         keepalive=15.0,
     )
     rpc = JsonRpc(calls, [dialect], has_chosen_id=is_chosen)

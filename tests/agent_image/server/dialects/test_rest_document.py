@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from fleetwright_agent.server.dialects.rest import _PATHS
+from fleetwright_a2a.bindings.rest import _PATHS
 
 DOCUMENT = Path(__file__).with_name("rest.openapi.yaml")
 LEFT_OUT = "positive_data_acceptance,negative_data_rejection"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
 
 Open = Callable[..., Any]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.server.dialects.versions import dialect_of
+from fleetwright_a2a.dialects.versions import dialect_of
 
 VERSIONS = [
     pytest.param(None, "0.3", id="nothing stated means 0.3"),

@@ -9,8 +9,8 @@ import pytest
 from a2a.types.a2a_pb2 import Task
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.clock import Clock
-from fleetwright_agent.security.egress import EgressPolicy, EgressTarget
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget
 from fleetwright_agent.server.push.delivery_worker import DeliveryWorker
 from fleetwright_agent.server.push.receivers import Receivers
 from fleetwright_agent.server.push.service import DeliveryTimes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
 
-from fleetwright_agent.protocol.task_events import status_event
+from fleetwright_a2a.task_events import status_event
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.push_store import Notification, Registration, UndeliveredNotification, UnknownTask
 from fleetwright_agent.storage.sqlite.tasks import file

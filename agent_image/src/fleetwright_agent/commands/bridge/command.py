@@ -50,8 +50,8 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
+    from fleetwright_a2a.http.timeouts import TimeoutProtocol
     from fleetwright_agent.commands.bridge.relay import Relay
-    from fleetwright_agent.server.http.timeouts import TimeoutProtocol
 
     manager = StreamableHTTPSessionManager(
         Relay(options.program, os.environ), max_sessions=options.sessions, session_idle_timeout=_IDLE_SECONDS

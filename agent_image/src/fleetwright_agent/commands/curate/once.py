@@ -6,9 +6,9 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.factory import audit_trail
 from fleetwright_agent.audit.trail import AuditFailed
-from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.config.layout import Layout

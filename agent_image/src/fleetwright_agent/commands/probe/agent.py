@@ -51,10 +51,10 @@ def _check_skills(config: AgentConfig, layout: Layout) -> None:
 
 async def _build(config: AgentConfig, layout: Layout) -> None:
     """Build both ASGI apps and all parts that the first task imports, without opening any store."""
+    from fleetwright_a2a.card import parse_card
     from fleetwright_agent.app import create_app
     from fleetwright_agent.config.file_watcher import FileWatcher
     from fleetwright_agent.server.auth import parse_callers
-    from fleetwright_agent.server.card import parse_card
 
     for problem in (
         FileWatcher(layout.callers_file, parse_callers).read()[1],

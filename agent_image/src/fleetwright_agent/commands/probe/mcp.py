@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fleetwright_a2a.outbound.addresses import Network
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.mounted_files import ConfigurationError, first_fault
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.security.addresses import Network
 
 _SECONDS = 20.0
 _PAUSE_SECONDS = 1.0

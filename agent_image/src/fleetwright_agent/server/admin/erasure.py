@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.files import ERASED
 from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
-from fleetwright_agent.clock import Clock
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.task_runner import TaskRunner

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from fleetwright_a2a.errors import HttpRefusal, refuse
 from fleetwright_agent.config.callers import CallerKind
 from fleetwright_agent.server.admin.erasure import ErasableStores, Erasure
 from fleetwright_agent.server.admin.export import Line, export_lines
-from fleetwright_agent.server.errors import HttpRefusal, refuse
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
 from fleetwright_agent.storage.task_log import TaskLogUnavailable

@@ -10,10 +10,11 @@ from uuid import uuid4
 
 from a2a.types.a2a_pb2 import Message, Role, Task, TaskState
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.extension_codec import attach, data_part, typed_part
+from fleetwright_a2a.extensions import COST, MODEL_FALLBACK, REASONING, TOOL_CALL
+from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.config.server import Extensions
-from fleetwright_agent.protocol.extension_codec import attach, data_part, typed_part
-from fleetwright_agent.protocol.extensions import COST, MODEL_FALLBACK, REASONING, TOOL_CALL
 from fleetwright_agent.protocol.frames import (
     CompactionEnd,
     CompactionStart,
@@ -37,7 +38,6 @@ from fleetwright_agent.protocol.frames import (
     Usage,
 )
 from fleetwright_agent.protocol.interrupts import ask_message
-from fleetwright_agent.protocol.task_events import Event, agent_message, status_event
 from fleetwright_agent.server.executors.answer import AnswerStream
 from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.server.extensions import (

@@ -11,8 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from a2a.types.a2a_pb2 import Message, Task
 
+from fleetwright_a2a.task_events import Event
 from fleetwright_agent.protocol.interrupts import TaskInterrupt
-from fleetwright_agent.protocol.task_events import Event
 from fleetwright_agent.protocol.termination_reasons import Termination
 
 Emit = Callable[[Event], None]

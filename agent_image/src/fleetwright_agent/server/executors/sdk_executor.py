@@ -26,12 +26,12 @@ from a2a.types.a2a_pb2 import (
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 
-from fleetwright_agent.clock import Clock
-from fleetwright_agent.protocol.extensions import DIRECT_REPLY
-from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, Event, status_event
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.extensions import DIRECT_REPLY
+from fleetwright_a2a.proto_validation import holds_json
+from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, Event, status_event
 from fleetwright_agent.protocol.termination_reasons import Termination, terminal_status
 from fleetwright_agent.server.executors.port import Emit, TaskJob
-from fleetwright_agent.server.proto_validation import holds_json
 
 _SUBMITTED = TaskState.TASK_STATE_SUBMITTED
 

@@ -10,12 +10,12 @@ from typing import Any
 from a2a.types.a2a_pb2 import Task, TaskState
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.extensions import INCOGNITO, LABELS, MODEL, REASONING_EFFORT, SKILL_HINT, trace_of
+from fleetwright_a2a.task_events import Event
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
-from fleetwright_agent.protocol.extensions import INCOGNITO, LABELS, MODEL, REASONING_EFFORT, SKILL_HINT, trace_of
 from fleetwright_agent.protocol.frames import EarlierToolCall, PeerCost, TurnFailed, TurnRequest, Usage
-from fleetwright_agent.protocol.task_events import Event
 from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.server.executors.activity import activity
 from fleetwright_agent.server.executors.event_mapper import EventMapper

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from fleetwright_a2a.outbound.addresses import Network
+from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.security.addresses import Network
-from fleetwright_agent.security.egress import EgressPolicy, EgressTarget, UnusableUrl, target_of
 
 _CONNECT_SECONDS: Final = 5.0
 _WHILE_WELL_SECONDS: Final = 60.0
@@ -39,7 +39,7 @@ async def _connect(host: str, port: int, denied: tuple[Network, ...] = ()) -> No
         OSError: The connection failed.
     """
     # Imported lazily: the libraries are heavy, and the start of the server must not wait for them.
-    from fleetwright_agent.security.pinned_http import DeniedAddress, allowed_addresses, resolve
+    from fleetwright_a2a.outbound.pinned_http import DeniedAddress, allowed_addresses, resolve
 
     target = EgressTarget(host, port)
     try:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from a2a.types.a2a_pb2 import Task
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.server.push.encryption import CredentialCipher, DecryptionFailed
 from fleetwright_agent.server.push.payload import payload
 from fleetwright_agent.server.push.receivers import DeliveryResult, DeliveryVerdict, Receivers

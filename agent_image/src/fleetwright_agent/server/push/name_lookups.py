@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from fleetwright_agent.security.addresses import Ip
+from fleetwright_a2a.outbound.addresses import Ip
 
 LOOKUPS: Final = 16
 _OF_OWNER: Final = 2
@@ -75,7 +75,7 @@ class NameLookups:
     def _resolving(self) -> Resolve:
         if self._given is not None:
             return self._given
-        from fleetwright_agent.security.pinned_http import resolve
+        from fleetwright_a2a.outbound.pinned_http import resolve
 
         return partial(resolve, threads=self._threads)
 

@@ -7,8 +7,8 @@ from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import StreamResponse, Task
 from google.protobuf.json_format import MessageToDict
 
-DIALECT: Final = "dialect"
-"""The key in the state of a call context that holds the protocol version of the request."""
+from fleetwright_a2a.bindings.calls import DIALECT
+
 NATIVE: Final = "1.0"
 
 
@@ -32,7 +32,7 @@ def _of_0_3(task: Task) -> dict[str, Any]:
 
 
 def _of_0_1(task: Task) -> dict[str, Any]:
-    from fleetwright_agent.server.dialects.v01 import pushed
+    from fleetwright_a2a.dialects.v01 import pushed
 
     return pushed(task)
 

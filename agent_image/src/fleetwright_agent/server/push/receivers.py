@@ -12,8 +12,8 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fleetwright_agent.security.addresses import Ip
-from fleetwright_agent.security.egress import EgressPolicy, EgressTarget, UnusableUrl, target_of
+from fleetwright_a2a.outbound.addresses import Ip
+from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
 from fleetwright_agent.server.push.name_lookups import NameLookups, Resolve
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Receivers:
             Unwelcome: The URL is invalid, or no address that it resolves to is allowed.
             Crowded: No slot for the DNS lookup became free in time.
         """
-        from fleetwright_agent.security.pinned_http import DeniedAddress
+        from fleetwright_a2a.outbound.pinned_http import DeniedAddress
 
         try:
             target = target_of(url)
@@ -99,7 +99,7 @@ class Receivers:
         """
         import httpx
 
-        from fleetwright_agent.security.pinned_http import DeniedAddress
+        from fleetwright_a2a.outbound.pinned_http import DeniedAddress
 
         try:
             _looked_at.set(await self._addresses(owner, target_of(url)))
@@ -123,7 +123,7 @@ class Receivers:
 
     async def _addresses(self, owner: str, target: EgressTarget, *, patience: float | None = None) -> Sequence[Ip]:
         """Raises: DeniedAddress, Crowded, OSError."""
-        from fleetwright_agent.security.pinned_http import allowed_addresses
+        from fleetwright_a2a.outbound.pinned_http import allowed_addresses
 
         looking = partial(self._lookups.addresses, owner, patience=patience)
         return await allowed_addresses(self._policy, target, looking)
@@ -138,7 +138,7 @@ class Receivers:
         """Build the client; slow, because it loads all CA certificates of the system."""
         import httpx
 
-        from fleetwright_agent.security.pinned_http import PinnedTransport
+        from fleetwright_a2a.outbound.pinned_http import PinnedTransport
 
         transport = PinnedTransport(self._policy, resolving=_looked_up)
         return httpx.AsyncClient(transport=transport, timeout=self._seconds, trust_env=False)

@@ -14,13 +14,13 @@ from typing import Any, Final
 from a2a.types.a2a_pb2 import TaskPushNotificationConfig
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.errors import LimitReached, ServiceUnavailable
+from fleetwright_a2a.outbound.addresses import Network
+from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.server import Push
-from fleetwright_agent.security.addresses import Network
-from fleetwright_agent.security.egress import EgressPolicy, EgressTarget
-from fleetwright_agent.server.errors import LimitReached, ServiceUnavailable
 from fleetwright_agent.server.push.delivery_worker import PAUSES, DeliveryWorker, place
 from fleetwright_agent.server.push.encryption import CredentialCipher, DecryptionFailed, PushCredentials, parse_keys
 from fleetwright_agent.server.push.name_lookups import TooManyLookups

@@ -11,10 +11,9 @@ from contextlib import suppress
 
 from a2a.types.a2a_pb2 import Message, Task, TaskState
 
-from fleetwright_agent.clock import Clock
-from fleetwright_agent.protocol.interrupts import pause_of
-from fleetwright_agent.protocol.task_builder import GrowingTask
-from fleetwright_agent.protocol.task_events import (
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.task_builder import GrowingTask
+from fleetwright_a2a.task_events import (
     RESTING,
     Event,
     catch_up,
@@ -23,6 +22,7 @@ from fleetwright_agent.protocol.task_events import (
     mark_going_on,
     status_event,
 )
+from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.server.tasks.size_limits import TaskSize
 from fleetwright_agent.storage.task_log import (
     AcceptedClaim,

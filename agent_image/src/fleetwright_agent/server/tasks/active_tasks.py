@@ -7,8 +7,8 @@ memory.
 from collections.abc import Iterable
 from weakref import WeakValueDictionary
 
-from fleetwright_agent.clock import Clock
-from fleetwright_agent.protocol.task_events import (
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.task_events import (
     TERMINAL,
 )
 from fleetwright_agent.server.tasks.active_task import ActiveTask, PublishHook, ignore_event

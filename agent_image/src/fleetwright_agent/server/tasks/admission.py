@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fleetwright_agent.server.errors import MemoryFull, ServiceUnavailable
+from fleetwright_a2a.errors import MemoryFull, ServiceUnavailable
 
 _FULL = (
     "The agent's memory is full, so it begins no other task (memory.maxBytes, or the volume itself);"

@@ -5,8 +5,8 @@ No state is in memory: the log stores until when each task may wait. This module
 
 from contextlib import suppress
 
-from fleetwright_agent.clock import Clock
-from fleetwright_agent.protocol.task_events import TERMINAL
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.task_events import TERMINAL
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.task_runner import TaskRunner

@@ -9,11 +9,11 @@ from a2a.types.a2a_pb2 import Message
 from a2a.utils.errors import JSONParseError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.protocol.extension_codec import attach
-from fleetwright_agent.protocol.extensions import ANSWER, ASK
+from fleetwright_a2a.extension_codec import attach
+from fleetwright_a2a.extensions import ANSWER, ASK
+from fleetwright_a2a.http.envelope import parse
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptReply
 from fleetwright_agent.protocol.interrupts import TaskInterrupt, moment
-from fleetwright_agent.server.http.envelope import parse
 from fleetwright_agent.tools.human.approval import read_reply
 
 

@@ -14,7 +14,7 @@ from a2a.utils.task import (
     validate_page_size,
 )
 
-from fleetwright_agent.protocol.task_events import copy_of
+from fleetwright_a2a.task_events import copy_of
 from fleetwright_agent.server.tasks.messages import check_id
 from fleetwright_agent.storage.task_log import PagePosition, TaskPage, TaskQuery
 

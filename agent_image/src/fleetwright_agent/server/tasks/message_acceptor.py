@@ -15,17 +15,17 @@ from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, Task
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFoundError, UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.card import Card
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.errors import LimitReached, ServiceUnavailable, TooManyPending
+from fleetwright_a2a.extensions import ANSWER, CHOSEN_ID, TRACE
+from fleetwright_a2a.http.concurrency_limits import ConcurrencyLimit, Release
+from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, copy_of, state_word
 from fleetwright_agent.config.file_watcher import FileWatcher
-from fleetwright_agent.protocol.extensions import ANSWER, CHOSEN_ID, TRACE
 from fleetwright_agent.protocol.frames import InterruptKind
 from fleetwright_agent.protocol.interrupts import TaskInterrupt, pause_of
-from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, copy_of, state_word
-from fleetwright_agent.server.card import Card
-from fleetwright_agent.server.errors import LimitReached, ServiceUnavailable, TooManyPending
 from fleetwright_agent.server.executors.port import TaskJob
 from fleetwright_agent.server.extensions import OF_CALLERS
-from fleetwright_agent.server.http.concurrency_limits import ConcurrencyLimit, Release
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission

@@ -13,18 +13,14 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.protocol.extension_codec import lift_parts
-from fleetwright_agent.protocol.extensions import ANSWER, INCOGNITO, LABELS
+from fleetwright_a2a.extension_codec import lift_parts
+from fleetwright_a2a.extensions import ANSWER, INCOGNITO, LABELS
+from fleetwright_a2a.outbound.egress_policy import UnusableUrl, target_of
 from fleetwright_agent.protocol.frames import Image
-from fleetwright_agent.security.egress import UnusableUrl, target_of
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.storage.task_log import Claim
 
 MAX_ID: Final = 128
-CALLED: Final = "called"
-"""The key in the state of a call context that holds the request id, for callers that send no message ids (A2A 0.1)."""
-TRACEPARENT: Final = "traceparent"
-"""The key in the state of a call context that holds the W3C `traceparent` header, if there was one."""
 _LONGEST_LABEL: Final = 64
 NO_CHOICES: Final[Mapping[str, frozenset[str]]] = {}
 _TEXT: Final = "text/plain"

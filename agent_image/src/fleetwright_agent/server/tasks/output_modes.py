@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 from a2a.types.a2a_pb2 import Message, Part, SendMessageRequest, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 
-from fleetwright_agent.protocol.extensions import SKILL_HINT
-from fleetwright_agent.protocol.task_events import Event
-from fleetwright_agent.server.card import Card
+from fleetwright_a2a.card import Card
+from fleetwright_a2a.extensions import SKILL_HINT
+from fleetwright_a2a.task_events import Event
 from fleetwright_agent.server.tasks.messages import metadata_of
 
 MOST: Final = 64

@@ -39,12 +39,14 @@ from a2a.utils.errors import (
 )
 from a2a.utils.task import apply_history_length, validate_history_length
 
+from fleetwright_a2a.bindings.calls import CALLED, TRACEPARENT
+from fleetwright_a2a.card import Card
+from fleetwright_a2a.errors import operation
+from fleetwright_a2a.extensions import trace_in
+from fleetwright_a2a.http.concurrency_limits import ConcurrencyLimit
+from fleetwright_a2a.message_replies import HELD, direct_reply
+from fleetwright_a2a.task_events import TERMINAL, Event, rests, state_word
 from fleetwright_agent.config.file_watcher import FileWatcher
-from fleetwright_agent.protocol.extensions import trace_in
-from fleetwright_agent.protocol.task_events import TERMINAL, Event, rests, state_word
-from fleetwright_agent.server.card import Card
-from fleetwright_agent.server.errors import operation
-from fleetwright_agent.server.http.concurrency_limits import ConcurrencyLimit
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.registration import listed
 from fleetwright_agent.server.push.service import PushService
@@ -52,8 +54,7 @@ from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.listing import answer, query_of
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor, Start
-from fleetwright_agent.server.tasks.message_replies import HELD, direct_reply
-from fleetwright_agent.server.tasks.messages import CALLED, TRACEPARENT, check_id
+from fleetwright_agent.server.tasks.messages import check_id
 from fleetwright_agent.server.tasks.output_modes import OutputModes, tailored
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.task_log import TaskLog

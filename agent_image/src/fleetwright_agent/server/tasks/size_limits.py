@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 
 from a2a.types.a2a_pb2 import Artifact, Message, Role, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 
-from fleetwright_agent.protocol.extensions import TRUNCATED
-from fleetwright_agent.protocol.task_events import Event
+from fleetwright_a2a.extensions import TRUNCATED
+from fleetwright_a2a.task_events import Event
 
 MOST_OF_ARTIFACTS: Final = 4 * 1024 * 1024
 """Bytes."""

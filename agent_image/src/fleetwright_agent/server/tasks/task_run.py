@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from a2a.types.a2a_pb2 import TaskState, TaskStatusUpdateEvent
 
-from fleetwright_agent.clock import Clock
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.task_events import RESTING, Event
 from fleetwright_agent.protocol.frames import TurnFailed
-from fleetwright_agent.protocol.task_events import RESTING, Event
 from fleetwright_agent.protocol.termination_reasons import (
     BROKE,
     UNWRITTEN,

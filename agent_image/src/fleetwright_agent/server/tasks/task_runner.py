@@ -15,10 +15,10 @@ from weakref import WeakValueDictionary
 from a2a.types.a2a_pb2 import TaskState
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.clock import Clock
-from fleetwright_agent.protocol.extensions import labels_of, trace_of
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.extensions import labels_of, trace_of
+from fleetwright_a2a.task_events import Event, state_word
 from fleetwright_agent.protocol.interrupts import answered_pause, newest_message, pause_of
-from fleetwright_agent.protocol.task_events import Event, state_word
 from fleetwright_agent.protocol.termination_reasons import (
     CANCELED,
     DRAINED,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from a2a.types.a2a_pb2 import Task, TaskState
 
-from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, copy_of, fold
+from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, copy_of, fold
 from fleetwright_agent.storage.memory.push_store import MemoryPushStore
 from fleetwright_agent.storage.push_store import UnknownTask
 from fleetwright_agent.storage.task_log import (

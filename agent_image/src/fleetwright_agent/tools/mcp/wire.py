@@ -15,12 +15,12 @@ from typing import cast
 
 import httpx
 
+from fleetwright_a2a.outbound.addresses import Network
+from fleetwright_a2a.outbound.bounded_responses import BoundedTransport, TooLarge
+from fleetwright_a2a.outbound.egress_policy import EgressPolicy, UnusableUrl
+from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer, Transport
-from fleetwright_agent.security.addresses import Network
-from fleetwright_agent.security.bounded_responses import BoundedTransport, TooLarge
-from fleetwright_agent.security.egress import EgressPolicy, UnusableUrl
-from fleetwright_agent.security.pinned_http import DeniedAddress, PinnedTransport
 
 CALL_SECONDS = 300.0
 MOST_BYTES = 8 * 1024 * 1024

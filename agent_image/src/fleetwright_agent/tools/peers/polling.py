@@ -13,8 +13,8 @@ from a2a.client import Client, ClientCallContext
 from a2a.client.errors import A2AClientError
 from a2a.types import CancelTaskRequest, GetTaskRequest, SendMessageRequest, StreamResponse, Task, TaskState
 
-from fleetwright_agent.security.bounded_responses import TooLarge
-from fleetwright_agent.security.pinned_http import DeniedAddress
+from fleetwright_a2a.outbound.bounded_responses import TooLarge
+from fleetwright_a2a.outbound.pinned_http import DeniedAddress
 from fleetwright_agent.tools.peers.response import PeerResponse
 
 ENDED: Final = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}

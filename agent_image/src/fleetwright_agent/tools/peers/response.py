@@ -9,8 +9,8 @@ from typing import Final
 
 from a2a.types import Artifact, Message, Part, StreamResponse, Task, TaskState, TaskStatus
 
-from fleetwright_agent.protocol.extension_codec import read
-from fleetwright_agent.protocol.extensions import ASK, COST, HITL, TOOL_CALL
+from fleetwright_a2a.extension_codec import read
+from fleetwright_a2a.extensions import ASK, COST, HITL, TOOL_CALL
 from fleetwright_agent.protocol.frames import InterruptKind
 
 MOST_CHARACTERS: Final = 50_000

@@ -34,14 +34,14 @@ from a2a.types import (
 from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
+from fleetwright_a2a.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, labels_of, trace_of
+from fleetwright_a2a.outbound.addresses import Network
+from fleetwright_a2a.outbound.bounded_responses import BoundedTransport, TooLarge
+from fleetwright_a2a.outbound.egress_policy import EgressPolicy
+from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.protocol.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, labels_of, trace_of
 from fleetwright_agent.protocol.frames import PeerCost
-from fleetwright_agent.security.addresses import Network
-from fleetwright_agent.security.bounded_responses import BoundedTransport, TooLarge
-from fleetwright_agent.security.egress import EgressPolicy
-from fleetwright_agent.security.pinned_http import DeniedAddress, PinnedTransport
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey
 from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.peers.polling import ENDED, asks, cancel, poll_task

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from fleetwright_operator.api import durations
-from fleetwright_operator.api.call_authorization import Agent
+from fleetwright_api import durations
+from fleetwright_api.call_authorization import Agent
 from fleetwright_operator.credentials.rotation import SHORTEST, Rotation
 from fleetwright_operator.settings import Settings
 

@@ -6,9 +6,9 @@ The audit trail is in the same volume and is never shrunk, so it may take at mos
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fleetwright_operator.api import durations
-from fleetwright_operator.api.call_authorization import Agent
-from fleetwright_operator.api.quantity import parse_quantity
+from fleetwright_api import durations
+from fleetwright_api.call_authorization import Agent
+from fleetwright_api.quantity import parse_quantity
 from fleetwright_operator.build.pod.memory_volume import DEFAULT_SIZE, storage
 
 _PART: Final = 0.8

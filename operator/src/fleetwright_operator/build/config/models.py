@@ -7,9 +7,9 @@ the address for which it was declared.
 from collections.abc import Mapping
 from typing import Any
 
-from fleetwright_operator.api import durations
-from fleetwright_operator.api.model_catalog import UNKNOWN_WINDOW, Catalog
-from fleetwright_operator.api.violation import Violation
+from fleetwright_api import durations
+from fleetwright_api.model_catalog import UNKNOWN_WINDOW, Catalog
+from fleetwright_api.violation import Violation
 from fleetwright_operator.build.pod.file_references import api_key, certificate_authority, header_files
 
 Model = Mapping[str, Any]

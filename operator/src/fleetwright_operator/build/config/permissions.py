@@ -7,7 +7,7 @@ server.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator.api.address_space import addresses_with_ports
+from fleetwright_api.address_space import addresses_with_ports
 from fleetwright_operator.build.config.tool_access import allowed_tools, denied_tools
 from fleetwright_operator.build.network.addresses import HostAddress, UnusableAddress, parse_address
 from fleetwright_operator.build.network.ranges import block_peer, block_problems

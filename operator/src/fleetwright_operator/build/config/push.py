@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Agent
 from fleetwright_operator.build.network.ranges import block_peer, block_problems
 from fleetwright_operator.settings import Settings
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fleetwright_operator.api import durations
-from fleetwright_operator.api.model_catalog import Catalog
+from fleetwright_api import durations
+from fleetwright_api.model_catalog import Catalog
 from fleetwright_operator.build.config.models import other_model, output_of
 
 DELEGATING: Final = ("task", "task_batch")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fleetwright_operator.api.call_authorization import Agent
+from fleetwright_api.call_authorization import Agent
 from fleetwright_operator.build.pod.file_references import collector_authority, collector_headers
 
 WHY = "traces"

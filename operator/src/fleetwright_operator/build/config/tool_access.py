@@ -7,8 +7,8 @@ Secrets, and their content is never read.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.endpoints import Endpoints
+from fleetwright_api import names
+from fleetwright_api.endpoints import Endpoints
 from fleetwright_operator.build.pod.mounted_files import SECRET
 
 DEFAULT_CA_KEY = "ca.crt"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.address_space import (
+from fleetwright_api import names
+from fleetwright_api.address_space import (
     METADATA,
     Ip,
     addresses_with_ports,

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent, peers_of
-from fleetwright_operator.api.endpoints import DEFAULT_MCP_PORT
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Agent, peers_of
+from fleetwright_api.endpoints import DEFAULT_MCP_PORT
 from fleetwright_operator.build.config import push, telemetry
 from fleetwright_operator.build.config.models import declared_models
 from fleetwright_operator.build.config.models import destination as model_destination

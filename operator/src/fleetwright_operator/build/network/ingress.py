@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent, Identity, authorization_reason
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Agent, Identity, authorization_reason
 from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.settings import PodSelector, Settings
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api.address_space import Network, addresses_with_ports
+from fleetwright_api.address_space import Network, addresses_with_ports
 from fleetwright_operator.build.network.egress import EgressRule
 from fleetwright_operator.build.network.ingress import IngressPeer
 from fleetwright_operator.build.network.ranges import block_peer, block_problems

@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api.address_space import (
+from fleetwright_api.address_space import (
     METADATA,
     Ip,
     Network,

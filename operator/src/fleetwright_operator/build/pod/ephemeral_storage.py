@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator.api.quantity import parse_quantity
+from fleetwright_api.quantity import parse_quantity
 
 RESOURCE = "ephemeral-storage"
 _REQUEST, _LIMIT = "64Mi", "1Gi"

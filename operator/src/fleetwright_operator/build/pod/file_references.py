@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 from fleetwright_operator.build.pod.mounted_files import CONFIG_MAP, SECRET
 
 DEFAULT_API_KEY = "api-key"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Agent
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.build.pod.ephemeral_storage import empty_dir
 

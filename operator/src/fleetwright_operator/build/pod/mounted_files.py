@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from fleetwright_operator.api import names
-from fleetwright_operator.encoding.canonical_json import short_hash
+from fleetwright_api import names
+from fleetwright_api.encoding.canonical_json import short_hash
 
 ROOT = "/etc/fleetwright"
 SECRET = "Secret"  # noqa: S105 - the name of a kind

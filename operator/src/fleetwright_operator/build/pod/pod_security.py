@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 
 
 def pod_security() -> dict[str, Any]:

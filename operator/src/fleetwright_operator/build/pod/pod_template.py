@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.api import names
+from fleetwright_api import names
 from fleetwright_operator.build.pod.ephemeral_storage import limit_patched, resource_problems
 from fleetwright_operator.build.pod.pod_security import container_security
 from fleetwright_operator.settings import Settings

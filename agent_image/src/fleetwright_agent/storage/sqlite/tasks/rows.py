@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from a2a.types.a2a_pb2 import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 from google.protobuf.message import DecodeError
 
-from fleetwright_agent.protocol.task_builder import replay
-from fleetwright_agent.protocol.task_events import Event, fold
+from fleetwright_a2a.task_builder import replay
+from fleetwright_a2a.task_events import Event, fold
 from fleetwright_agent.protocol.termination_reasons import UNREADABLE, terminal_status
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.task_log import StoredTask

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from a2a.types.a2a_pb2 import TaskState
 
-from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL
+from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL
 from fleetwright_agent.storage.task_log import TaskQuery
 
 INSERT_TASK = (

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Final
 
-from fleetwright_agent.protocol.task_events import TERMINAL
+from fleetwright_a2a.task_events import TERMINAL
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks.push_store import post_rest
 from fleetwright_agent.storage.task_log import StoredTask

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from fleetwright_agent.protocol.extensions import MODEL
+from fleetwright_a2a.extensions import MODEL
 from fleetwright_agent.protocol.frames import Fallback, StreamReset
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext

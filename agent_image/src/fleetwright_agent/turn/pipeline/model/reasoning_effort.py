@@ -6,8 +6,8 @@ models, not to those of its sub-agents.
 
 from typing import cast
 
+from fleetwright_a2a.extensions import REASONING_EFFORT
 from fleetwright_agent.config.model import EFFORTS, Effort
-from fleetwright_agent.protocol.extensions import REASONING_EFFORT
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.providers.models import Chat

@@ -13,8 +13,8 @@ import referencing
 from langchain.agents.middleware import ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from fleetwright_a2a.extensions import SKILL_HINT
 from fleetwright_agent.config.server import TypedResult
-from fleetwright_agent.protocol.extensions import SKILL_HINT
 from fleetwright_agent.protocol.frames import Result
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.turn.context import TurnContext

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from fleetwright_a2a.extensions import labels_of, trace_of
 from fleetwright_agent.audit.trail import AuditFailed, AuditTrail, call_line
 from fleetwright_agent.config.enforcement import AuditMode
-from fleetwright_agent.protocol.extensions import labels_of, trace_of
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage.sqlite.tool_journal import StartedCall
 from fleetwright_agent.telemetry.tracing import current_trace

@@ -1,0 +1,53 @@
+"""The choice of the dialect of a call: by its method, and if dialects share it, by the version header or the task.
+
+Pure. This module does not decide what a method does.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from a2a.utils.errors import A2AError, VersionNotSupportedError
+
+from fleetwright_a2a.dialects.dialect import Dialect
+
+UNSTATED: Final = "0.3"
+"""The version of a caller that sends no version header."""
+_VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.\d{1,9})?")
+
+
+def dialect_of(header: str | None) -> str | None:
+    """Return the dialect that a version header names, or None if there is no such dialect.
+
+    0.2 is served as 0.3, because it is the same in everything supported here.
+    """
+    if not header:
+        return UNSTATED
+    found = _VERSION.fullmatch(header.strip())
+    if found is None:
+        return None
+    major, minor = int(found[1]), int(found[2])
+    if major == 0:
+        return "0.1" if minor <= 1 else "0.3"
+    return "1.0" if major == 1 else None
+
+
+def accepts(dialect: Dialect, header: str | None) -> bool:
+    """Return whether a caller with this header may use the dialect. Clients of 0.1 send no version header."""
+    return dialect.version == dialect_of(header) or (not header and dialect.version == "0.1")
+
+
+def speaking(method: str, dialects: Sequence[Dialect]) -> list[Dialect]:
+    return [dialect for dialect in dialects if method in dialect.methods]
+
+
+def choose(candidates: Sequence[Dialect], header: str | None, *, chosen_id: bool) -> Dialect:
+    """Return one of the dialects that have the method; without a header, the dialect that began the task."""
+    wanted = dialect_of(header) if header else "0.1" if chosen_id else UNSTATED
+    return next((dialect for dialect in candidates if dialect.version == wanted), candidates[0])
+
+
+def not_spoken(header: str | None) -> A2AError:
+    if header:
+        return VersionNotSupportedError("This is not supported in the version that the A2A-Version header names")
+    return VersionNotSupportedError("This needs an A2A-Version header; without one, 0.3 is assumed")

@@ -1,0 +1,132 @@
+"""HTTP connections restricted by an egress policy: a name is resolved once, and the checked address is connected to.
+
+TLS verification, the Host header and the connection pool use the original name. Environment variables are ignored, and
+redirects are not followed. The policy itself is in `egress`.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cache, partial
+from typing import Final
+
+import httpcore
+import httpx
+
+from fleetwright_a2a.outbound.addresses import Ip
+from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, canonical_host
+
+Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
+"""Resolves a name. Raises: OSError: the name is unknown, or the lookup failed."""
+
+
+class DeniedAddress(httpx.ConnectError):
+    """The policy does not allow this connection; no data was sent. A retry cannot succeed."""
+
+
+_THREADS: Final = ThreadPoolExecutor(16, thread_name_prefix="lookup")
+"""The system's resolver blocks a thread for each name; a pool of its own keeps the shared threads free."""
+
+
+async def resolve(host: str, port: int, *, threads: Executor = _THREADS) -> list[Ip]:
+    """Return all addresses of the name from the system's resolver."""
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(threads, ask)
+    # Drop the scope id: an address that needs one is link-local, and the policy rejects it anyway.
+    return [ipaddress.ip_address(str(place[0]).partition("%")[0]) for *_, place in found]
+
+
+async def allowed_addresses(policy: EgressPolicy, target: EgressTarget, resolving: Resolve) -> Sequence[Ip]:
+    """Raises: DeniedAddress, OSError."""
+    if not policy.wants_resolving(target):
+        raise DeniedAddress(f"{target.text} is not an address that this agent may reach")
+    written = _address(target.host)
+    addresses = [written] if written else list(dict.fromkeys(await resolving(target.host, target.port)))
+    if not policy.allows(target, addresses):
+        raise DeniedAddress(f"{target.text} does not lead to an address that this agent may reach")
+    return addresses
+
+
+def _address(host: str) -> Ip | None:
+    """Return the address that the host is, if it is not a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+class _PinnedBackend(httpcore.AsyncNetworkBackend):
+    def __init__(self, policy: EgressPolicy, resolving: Resolve) -> None:
+        self._policy = policy
+        self._resolving = resolving
+        self._inner = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                target = EgressTarget(canonical_host(host), port)
+                addresses = await allowed_addresses(self._policy, target, self._resolving)
+                return await self._first_that_answers(addresses, port, local_address, socket_options)
+        except TimeoutError as error:
+            raise httpcore.ConnectTimeout(str(error)) from error
+        except UnusableUrl as error:
+            raise DeniedAddress(str(error)) from error
+        except OSError as error:
+            raise httpcore.ConnectError(str(error)) from error
+
+    async def _first_that_answers(
+        self,
+        addresses: Sequence[Ip],
+        port: int,
+        local_address: str | None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None,
+    ) -> httpcore.AsyncNetworkStream:
+        failure: httpcore.ConnectError | None = None
+        for ip in addresses:
+            try:
+                return await self._inner.connect_tcp(
+                    str(ip), port, local_address=local_address, socket_options=socket_options
+                )
+            except httpcore.ConnectError as error:
+                failure = error
+        raise failure or httpcore.ConnectError("the name has no address")
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+
+class PinnedTransport(httpx.AsyncHTTPTransport):
+    """A transport that only connects to addresses that the policy allows."""
+
+    def __init__(
+        self, policy: EgressPolicy, *, verify: ssl.SSLContext | None = None, resolving: Resolve = resolve
+    ) -> None:
+        context = verify or default_authorities()
+        super().__init__(verify=context, trust_env=False)
+        # httpx has no parameter for a network backend; only the pool takes one.
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=context,
+            max_connections=100,
+            max_keepalive_connections=20,
+            keepalive_expiry=5.0,
+            network_backend=_PinnedBackend(policy, resolving),
+        )
+
+
+@cache
+def default_authorities() -> ssl.SSLContext:
+    """Return the default TLS trust store, loaded once because that takes tens of milliseconds.
+
+    The shared context must not be changed. Code that trusts other authorities creates its own context.
+    """
+    return httpx.create_ssl_context(trust_env=False)

@@ -1,0 +1,1 @@
+"""Canonical JSON, and JSON from untrusted sources."""

@@ -1,0 +1,43 @@
+"""The callers that an Agent allows, their credentials, and the peers that it may call."""
+
+from dataclasses import dataclass
+
+from fleetwright_api.spec.fields import one_of
+from fleetwright_api.spec.references import ObjectReference, RequiredLabels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentReference:
+    """Another agent; of the same namespace if `namespace` is unset."""
+
+    name: str
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerNamespacesSpec:
+    from_: str = one_of("Same", "All", "Selector")
+    selector: RequiredLabels | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedCallersSpec:
+    """The agents that may call this one. An empty list allows no agent."""
+
+    agents: tuple[AgentReference, ...] = ()
+    namespaces: CallerNamespacesSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthSpec:
+    """The callers outside of the fleet, and the lifetime of tokens; the installation's if unset.
+
+    Without `clients` there is one client, which is named `default`. Without `allowed_origins` the runtime decides.
+    """
+
+    token_ttl: str | None = None
+    overlap: str | None = None
+    allowed_origins: tuple[str, ...] | None = None
+    administrators: tuple[str, ...] = ()
+    api_key: bool = False
+    clients: tuple[ObjectReference, ...] | None = None

@@ -1,0 +1,43 @@
+"""Metadata of the fields of a view: the name in the CRD, and the words of an enumeration.
+
+A field without a default is required by the CRD. An optional field has the CRD's documented default, or None if unset
+and empty values differ or if the runtime applies the default.
+"""
+
+from dataclasses import MISSING, Field, field
+from typing import Any, Final
+
+_ABBREVIATIONS: Final = {"cidrs": "CIDRs", "ttl": "TTL", "url": "URL"}
+_NAME: Final = "name"
+_WORDS: Final = "words"
+
+
+def named(name: str, *, default: Any = MISSING) -> Any:
+    """Declare a field whose name in the CRD does not follow from its name in Python."""
+    return field(default=default, metadata={_NAME: name})
+
+
+def one_of(*words: str, default: Any = MISSING) -> Any:
+    """Declare an enumeration, or a list of words of one.
+
+    The view keeps an unknown word beside the violation. So a decision never mistakes it for the default.
+    """
+    return field(default=default, metadata={_WORDS: words})
+
+
+def crd_name(view_field: Field[Any]) -> str:
+    """Return the name of the field in the CRD: `base_url` is `baseURL`, and `from_` is `from`."""
+    if _NAME in view_field.metadata:
+        return str(view_field.metadata[_NAME])
+    first, *rest = view_field.name.rstrip("_").split("_")
+    return first + "".join(_ABBREVIATIONS.get(part, part.capitalize()) for part in rest)
+
+
+def words_of(view_field: Field[Any]) -> tuple[str, ...]:
+    """Return the words of an enumeration; empty if the field is not an enumeration."""
+    words: tuple[str, ...] = view_field.metadata.get(_WORDS, ())
+    return words
+
+
+def is_required(view_field: Field[Any]) -> bool:
+    return view_field.default is MISSING and view_field.default_factory is MISSING

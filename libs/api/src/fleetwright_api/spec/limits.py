@@ -1,0 +1,48 @@
+"""The limits of an Agent: of each message, of its cost, and of its audit trail. The runtime applies the defaults."""
+
+from dataclasses import dataclass
+
+from fleetwright_api.spec.fields import one_of
+from fleetwright_api.spec.model import NamedModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsSpec:
+    max_turn_seconds: int | None = None
+    max_tool_calls: int | None = None
+    max_model_calls: int | None = None
+    max_repeated_calls: int | None = None
+    max_empty_replies: int | None = None
+    max_mended_requests: int | None = None
+    max_request_bytes: int | None = None
+    max_requests_per_minute: int | None = None
+    max_tasks_per_caller: int | None = None
+    max_waiting_tasks_per_caller: int | None = None
+    max_streams_per_caller: int | None = None
+    stall_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DowngradeSpec:
+    """Another model at the same address, from a share of the budget."""
+
+    at: str | None = None
+    model: NamedModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSpec:
+    """A limit on the cost of all model calls within a calendar period."""
+
+    period: str = one_of("Hour", "Day", "Month")
+    usd: str | None = None
+    tokens: int | None = None
+    warn_at: str | None = None
+    on_exceeded: str | None = one_of("Reject", "Pause", default=None)
+    downgrade: DowngradeSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSpec:
+    mode: str | None = one_of("BestEffort", "Required", "Off", default=None)
+    max_bytes: int | None = None

@@ -1,0 +1,60 @@
+"""The models of an Agent: its own model, its fallbacks, and other models at the same address."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_api.spec.fields import one_of
+from fleetwright_api.spec.references import ApiKeyReference, AuthorityReference, HeaderSource
+
+PROVIDERS = ("OpenAI", "Anthropic", "Google")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceSpec:
+    """US dollars per million tokens, as decimal texts."""
+
+    input_per_million: str
+    output_per_million: str
+    cached_input_per_million: str | None = None
+    cache_write_per_million: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedModelSpec:
+    """A model at the address of the agent's own model. The catalog has the window and the price if unset."""
+
+    name: str
+    context_window: int | None = None
+    price: PriceSpec | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelEndpointSpec(NamedModelSpec):
+    """A model and its address. A fallback inherits unset fields from the agent's own model.
+
+    `extra_body` stays a mapping, because the provider defines its fields.
+    """
+
+    provider: str | None = one_of(*PROVIDERS, default=None)
+    base_url: str | None = None
+    api_key_secret_ref: ApiKeyReference | None = None
+    headers_from: tuple[HeaderSource, ...] | None = None
+    ca_secret_ref: AuthorityReference | None = None
+    proxy_url: str | None = None
+    max_output_tokens: int | None = None
+    temperature: str | None = None
+    extra_body: Mapping[str, Any] | None = None
+    timeout: str | None = None
+    retries: int | None = None
+    prompt_cache: bool | None = None
+    vision: bool = False
+    reasoning_effort: str | None = one_of("low", "medium", "high", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec(ModelEndpointSpec):
+    """The agent's own model, with its fallbacks and the model for summaries."""
+
+    fallbacks: tuple[ModelEndpointSpec, ...] = ()
+    auxiliary: NamedModelSpec | None = None

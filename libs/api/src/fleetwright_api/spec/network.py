@@ -1,0 +1,53 @@
+"""The additions of an Agent to its derived network policy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fleetwright_api.spec.fields import one_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IpBlock:
+    cidr: str
+    except_: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionalLabels:
+    """A selector of a network policy. Without labels it selects everything."""
+
+    match_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPeerSpec:
+    """Pods by their labels and those of their namespace, or a range of addresses."""
+
+    pod_selector: OptionalLabels | None = None
+    namespace_selector: OptionalLabels | None = None
+    ip_block: IpBlock | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortSpec:
+    protocol: str = one_of("TCP", "UDP", default="TCP")
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedIngressSpec:
+    from_: NetworkPeerSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedEgressSpec:
+    to: NetworkPeerSpec
+    ports: tuple[PortSpec, ...]
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSpec:
+    policy: str = one_of("Managed", "None", default="Managed")
+    ingress: tuple[AddedIngressSpec, ...] = ()
+    egress: tuple[AddedEgressSpec, ...] = ()

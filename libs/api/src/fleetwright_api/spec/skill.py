@@ -1,0 +1,93 @@
+"""The view of a Skill, and what its last reconciliation accepted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fleetwright_api import names
+from fleetwright_api.spec.custom_object import CustomObject, identity
+from fleetwright_api.spec.decoder import decode, shared
+from fleetwright_api.spec.network import IpBlock
+from fleetwright_api.spec.references import ObjectReference
+from fleetwright_api.violation import Violation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InlineSource:
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitRepositorySource:
+    """A folder of one commit; the root folder if `path` is unset."""
+
+    url: str
+    commit: str
+    path: str | None = None
+    secret_ref: ObjectReference | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OciImageSource:
+    reference: str
+    pull_secret: ObjectReference | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillSourceSpec:
+    """The source of a Skill's files: exactly one of these."""
+
+    inline: InlineSource | None = None
+    config_map: ObjectReference | None = None
+    git: GitRepositorySource | None = None
+    image: OciImageSource | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeededEgressSpec:
+    """A host or a range that a skill's agents must be able to reach, on these TCP ports."""
+
+    host: str | None = None
+    ip_block: IpBlock | None = None
+    ports: tuple[int, ...]
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionsSpec:
+    """The permissions that a skill needs. Tools are written as `<server>/<tool>`."""
+
+    tools: tuple[str, ...] = ()
+    egress: tuple[NeededEgressSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillSpec:
+    source: SkillSourceSpec
+    permissions: PermissionsSpec = PermissionsSpec()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillView(CustomObject):
+    kind: ClassVar[str] = names.SKILL
+    spec: SkillSpec
+    accepted_permissions: PermissionsSpec = PermissionsSpec()
+    """The permissions of `status`, which belong to the files that agents mount now."""
+    accepted_source: SkillSourceSpec | None = None
+    """The source of `status` from which agents get the files; None if they mount a snapshot."""
+
+
+def parse_skill(body: Mapping[str, Any]) -> SkillView:
+    """Return the view of a Skill. A mistake in its spec becomes one of the view's problems."""
+    problems: list[Violation] = []
+    spec = decode(SkillSpec, body.get("spec"), "spec", problems)
+    status = shared(body.get("status") or {})
+    permissions, source = status.get("permissions"), status.get("source")
+    return SkillView(
+        **identity(body),
+        status=status,
+        problems=tuple(problems),
+        spec=spec,
+        accepted_permissions=decode(PermissionsSpec, permissions or {}, "status.permissions", []),
+        accepted_source=decode(SkillSourceSpec, source, "status.source", []) if source else None,
+    )

@@ -1,0 +1,135 @@
+"""Every observed object of the cluster, in its newest version, indexed by identity and by index keys.
+
+The creator of the cache defines the index keys; this module keeps the index up to date. It ignores versions that are
+older than the cached one, because a late event must not undo a newer answer. A list that was read before an object was
+deleted does not bring it back, even if its name was reused.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+
+from fleetwright_kube.cached_object import CachedObject, cached_object
+from fleetwright_kube.port import Listing, Object, Resource
+from fleetwright_kube.scheme import Scheme
+
+IndexKey = tuple[Hashable, ...]
+Id = tuple[str, str, str]
+_REMEMBERED = 2048
+"""How many deleted objects are remembered: far more than there are responses under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An object before and after; None if it did not exist."""
+
+    before: CachedObject | None
+    after: CachedObject | None
+
+    @property
+    def entry(self) -> CachedObject:
+        entry = self.after or self.before
+        assert entry is not None, "a change has at least one side"  # noqa: S101 - says what the type cannot
+        return entry
+
+
+class Cache:
+    def __init__(self, scheme: Scheme, *, index_keys: Callable[[CachedObject], Iterable[IndexKey]]) -> None:
+        self.scheme = scheme
+        self._index_keys = index_keys
+        self._entries: defaultdict[str, dict[Id, CachedObject]] = defaultdict(dict)
+        """By kind, so that reading all objects of one kind does not walk through the others."""
+        self._by_index_key: defaultdict[IndexKey, set[Id]] = defaultdict(set)
+        self._gone: dict[tuple[str, str], int] = {}
+        """By kind and uid: the version at which the object was deleted, or stopped matching the selector."""
+
+    def get(self, kind: str, namespace: str, name: str) -> CachedObject | None:
+        return self._entries[kind].get((kind, namespace, name))
+
+    def find(self, *index_key: Hashable) -> list[CachedObject]:
+        """Return the objects with this index key, sorted by name."""
+        return [self._entries[key[0]][key] for key in sorted(self._by_index_key.get(index_key, ()))]
+
+    def all(self, kind: str) -> Iterator[CachedObject]:
+        return iter(list(self._entries[kind].values()))
+
+    def put(self, kind: str, body: Object) -> Change | None:
+        """Store an object. Return None if this version, or a newer one, is already known."""
+        return None if self._is_known(kind, body) else self._keep(cached_object(self.scheme, kind, body))
+
+    def _is_known(self, kind: str, body: Object) -> bool:
+        """Return whether this version is already cached. Watches repeat the response of every own write."""
+        metadata = body["metadata"]
+        known = self._entries[kind].get((kind, metadata.get("namespace", ""), metadata["name"]))
+        return known is not None and known.resource_version == metadata["resourceVersion"]
+
+    def _keep(self, entry: CachedObject) -> Change | None:
+        kind = entry.kind
+        before = self._entries[kind].get(entry.id)
+        if before is None and int(entry.resource_version) <= self._gone.get((kind, entry.uid), 0):
+            return None
+        if before is not None and not _newer(entry, before):
+            return None
+        self._set(entry.id, entry)
+        return Change(before, entry)
+
+    def drop(self, kind: str, namespace: str, name: str, *, uid: str, version: str | None = None) -> Change | None:
+        """Remove an object. `version` is that of the deletion event.
+
+        Without a version only a deletion was requested, and the object may appear again.
+        """
+        if version is not None:
+            self._remember_gone(kind, uid, int(version))
+        before = self._entries[kind].get((kind, namespace, name))
+        if before is None or before.uid != uid:
+            return None
+        self._set(before.id, None)
+        return Change(before, None)
+
+    def recall(self, kind: str, uid: str) -> None:
+        """Forget the deletion of an object that still exists: it only stopped matching the selector.
+
+        Both cases send the same event, with the version of the edit or of the list without it. The object itself has
+        not passed that version, so the cache would refuse it.
+        """
+        self._gone.pop((kind, uid), None)
+
+    def replace(self, resource: Resource, listing: Listing[CachedObject], *, namespace: str | None) -> list[Change]:
+        """Store a whole list and return the changes, including deletions that a watch missed."""
+        changes = [self._keep(entry) for entry in listing.items]
+        listed = {entry.id for entry in listing.items}
+        gone = [
+            entry
+            for entry in self.all(resource.kind)
+            if (namespace is None or entry.namespace == namespace)
+            and entry.id not in listed
+            # An object that is newer than the list is missing from it for that reason.
+            and int(entry.resource_version) <= int(listing.resource_version)
+        ]
+        version = listing.resource_version
+        changes += [self.drop(*entry.id, uid=entry.uid, version=version) for entry in gone]
+        return [change for change in changes if change is not None]
+
+    def _remember_gone(self, kind: str, uid: str, version: int) -> None:
+        self._gone[kind, uid] = version
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+
+    def _set(self, key: Id, entry: CachedObject | None) -> None:
+        before = self._entries[key[0]].pop(key, None)
+        for index_key in self._index_keys(before) if before else ():
+            self._by_index_key[index_key].discard(key)
+            if not self._by_index_key[index_key]:
+                del self._by_index_key[index_key]
+        if entry is not None:
+            self._entries[key[0]][key] = entry
+            for index_key in self._index_keys(entry):
+                self._by_index_key[index_key].add(key)
+
+
+def _newer(entry: CachedObject, than: CachedObject) -> bool:
+    """Compare resource versions, which Kubernetes documents as comparable since 1.35.
+
+    This also holds for two objects with the same name, because the first was deleted before the second was created.
+    """
+    return int(entry.resource_version) > int(than.resource_version)

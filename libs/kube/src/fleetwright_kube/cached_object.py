@@ -1,0 +1,120 @@
+"""The cached projection of an object: identity, owner, our fields, and the few facts that decisions need.
+
+A cache of whole objects would consist mostly of `managedFields` and of specs that are never read.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from sys import intern
+from typing import Any
+
+from fleetwright_kube.interning import InternedDict, InternPool
+from fleetwright_kube.port import Object
+from fleetwright_kube.scheme import Scheme
+
+_SORTED = json.JSONEncoder(sort_keys=True)
+Fields = Mapping[str, Any]
+_LABELS: InternPool[InternedDict] = InternPool()
+_FIELDS: InternPool[InternedDict] = InternPool()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class OwnedBy:
+    kind: str
+    name: str
+    uid: str
+
+
+_OWNERS: InternPool[OwnedBy] = InternPool()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedObject:
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int = 0
+    created: str = ""
+    deleting: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Only annotations of the scheme's group."""
+    is_ours: bool = False
+    """The label of the manager names ours."""
+    controller: OwnedBy | None = None
+    holders: frozenset[OwnedBy] = frozenset()
+    """The owners besides the controller. The object is kept while one of them exists."""
+    owned: Fields = field(default_factory=dict)
+    """The `fieldsV1` of what we applied and still own."""
+    projection: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> tuple[str, str, str]:
+        return (self.kind, self.namespace, self.name)
+
+
+def cached_object(scheme: Scheme, kind: str, body: Object) -> CachedObject:
+    """Return the projection. `kind` is the kind in the cache, which a metadata-only object does not contain."""
+    metadata = body["metadata"]
+    return CachedObject(
+        kind=kind,
+        namespace=intern(metadata.get("namespace", "")),
+        name=intern(metadata["name"]),
+        uid=intern(metadata["uid"]),
+        resource_version=metadata["resourceVersion"],
+        generation=metadata.get("generation", 0),
+        created=metadata.get("creationTimestamp", ""),
+        deleting="deletionTimestamp" in metadata,
+        labels=_labels(metadata),
+        is_ours=scheme.is_ours(metadata.get("labels", {})),
+        annotations={intern(k): v for k, v in metadata.get("annotations", {}).items() if k.startswith(scheme.group)},
+        controller=next(iter(_owners(metadata, controlling=True)), None),
+        holders=_owners(metadata, controlling=False),
+        owned=_owned(scheme.field_manager, metadata),
+        projection=scheme.projections[kind](body) if kind in scheme.projections else {},
+    )
+
+
+def _owners(metadata: Mapping[str, Any], *, controlling: bool) -> frozenset[OwnedBy]:
+    return frozenset(
+        _owner(owner["kind"], owner["name"], owner["uid"])
+        for owner in metadata.get("ownerReferences", ())
+        if bool(owner.get("controller")) == controlling
+    )
+
+
+def _owned(field_manager: str, metadata: Mapping[str, Any]) -> Fields:
+    for manager in metadata.get("managedFields", ()):
+        applied = manager.get("operation") == "Apply" and not manager.get("subresource")
+        if manager.get("manager") == field_manager and applied:
+            fields = {**manager.get("fieldsV1", {})}
+            # Owner references contain the owner's uid, so with them no two sets of fields would be equal.
+            fields["f:metadata"] = {
+                key: value for key, value in fields.get("f:metadata", {}).items() if key != "f:ownerReferences"
+            }
+            return _fields(_SORTED.encode(fields))
+    return {}
+
+
+def _labels(metadata: Mapping[str, Any]) -> Mapping[str, str]:
+    labels = metadata.get("labels", {})
+    key = _digest(_SORTED.encode(labels))
+    return _LABELS.of(key, lambda: InternedDict((intern(name), intern(value)) for name, value in labels.items()))
+
+
+def _owner(kind: str, name: str, uid: str) -> OwnedBy:
+    owner = (intern(kind), intern(name), intern(uid))
+    return _OWNERS.of(owner, lambda: OwnedBy(kind=owner[0], name=owner[1], uid=owner[2]))
+
+
+def _fields(text: str) -> Fields:
+    return _FIELDS.of(_digest(text), lambda: InternedDict(json.loads(text)))
+
+
+def _digest(text: str) -> bytes:
+    """Return a short key for a text that need not be stored."""
+    return sha256(text.encode()).digest()

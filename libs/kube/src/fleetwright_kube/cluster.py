@@ -1,0 +1,294 @@
+"""Reads from the cache, and writes through the API. Every response updates the cache."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
+
+from fleetwright_kube.cache import Cache, Change
+from fleetwright_kube.cached_object import CachedObject, cached_object
+from fleetwright_kube.drift import is_shared, owns_all, with_hash
+from fleetwright_kube.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    OwnershipConflictError,
+    RetryLaterError,
+)
+from fleetwright_kube.ownership import check_ours, same_owners
+from fleetwright_kube.port import Api, Object, Resource
+
+logger = logging.getLogger(__name__)
+
+_ABSENT = "1"
+"""The resourceVersion of an apply that creates or fails with ConflictError. A contract test verifies this."""
+
+
+class Action(StrEnum):
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+
+
+class Cluster:
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        *,
+        on_change: Callable[[Change], None],
+        on_write: Callable[[str, str], None],
+        on_status: Callable[[CachedObject, Object], None],
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Args: `on_change` is called for every response that changed the cache; `on_write` counts (verb, kind).
+
+        `on_status` is called for every status that was written, with the object as it was before.
+        `may_write` is called before every write, because a process that was paused may have lost the Lease.
+        """
+        self._api = api
+        self.cache = cache
+        self._scheme = cache.scheme
+        self._on_change = on_change
+        self._on_write = on_write
+        self._on_status = on_status
+        self._may_write = may_write
+        self.failing: set[str] = set()
+        """Uids of owners whose children could not all be written by the last reconcile."""
+        self._provided: set[str] = set()
+        """Uids of owners whose children were written since their status was last written."""
+
+    def outdated(self, manifest: Object) -> Object | None:
+        """Return the manifest with its hash when the child must be written; None when it is as the manifest says."""
+        wanted = with_hash(self._scheme, manifest)
+        entry = self._entry(wanted)
+        return None if entry is not None and entry.is_ours and self._is_current(entry, wanted) else wanted
+
+    async def apply(self, wanted: Object) -> Action:
+        """Make the child match a manifest of `outdated`, and do nothing if it already does.
+
+        Raises:
+            OwnershipConflictError: An object that is not managed by Fleetwright has the name. It was not changed.
+            RetryLaterError: The child of a former owner is still being deleted.
+            ApiError: The write failed; InvalidRequestError if the same write will always fail.
+        """
+        entry = self._entry(wanted)
+        if entry is None or not entry.is_ours:
+            found = await self._create(wanted)
+            if found is None:
+                self._note_owners(wanted)
+                return Action.CREATED
+            if entry is None:
+                # The manifest was made without knowing this object, whose content (a token) may have to stay.
+                await self._mark(found, wanted)
+                raise RetryLaterError(0.1, f"{wanted['kind']} {found.name} already exists; the next reconcile decides")
+            entry = found
+        check_ours(self._scheme, entry, wanted)
+        if self._is_current(entry, wanted):
+            return Action.UNCHANGED
+        await self._update(wanted, entry)
+        self._note_owners(wanted)
+        return Action.CONFIGURED
+
+    async def conflict(self, manifest: Object) -> OwnershipConflictError | None:
+        """Return why the child cannot be written if an object that is not ours has its name. Write nothing."""
+        entry = self._entry(manifest)
+        try:
+            if entry is None or not entry.is_ours:
+                entry = await self._head(manifest)
+            check_ours(self._scheme, entry, manifest)
+        except OwnershipConflictError as foreign:
+            return foreign
+        except (NotFoundError, RetryLaterError):
+            return None
+        return None
+
+    async def apply_data(self, resource: Resource, body: Object) -> Action:
+        """Apply data that belongs to no owner, without overwriting changes that are not in the cache.
+
+        Raises:
+            ApiError: The write failed; ConflictError if the object differs from the cached version.
+        """
+        metadata = body["metadata"]
+        entry = self.cache.get(resource.kind, metadata["namespace"], metadata["name"])
+        if entry is not None and body["data"].items() <= entry.projection["data"].items():
+            return Action.UNCHANGED
+        version = _ABSENT if entry is None else entry.resource_version
+        try:
+            answer = await self._api.apply(resource, {**body, "metadata": {**metadata, "resourceVersion": version}})
+        except ConflictError:
+            # The cached list was stale. Read the object now instead of waiting for the watch.
+            self._learn(resource.kind, await self._api.get(resource, metadata["namespace"], metadata["name"]))
+            raise
+        self._wrote("create" if entry is None else "update", resource.kind, answer)
+        return Action.CREATED if entry is None else Action.CONFIGURED
+
+    async def write_status(self, entry: CachedObject, status: Object) -> None:
+        """Write the status of an object, if it differs. A ConflictError means that the object must be reconciled again.
+
+        The status is also written after children were written. If the owner was deleted, the response reports that at
+        once. The event may come late, and until then its children would be garbage collected and created again.
+        """
+        if entry.projection["status"] == status and entry.uid not in self._provided:
+            return
+        metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
+        resource = self._scheme.resources[entry.kind]
+        body = {"apiVersion": resource.api_version, "kind": entry.kind, "metadata": metadata, "status": status}
+        self._guard()
+        # before the request: a child that is written meanwhile needs another status write
+        self._provided.discard(entry.uid)
+        try:
+            answer = await self._api.apply(resource, body, subresource="status")
+        except NotFoundError:
+            self._forget(entry)
+            return
+        except Exception:
+            self._provided.add(entry.uid)
+            raise
+        self._wrote("status", entry.kind, answer)
+        _tell_transitions(entry, status)
+        self._on_status(entry, status)
+
+    async def annotate(self, entry: CachedObject, annotations: dict[str, str]) -> None:
+        patch = {"metadata": {"annotations": annotations, "uid": entry.uid}}
+        self._guard()
+        try:
+            answer = await self._api.merge(self._scheme.resources[entry.kind], entry.namespace, entry.name, patch)
+        except NotFoundError:
+            return  # the pod is gone, and its successor reads the current files
+        self._wrote("annotate", entry.kind, answer)
+
+    async def delete(self, entry: CachedObject) -> None:
+        self._guard()
+        resource, version = self._scheme.resources[entry.kind], entry.resource_version
+        await self._api.delete(resource, entry.namespace, entry.name, uid=entry.uid, version=version)
+        self._on_write("delete", entry.kind)
+        self._forget(entry)
+
+    async def delete_pod(self, pod: CachedObject) -> None:
+        """Delete a pod. It stays in the cache while it terminates, because its NetworkPolicy must exist as long."""
+        self._guard()
+        ending = await self._api.delete(
+            self._scheme.resources[pod.kind], pod.namespace, pod.name, uid=pod.uid, version=pod.resource_version
+        )
+        self._on_write("delete", pod.kind)
+        if ending:
+            self._learn(pod.kind, ending)
+        else:
+            self._forget(pod)
+
+    async def read_log(self, pod: CachedObject, *, limit: int) -> str:
+        """Return the last line that a pod logged."""
+        return await self._api.read_log(pod.namespace, pod.name, limit=limit)
+
+    async def read(self, kind: str, namespace: str, name: str) -> Object:
+        """Read a whole object with one GET, for content that the cache does not keep."""
+        return await self._api.get(self._scheme.resources[kind], namespace, name)
+
+    async def _create(self, wanted: Object) -> CachedObject | None:
+        """Create the child. Return None, or the existing object if it is ours."""
+        kind, metadata = wanted["kind"], wanted["metadata"]
+        body = {**wanted, "metadata": {**metadata, "resourceVersion": _ABSENT}}
+        self._guard()
+        try:
+            answer = await self._api.apply(self._scheme.resources[kind], body)
+        except ConflictError:
+            return await self._existing(wanted)
+        self._wrote("create", kind, answer)
+        return None
+
+    async def _existing(self, wanted: Object) -> CachedObject:
+        """Return the existing object if it is ours. Until that is known, only its metadata is read."""
+        kind, metadata = wanted["kind"], wanted["metadata"]
+        place = (metadata["namespace"], metadata["name"])
+        head = await self._head(wanted)
+        check_ours(self._scheme, head, wanted)
+        # Removed labels look like a deletion. If the object is deleted now, the next read or event shows it.
+        self.cache.recall(kind, head.uid)
+        self._learn(kind, await self._api.get(self._scheme.resources[kind], *place))
+        entry = self.cache.get(kind, *place)
+        if entry is None:
+            raise RetryLaterError(0.2, f"{kind} {place[1]} was replaced meanwhile")
+        return entry
+
+    async def _head(self, manifest: Object) -> CachedObject:
+        """Read the metadata of the object that has the child's name."""
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        resource = replace(self._scheme.resources[kind], metadata_only=True)
+        body = await self._api.get(resource, metadata["namespace"], metadata["name"])
+        return cached_object(self._scheme, f"{kind}Metadata", body)
+
+    async def _mark(self, entry: CachedObject, wanted: Object) -> None:
+        """Restore removed labels: without them the content of the object does not count as ours."""
+        if entry.is_ours:
+            return
+        self._guard()
+        patch = {"metadata": {"labels": wanted["metadata"]["labels"], "uid": entry.uid}}
+        answer = await self._api.merge_unowned(self._scheme.resources[entry.kind], entry.namespace, entry.name, patch)
+        self._wrote("label", entry.kind, answer)
+
+    async def _update(self, wanted: Object, entry: CachedObject) -> None:
+        resource = self._scheme.resources[entry.kind]
+        body = {**wanted, "metadata": {**wanted["metadata"], "uid": entry.uid}}
+        self._guard()
+        try:
+            answer = await self._api.apply(resource, body)
+        except (ConflictError, InvalidRequestError) as error:
+            # If another object or none has the name, the cache was stale and the manifest is valid.
+            existing = await self._still(entry)
+            if existing is None:
+                raise RetryLaterError(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error
+            if isinstance(error, ConflictError) or not is_shared(self._scheme, existing):
+                raise
+            # Another manager's entry in one of our lists may make the apply invalid.
+            answer = await self._api.force_apply(resource, body)
+        self._wrote("update", entry.kind, answer)
+
+    async def _still(self, entry: CachedObject) -> Object | None:
+        """Return the object itself, if it still has the known uid."""
+        try:
+            existing = await self._api.get(self._scheme.resources[entry.kind], entry.namespace, entry.name)
+        except NotFoundError:
+            self._forget(entry)
+            return None
+        self._learn(entry.kind, existing)
+        return existing if existing["metadata"]["uid"] == entry.uid else None
+
+    def _entry(self, manifest: Object) -> CachedObject | None:
+        metadata = manifest["metadata"]
+        return self.cache.get(manifest["kind"], metadata["namespace"], metadata["name"])
+
+    def _is_current(self, entry: CachedObject, wanted: Object) -> bool:
+        annotation = self._scheme.hash_annotation
+        same = entry.annotations.get(annotation) == wanted["metadata"]["annotations"][annotation]
+        return same and not entry.deleting and owns_all(entry.owned, wanted) and same_owners(entry, wanted)
+
+    def _note_owners(self, manifest: Object) -> None:
+        self._provided.update(owner["uid"] for owner in manifest["metadata"].get("ownerReferences", ()))
+
+    def _guard(self) -> None:
+        if not self._may_write():
+            raise RetryLaterError(1.0, "this process does not hold the Lease any more")
+
+    def _wrote(self, verb: str, kind: str, answer: Object) -> None:
+        self._on_write(verb, kind)
+        self._learn(kind, answer)
+
+    def _forget(self, entry: CachedObject) -> None:
+        if change := self.cache.drop(*entry.id, uid=entry.uid):
+            self._on_change(change)
+
+    def _learn(self, kind: str, body: Object) -> None:
+        if change := self.cache.put(kind, body):
+            self._on_change(change)
+
+
+def _tell_transitions(entry: CachedObject, status: Object) -> None:
+    """Log one line for each changed condition, so that the log shows the history of the objects."""
+    before = {condition["type"]: condition for condition in entry.projection["status"].get("conditions", ())}
+    about = {"kind": entry.kind, "namespace": entry.namespace, "object": entry.name}
+    for condition in status.get("conditions", ()):
+        old = before.get(condition["type"], {})
+        if (old.get("status"), old.get("reason")) != (condition["status"], condition["reason"]):
+            words = {"condition": condition["type"], "now": condition["status"], "reason": condition["reason"]}
+            logger.info("condition", extra={**about, **words, "why": condition["message"]})

@@ -1,0 +1,107 @@
+"""The fields of one stored object by their managers, as server-side apply tracks them. The in-memory API uses it."""
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fleetwright_kube.port import Object
+
+_KEYS = {
+    "containers": ("name",),
+    "volumes": ("name",),
+    "env": ("name",),
+    "volumeMounts": ("mountPath",),
+    "ownerReferences": ("uid",),
+    "conditions": ("type",),
+}
+
+
+class StoredObject:
+    """A stored object: the fields that each manager owns."""
+
+    def __init__(self, uid: str, *, created: str) -> None:
+        self.uid = uid
+        self.created = created
+        self.version = "0"
+        self.generation = 1
+        self.parts: dict[str, Object] = {}
+        self.status: Object = {}
+        self._spec: str | None = None
+
+    def own(self, manager: str, part: Object) -> None:
+        for other in list(self.parts):
+            if other != manager:
+                self.parts[other] = _without(self.parts[other], part)
+        self.parts[manager] = copy.deepcopy(part)
+
+    def renew_generation(self, key: tuple[str, str, str]) -> None:
+        spec = json.dumps(self.body(key).get("spec"), sort_keys=True)
+        if self._spec is not None and spec != self._spec:
+            self.generation += 1
+        self._spec = spec
+
+    def body(self, key: tuple[str, str, str]) -> Object:
+        whole: Object = {}
+        for part in self.parts.values():
+            whole = merged(whole, part)
+        whole["metadata"] = {
+            **whole.get("metadata", {}),
+            "namespace": key[1],
+            "name": key[2],
+            "uid": self.uid,
+            "resourceVersion": self.version,
+            "generation": self.generation,
+            "creationTimestamp": self.created,
+            "managedFields": [
+                {"manager": manager, "operation": "Apply", "fieldsV1": _fields(part)}
+                for manager, part in self.parts.items()
+            ],
+        }
+        return {"kind": key[0], **whole, "status": copy.deepcopy(self.status)}
+
+    def essence(self, key: tuple[str, str, str]) -> Object:
+        body = self.body(key)
+        for field in ("managedFields", "resourceVersion", "generation", "uid"):
+            body["metadata"].pop(field)
+        return body
+
+
+def merged(base: Object, patch: Mapping[str, Any]) -> Object:
+    whole = copy.deepcopy(dict(base))
+    for key, value in patch.items():
+        if value is None:
+            whole.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(whole.get(key), Mapping):
+            whole[key] = merged(whole[key], value)
+        else:
+            whole[key] = copy.deepcopy(value)
+    return whole
+
+
+def _without(part: Object, taken: Mapping[str, Any]) -> Object:
+    """Return what remains of a part when another manager takes these leaves, or removes them with None."""
+    left: Object = {}
+    for key, value in part.items():
+        if key not in taken:
+            left[key] = value
+        elif isinstance(value, Mapping) and isinstance(taken[key], Mapping) and taken[key]:
+            left[key] = _without(dict(value), taken[key])
+    return left
+
+
+def _fields(value: Any, name: str = "") -> Object:
+    if isinstance(value, Mapping):
+        return {f"f:{key}": _fields(below, key) for key, below in value.items()}
+    if isinstance(value, list):
+        keys = _KEYS.get(name) or (_port_keys(value) if name == "ports" else ())
+        return {
+            "k:" + json.dumps({key: item[key] for key in keys if key in item}): _fields(item) for item in value if keys
+        }
+    return {}
+
+
+def _port_keys(ports: list[Any]) -> tuple[str, ...]:
+    if ports and "containerPort" in ports[0]:
+        return ("containerPort", "protocol")
+    return ("port", "protocol")

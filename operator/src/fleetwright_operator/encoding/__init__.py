@@ -1,1 +1,0 @@
-"""Canonical JSON, untrusted JSON and timestamps."""

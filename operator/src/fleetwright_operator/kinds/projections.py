@@ -1,0 +1,99 @@
+"""The projections of each kind: the few facts besides metadata that decisions need, and that the cache keeps."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from sys import intern
+from typing import Any
+
+from fleetwright_api import names
+from fleetwright_kube.port import Object
+
+
+def _custom(kind: str, body: Object) -> dict[str, Any]:
+    kept = ("name", "namespace", "uid", "generation", "creationTimestamp")
+    metadata = {key: body["metadata"][key] for key in kept if key in body["metadata"]}
+    parts = {key: _lean(body.get(key, {})) for key in ("spec", "status")}
+    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": metadata, **parts}
+
+
+def _lean(value: Any) -> Any:
+    """Return the same value with interned strings, because thousands of specs and conditions share the same words."""
+    if isinstance(value, str):
+        return intern(value)
+    if isinstance(value, dict):
+        return {intern(key): _lean(below) for key, below in value.items()}
+    return [_lean(below) for below in value] if isinstance(value, list) else value
+
+
+def _deployment(body: Object) -> dict[str, Any]:
+    template = body["spec"]["template"]
+    volumes = template["spec"].get("volumes", ())
+    return {
+        "status": body.get("status", {}),
+        "revision": template["metadata"].get("annotations", {}).get(names.REVISION_ANNOTATION, ""),
+        "mounts": frozenset(volume["configMap"]["name"] for volume in volumes if "configMap" in volume),
+        "volumes": frozenset(volume["name"] for volume in volumes),
+    }
+
+
+def _pod(body: Object) -> dict[str, Any]:
+    status = body.get("status", {})
+    kept = ("phase", "podIP", "conditions", "reason", "message")
+    first = [each for each in status.get("initContainerStatuses", ()) if not _has_succeeded(each)]
+    containers = [*first, *status.get("containerStatuses", ())]
+    annotations = body["metadata"].get("annotations", {})
+    return {
+        **{key: status[key] for key in kept if key in status},
+        **({"containerStatuses": containers} if containers else {}),
+        "revision": annotations.get(names.REVISION_ANNOTATION, ""),
+    }
+
+
+def _has_succeeded(container: Mapping[str, Any]) -> bool:
+    return bool(container.get("state", {}).get("terminated", {}).get("exitCode") == 0)
+
+
+def _config_map(body: Object) -> dict[str, Any]:
+    return {"keys": tuple(sorted(body.get("data", {})))}
+
+
+def _data(body: Object) -> dict[str, Any]:
+    return {"data": body.get("data", {})}
+
+
+def _service(body: Object) -> dict[str, Any]:
+    spec = body.get("spec", {})
+    # HTTP uses TCP, and the same number may also be a UDP port.
+    tcp = [port for port in spec.get("ports", ()) if port.get("protocol", "TCP") == "TCP"]
+    ports = {port["port"]: port.get("targetPort", port["port"]) for port in tcp}
+    return {"selector": spec.get("selector", {}), "ports": ports, "headless": spec.get("clusterIP") == "None"}
+
+
+def _claim(body: Object) -> dict[str, Any]:
+    return {"phase": body.get("status", {}).get("phase", "")}
+
+
+def _key_names(body: Object) -> dict[str, Any]:
+    """Return the names of the data keys, as far as `managedFields` shows them; None if it does not."""
+    managers = [manager.get("fieldsV1", {}) for manager in body["metadata"].get("managedFields", ())]
+    if not any(managers):
+        return {"keys": None}
+    # A server-side apply of stringData is recorded under that name only, although the server stores it as data.
+    parts = ("f:data", "f:binaryData", "f:stringData")
+    fields = {key for manager in managers for part in parts for key in manager.get(part, {})}
+    return {"keys": frozenset(key.removeprefix("f:") for key in fields if key.startswith("f:"))}
+
+
+PROJECTIONS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
+    **{kind: partial(_custom, kind) for kind in (names.AGENT, names.SKILL, names.MCP_SERVER)},
+    "Deployment": _deployment,
+    "Pod": _pod,
+    "ConfigMap": _config_map,
+    "Secret": _data,
+    names.CARD_KEYS: _data,
+    names.KEY_SET: _data,
+    "Service": _service,
+    "PersistentVolumeClaim": _claim,
+    "SecretMetadata": _key_names,
+    "ConfigMapMetadata": _key_names,
+}

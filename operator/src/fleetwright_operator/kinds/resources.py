@@ -1,0 +1,73 @@
+"""The resources that the operator reads and writes, with the selectors of its lists and watches."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fleetwright_api import names
+from fleetwright_kube.port import EVENTS, LEASES, Resource
+
+
+def _ours(kind: str, plural: str) -> Resource:
+    return Resource(kind=kind, group=names.GROUP, version=names.VERSION, plural=plural)
+
+
+def _child(kind: str, group: str, plural: str, *, version: str = "v1") -> Resource:
+    return Resource(kind=kind, group=group, version=version, plural=plural, selector=names.OWN_OBJECTS)
+
+
+AGENTS = _ours(names.AGENT, "agents")
+SKILLS = _ours(names.SKILL, "skills")
+MCP_SERVERS = _ours(names.MCP_SERVER, "mcpservers")
+SERVICE_ACCOUNTS = _child("ServiceAccount", "", "serviceaccounts")
+CONFIG_MAPS = _child("ConfigMap", "", "configmaps")
+SECRETS = _child("Secret", "", "secrets")
+CLAIMS = _child("PersistentVolumeClaim", "", "persistentvolumeclaims")
+PODS = _child("Pod", "", "pods")
+DEPLOYMENTS = _child("Deployment", "apps", "deployments")
+POLICIES = _child("NetworkPolicy", "networking.k8s.io", "networkpolicies")
+CILIUM_POLICIES = replace(
+    _child("CiliumNetworkPolicy", "cilium.io", "ciliumnetworkpolicies", version="v2"),
+    if_unserved="install Cilium, or set network.cilium of the chart to false",
+)
+# No selector: an address in a spec may name any Service.
+SERVICES = Resource(kind="Service", group="", version="v1", plural="services")
+SECRET_METADATA = Resource(kind="SecretMetadata", group="", version="v1", plural="secrets", metadata_only=True)
+CONFIG_MAP_METADATA = Resource(
+    kind="ConfigMapMetadata", group="", version="v1", plural="configmaps", metadata_only=True
+)
+# Their labels, for agents that allow callers by namespace labels.
+NAMESPACES = Resource(
+    kind="NamespaceMetadata", group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
+)
+
+
+def own_card_keys(name: str) -> Resource:
+    """Return the resource of the one Secret that the operator reads as a whole without having labelled it."""
+    return Resource(kind=names.CARD_KEYS, group="", version="v1", plural="secrets", field=f"metadata.name={name}")
+
+
+def own_key_set(name: str) -> Resource:
+    return Resource(kind=names.KEY_SET, group="", version="v1", plural="configmaps", field=f"metadata.name={name}")
+
+
+WATCHED = (
+    AGENTS,
+    SKILLS,
+    MCP_SERVERS,
+    SERVICE_ACCOUNTS,
+    CONFIG_MAPS,
+    SECRETS,
+    CLAIMS,
+    PODS,
+    DEPLOYMENTS,
+    POLICIES,
+    SERVICES,
+)
+"""Kinds that are read as whole objects. kopf watches the first three, which users write."""
+
+OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES)
+"""Kinds of which only metadata is read."""
+
+RESOURCES: Mapping[str, Resource] = {
+    resource.kind: resource for resource in (*WATCHED, *OBSERVED, CILIUM_POLICIES, LEASES, EVENTS)
+}

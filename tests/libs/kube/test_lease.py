@@ -1,0 +1,133 @@
+"""Leader election: the Lease is acquired, renewed, respected, taken over, lost and released."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fleetwright_kube.errors import api_error
+from fleetwright_kube.lease import Lease, LeaseExpiredError, LeaseLostError
+from fleetwright_kube.port import LEASES
+
+
+class Clock:
+    """A clock that advances only while the code sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.limit = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.now > self.limit:
+            raise TimeoutError("long enough")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lease(api, clock):
+    def make(identity: str, *, on_attempt: Callable[[], None] = lambda: None) -> Lease:
+        return Lease(
+            api,
+            namespace="system",
+            name="operator",
+            identity=identity,
+            now=lambda: f"t{clock.now}",
+            clock=clock,
+            sleep=clock.sleep,
+            on_attempt=on_attempt,
+        )
+
+    return make
+
+
+def holder(api) -> str:
+    return api.find("Lease", "operator", namespace="system")["spec"]["holderIdentity"]
+
+
+async def test_the_first_takes_it_and_the_second_waits_until_it_expires(api, clock, lease):
+    await lease("a").acquire()
+    assert holder(api) == "a"
+    await lease("b").acquire()
+    assert holder(api) == "b"
+    assert 15 < clock.now < 20
+
+
+async def test_a_lease_that_is_renewed_is_never_taken(api, clock, lease):
+    first, second = lease("a"), lease("b")
+    await first.acquire()
+    for _ in range(20):
+        assert not await second._try()
+        assert await first._try()
+        await clock.sleep(10)
+
+
+async def test_a_lease_that_was_given_back_is_free_at_once(api, clock, lease):
+    first = lease("a")
+    await first.acquire()
+    await first.release()
+    await lease("b").acquire()
+    assert (holder(api), clock.now) == ("b", 0.0)
+
+
+async def test_nobody_gives_back_what_another_holds(api, lease):
+    first = lease("a")
+    await first.acquire()
+    await lease("b").release()
+    assert holder(api) == "a"
+
+
+async def test_whoever_finds_another_holder_stops(api, lease):
+    first = lease("a")
+    await first.acquire()
+    stolen = await api.get(LEASES, "system", "operator")
+    await api.replace(LEASES, {**stolen, "spec": {**stolen["spec"], "holderIdentity": "thief"}})
+    with pytest.raises(LeaseLostError, match="another process"):
+        await first.hold()
+
+
+async def test_whoever_cannot_renew_stops_before_others_may_start(api, clock, lease):
+    first = lease("a")
+    await first.acquire()
+    api.fault = lambda number, what: api_error(503, "away")
+    with pytest.raises(LeaseExpiredError, match="could not be renewed"):
+        await first.hold()
+    assert clock.now < 15
+    assert not first.in_hand
+
+
+async def test_whoever_could_not_renew_takes_it_up_again_at_once_if_nobody_had_it(api, clock, lease):
+    first = lease("a")
+    await first.acquire()
+    api.fault = lambda number, what: api_error(503, "away")
+    with pytest.raises(LeaseExpiredError):
+        await first.hold()
+    api.fault = lambda number, what: None
+    before = clock.now
+    await first.acquire()
+    assert (holder(api), clock.now, first.in_hand) == ("a", before, True)
+
+
+async def test_whoever_slept_past_the_lease_knows_it_before_the_server_says_so(api, clock, lease):
+    first = lease("a")
+    await first.acquire()
+    await clock.sleep(14)
+    assert first.in_hand
+    await clock.sleep(2)
+    assert not first.in_hand
+
+
+async def test_a_short_absence_of_the_server_is_no_loss(api, clock, lease):
+    first = lease("a")
+    await first.acquire()
+    api.fault = lambda number, what: api_error(503, "away") if 4 < clock.now < 10 else None
+    clock.limit = 60
+    with pytest.raises(TimeoutError):
+        await first.hold()
+    assert holder(api) == "a"
