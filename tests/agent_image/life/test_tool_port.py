@@ -1,4 +1,4 @@
-"""What the tool port offers, over A2A with tools of a plugin: decisions, grants, streamed output and artifacts."""
+"""The tool port over A2A, with tools of a plugin: decisions, grants, streamed output and artifacts."""
 
 import asyncio
 import base64
@@ -250,7 +250,7 @@ async def test_agent_that_may_not_ask_declines(agent, states):
     async with agent(askHuman=False, **rope.installed()) as guest:
         done = await guest.say("Cut rope")
         assert states(done) == "completed"
-        assert "needs the approval of a person, and this agent asks nobody" in text(done)
+        assert "needs the approval of a person, and this agent cannot ask a person" in text(done)
     assert rope.cuts == 0
 
 

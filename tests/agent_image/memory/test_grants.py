@@ -5,7 +5,7 @@ import pytest
 from fleetwright_agent.storage.sqlite.conversations import threads
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.grants import GrantStore
+from fleetwright_agent.storage.sqlite.grants import GrantStore, grants_of
 
 
 @pytest.fixture
@@ -33,6 +33,14 @@ async def grants(database):
 )
 async def test_grants_belong_to_a_tool_in_a_conversation(grants, owner, context, tool, keys):
     assert await grants.keys(owner, context, tool) == keys
+
+
+async def test_grants_of_an_owner_are_listed(grants, database):
+    await grants.put("client:b", "c", "rope__cut", ["rope"])
+    await grants.put("client:a", "d", "rope__tie", ["knot"])
+    listed = [(each.context_id, each.tool, each.grant) for each in await grants_of(database, "client:a")]
+    assert listed == [("c", "rope__cut", "rope"), ("c", "rope__cut", "ropes"), ("d", "rope__tie", "knot")]
+    assert [each.grant for each in await grants_of(database, "client:a", "d")] == ["knot"]
 
 
 async def test_grants_given_twice_are_stored_once(grants, database):

@@ -101,7 +101,7 @@ def _checked_decision(tool: str, decision: object) -> Decision:
 
 
 def _checked_result(result: ToolResult) -> ToolResult:
-    """Return the result within its limits. Artifacts beyond them are left out, and the text says so."""
+    """Return the result within its limits. The text mentions artifacts that exceed a limit and were omitted."""
     kept = [each for each in result.artifacts[:_MOST_ARTIFACTS] if len(each.content) <= _MOST_OF_ARTIFACT]
     left_out = len(result.artifacts) - len(kept)
     note = f"\n[{left_out} artifacts are too large or too many and were left out]" if left_out else ""

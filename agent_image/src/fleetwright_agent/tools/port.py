@@ -58,7 +58,7 @@ class Ask:
     question: str = ""
     """The question for the person. An approval without a question shows the tool and its arguments."""
     preview: str = ""
-    """What the call would do, such as a diff; if empty, the person sees the arguments."""
+    """The effect of the call, such as a diff. Without a preview, the person sees the arguments."""
     grants: tuple[Grant, ...] = ()
     """Alternatives, the narrowest first. A call that one of them covers does not ask."""
     kind: InterruptKind = InterruptKind.APPROVAL
@@ -71,7 +71,7 @@ Decision = Allow | Ask | Deny
 
 
 def strictest(one: Decision, other: Decision) -> Decision:
-    """Return the stricter decision. Of two approvals, only grants that both offer remain."""
+    """Return the stricter decision. Two approvals become one, with the grants that both offer."""
     if isinstance(one, Deny) or isinstance(other, Allow):
         return one
     if isinstance(other, Deny) or isinstance(one, Allow):

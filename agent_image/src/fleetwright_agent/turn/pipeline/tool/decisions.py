@@ -66,7 +66,7 @@ class CallDecisions:
         if not may_approve(self._config, context.request.owner):
             raise ToolDeclined(f"{needs}, and this request comes from an agent; say so in your answer")
         if not self._may_ask:
-            raise ToolDeclined(f"{needs}, and this agent asks nobody; say so in your answer")
+            raise ToolDeclined(f"{needs}, and this agent cannot ask a person; say so in your answer")
 
     def _body(self, tool: Tool, ask: Ask, call: ToolCall) -> dict[str, Any]:
         request = ask_request(tool.name, ask, call.arguments, agent=self._agent)
