@@ -36,17 +36,20 @@ from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
+from fleetwright_agent.tools.port import Tool, ToolContext
+from fleetwright_agent.tools.registry import ToolRegistry
 from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.dependencies import TurnDependencies
+from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.memories import turn_storage
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions
 from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
-from fleetwright_agent.turn.toolbox import Toolbox
 
 INSTRUCTIONS = "You are the desk. Be brief."
 
@@ -120,12 +123,25 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
             await database.aclose()
 
 
+class OneTool:
+    """The provider of the benchmark's tool."""
+
+    name = "bench"
+
+    async def tools(self, context: ToolContext) -> list[Tool]:
+        return [TOOL]
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
 def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
     """Build the turn as the assembly does, with another model and a tool."""
     config, metrics = supplies.config, supplies.metrics
     remembered = turn_storage(supplies.storage, redact=Redactor().text)
     remembered = remembered if lasting else held(remembered)
     enforcement = EnforcementPolicy(config.enforcement, supplies.storage.call_windows)
+    grants = Grants(supplies.storage.grants)
     auditor = ToolAudit(supplies.trail, config.audit.mode)
     calls = ModelCalls(config.model, metrics, books=supplies.books)
     chat: Any = Prompt(endpoint=config.model)
@@ -138,18 +154,13 @@ def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
             metrics,
             remembered.journal,
             enforcement=enforcement,
+            decisions=CallDecisions(config, grants),
             fence=SkillFence(lambda _: None, mounted=()),
             auditor=auditor,
         ),
         memories=remembered,
-        toolbox=Toolbox(
-            config,
-            tools=(TOOL,),
-            servers=(),
-            views=remembered.views,
-            denies=enforcement.denies,
-            offers=ToolCache(),
-        ),
+        registry=ToolRegistry([OneTool()]),
+        grants=grants,
         unknown=auditor.unknown,
     )
 
@@ -165,7 +176,7 @@ class Bare:
     def __post_init__(self) -> None:
         async def order_status(order: int) -> str:
             """Return the status of an order."""
-            return await TOOL.run(None)  # type: ignore[arg-type]  # the tool ignores it
+            return str(await TOOL.run(None))  # type: ignore[arg-type]  # the tool ignores it
 
         tool = StructuredTool.from_function(coroutine=order_status, name=TOOL.name, description=TOOL.description)
         prompt = SystemMessage(INSTRUCTIONS)

@@ -6,7 +6,7 @@ Every implementation guarantees:
 - `OwnerData.erase` deletes threads, sessions, open questions and task usage, and renames cost sums, in one commit.
 - Cost sums stay without the owner's name, because the agent's budgets need them.
 
-Tasks, facts, learned skills and the audit trail have ports of their own.
+The ports of tasks, facts, learned skills and the audit trail erase their own data.
 """
 
 from collections.abc import Collection, Mapping

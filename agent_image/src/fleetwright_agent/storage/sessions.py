@@ -46,7 +46,7 @@ class SessionStore(Protocol):
 
         Args:
             change: Returns the new row for the stored one. It may run twice and off the event loop.
-            most: The number of rows that an owner keeps. Of more rows, the least recently updated are deleted.
+            most: The number of rows that an owner keeps. The least recently updated rows beyond it are deleted.
         """
 
     async def written(self, writing: "asyncio.Future[None]") -> None:

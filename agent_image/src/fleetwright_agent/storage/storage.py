@@ -1,7 +1,8 @@
 """All stores of an agent besides its task log. `app.py` chooses the implementation.
 
-The stores of conversations, usage, journals, questions, windows, sessions and erasures share one file in SQLite. Its
-`StorageFile` stands for their health. What commits together is one method of one port; the port says so.
+The stores of conversations, usage, journals, grants, questions, windows, sessions and erasures share one file in
+SQLite. Its `StorageFile` stands for their health. Changes that commit together are one method of one port, and its
+module says so.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from fleetwright_agent.storage.call_windows import CallWindows
 from fleetwright_agent.storage.conversations import ConversationStore
 from fleetwright_agent.storage.erasures import Erasures, OwnerData
 from fleetwright_agent.storage.facts import FactStore
+from fleetwright_agent.storage.grants import GrantStore
 from fleetwright_agent.storage.learned_skills import LearnedSkillStore
 from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.open_questions import OpenQuestions
@@ -57,6 +59,7 @@ class Storage:
     journal: ToolJournal
     call_windows: CallWindows
     questions: OpenQuestions
+    grants: GrantStore
     facts: FactStore
     skills: LearnedSkillStore
     open_calls: OpenModelCalls

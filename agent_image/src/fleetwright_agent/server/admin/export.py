@@ -21,7 +21,7 @@ Line = dict[str, Any]
 async def export_lines(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     """Yield the lines of the export. Raises: LogUnusable, MemoryUnusable, OSError."""
     number = 0
-    for store in (_tasks, _conversations, _sessions, _facts, _skills, _costs, _audit_lines):
+    for store in (_tasks, _conversations, _sessions, _grants, _facts, _skills, _costs, _audit_lines):
         async for line in store(stores, target):
             number += 1
             yield line
@@ -49,6 +49,11 @@ async def _conversations(stores: ErasableStores, target: ErasureTarget) -> Async
 async def _sessions(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     for session in await stores.storage.sessions.of(target.owner, target.context_id):
         yield {"kind": "session", **asdict(session)}
+
+
+async def _grants(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
+    for grant in await stores.storage.grants.of(target.owner, target.context_id):
+        yield {"kind": "grant", **asdict(grant)}
 
 
 async def _facts(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
