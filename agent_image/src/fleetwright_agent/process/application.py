@@ -18,7 +18,7 @@ from fleetwright_agent.process.maintenance import Maintenance
 from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
 from fleetwright_agent.server.ops.reachability import ServerReachability
 from fleetwright_agent.server.ops.routes import ops_app
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
-from fleetwright_agent.storage.errors import MemoryUnusable
-from fleetwright_agent.storage.task_log import Key, TaskLogUnavailable
+from fleetwright_agent.storage.errors import MemoryUnusable, TaskLogUnavailable
+from fleetwright_agent.storage.task_log import Key
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
@@ -81,7 +81,11 @@ class Maintenance:
 
     async def _recover(self, keys: Sequence[Key]) -> None:
         found = [await self._parts.tasks.find(key.owner, key.task_id) for key in keys]
-        lost = [live for live in found if live and not self._taken_up(live)]
+        left = [live for live in found if live and self._parts.runs.is_left(live)]
+        # Before any of them is resumed, so that the next process knows of this attempt even if this process crashes.
+        taken = await asyncio.gather(*[live.take_up() for live in left])
+        ours = [live for live, is_ours in zip(left, taken, strict=True) if is_ours]
+        lost = [live for live in ours if not self._taken_up(live)]
         await asyncio.gather(*map(self._parts.runs.lose, lost))
 
     def _taken_up(self, live: ActiveTask) -> bool:
