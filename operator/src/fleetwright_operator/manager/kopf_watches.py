@@ -61,7 +61,7 @@ async def _run_in_thread(settings: Settings, watched: Sequence[Resource], on_eve
 
 
 async def _kopf(settings: Settings, watched: Sequence[Resource], on_event: OnEvent, stop: threading.Event) -> None:
-    asyncio.get_running_loop().set_exception_handler(_ignore_async_generators)
+    asyncio.get_running_loop().set_exception_handler(_log_while_running)
     registry = kopf.OperatorRegistry()
     register(registry, watched, on_event)
     try:
@@ -78,9 +78,13 @@ async def _kopf(settings: Settings, watched: Sequence[Resource], on_event: OnEve
         stop.set()  # kopf waits for the flag in a thread, which asyncio joins at the end
 
 
-def _ignore_async_generators(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Ignore errors of async generators: kopf 1.45 leaves its watches open at exit, and closing them raises."""
-    if "asyncgen" not in context:
+def _log_while_running(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log errors of the loop, except for those of an end.
+
+    kopf 1.45 leaves its watches open when it stops, and closing them raises. If several watches fail, it reports one
+    error and drops the others, which asyncio would log when their tasks are collected as garbage.
+    """
+    if "asyncgen" not in context and not loop.is_closed():
         loop.default_exception_handler(context)
 
 
