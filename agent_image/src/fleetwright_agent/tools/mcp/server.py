@@ -57,7 +57,10 @@ class McpConnection:
         pauses: Sequence[float] = _PAUSES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Args: `tool_cache` receives every tool list; `guarded` are the server's tools that the agent's policy names."""
+        """Args:
+        tool_cache: Receives every tool list.
+        guarded: The tools of the server that the agent's policy names.
+        """
         self._server = server
         self._layout = layout
         self._denied = denied
