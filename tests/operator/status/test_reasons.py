@@ -64,7 +64,9 @@ def texts(value: ast.expr, module: str) -> Iterator[str]:
 
 def assigned(name: str, module: str) -> Iterator[str]:
     for node in ast.walk(MODULES[module]):
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [name]:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        targets = [node.target] if isinstance(node, ast.AnnAssign) and node.value else targets
+        if [ast.unparse(target) for target in targets] == [name]:
             yield from texts(node.value, module)
 
 

@@ -14,7 +14,7 @@ from sys import intern
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from fleetwright_api.spec.fields import crd_name, is_required, words_of
+from fleetwright_api.spec.fields import crd_name, has_default, words_of
 from fleetwright_api.violation import Violation
 
 MALFORMED: Final = "Malformed"
@@ -76,7 +76,7 @@ def _plan(view: Any) -> _Plan:
     known = {crd_name(each): each for each in fields(view)}
     return _Plan(
         {name: (each.name, _decoder(hints[each.name], words_of(each))) for name, each in known.items()},
-        {name: (each.name, _empty(hints[each.name])) for name, each in known.items() if is_required(each)},
+        {name: (each.name, _empty(hints[each.name])) for name, each in known.items() if not has_default(each)},
     )
 
 
@@ -116,6 +116,8 @@ def _word(words: tuple[str, ...], value: Any, path: str, problems: _Problems) ->
 
 
 def _scalar(kinds: tuple[type, ...], value: Any, path: str, problems: _Problems) -> Any:
+    if type(value) is float and value.is_integer() and int in kinds:
+        return int(value)  # JSON does not distinguish 1 from 1.0.
     # True is an int for isinstance.
     return value if type(value) in kinds else _wrong(" or ".join(_KINDS[kind] for kind in kinds), value, path, problems)
 
