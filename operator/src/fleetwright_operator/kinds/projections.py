@@ -55,11 +55,11 @@ def _data(body: Object) -> dict[str, Any]:
 
 
 def _service(body: Object) -> dict[str, Any]:
-    spec = body.get("spec", {})
+    service = body.get("spec", {})
     # HTTP uses TCP, and the same number may also be a UDP port.
-    tcp = [port for port in spec.get("ports", ()) if port.get("protocol", "TCP") == "TCP"]
+    tcp = [port for port in service.get("ports", ()) if port.get("protocol", "TCP") == "TCP"]
     ports = {port["port"]: port.get("targetPort", port["port"]) for port in tcp}
-    return {"selector": spec.get("selector", {}), "ports": ports, "headless": spec.get("clusterIP") == "None"}
+    return {"selector": service.get("selector", {}), "ports": ports, "headless": service.get("clusterIP") == "None"}
 
 
 def _claim(body: Object) -> dict[str, Any]:
