@@ -17,12 +17,14 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.encryption import parse_keys
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
-from fleetwright_agent.tools.peers.tool import PeerCalls
+from fleetwright_agent.tools.peers.tool import PeerTools
+from fleetwright_agent.turn.context import TurnContext
 from fleetwright_api import names
 from fleetwright_api.endpoints import Endpoints
 from fleetwright_api.spec.agent import parse_agent
@@ -180,8 +182,10 @@ def _mounted_files(golden: str) -> Iterator[Path]:
             yield from (below / key for key in one(golden, "ConfigMap", "-card")["data"])
 
 
-def test_the_tool_of_a_peer_has_one_name_on_both_sides(tmp_path):
+async def test_the_tool_of_a_peer_has_one_name_on_both_sides(tmp_path):
     peer = Peer(name="night-desk", namespace="shop", url="http://night-desk")
     memory = Database(tmp_path / "conversations.db", SCHEMA)
-    (tool,) = PeerCalls("shop/desk", [peer], Layout(), httpx.AsyncClient(), OpenQuestions(memory)).tools()
+    context = TurnContext(TurnRequest("o", "c", "t", "x"), lambda _: None, {})
+    peers = PeerTools("shop/desk", [peer], Layout(), httpx.AsyncClient(), OpenQuestions(memory))
+    (tool,) = await peers.tools(context)
     assert peer_tool("night-desk") == tool.name

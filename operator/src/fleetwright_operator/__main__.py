@@ -5,9 +5,11 @@ waits for the Lease again.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,9 +27,13 @@ logger = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day) -> None:
-    """Wait for the Lease, lead while it is held, and release it on SIGTERM."""
+    """Wait for the Lease, lead while it is held, and release it on SIGTERM or SIGINT."""
     async with build_process(settings, today=today) as process:
-        await stand_by_and_lead(process, settings)
+        leading = asyncio.ensure_future(stand_by_and_lead(process, settings))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, leading.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await leading
 
 
 def main() -> None:

@@ -47,27 +47,35 @@ class Camera:
         self.taken.append(Photograph(folder, len(self.ledger)))
 
 
+class PhotographedConnection:
+    """A connection that takes a snapshot before and after each commit that changes the file."""
+
+    def __init__(self, connection, camera) -> None:
+        self._connection = connection
+        self._camera = camera
+        self._changes = connection.total_changes
+
+    def __getattr__(self, name):
+        return getattr(self._connection, name)
+
+    def execute(self, statement, *values):
+        if statement != "COMMIT" or self._connection.total_changes == self._changes:
+            return self._connection.execute(statement, *values)
+        self._changes = self._connection.total_changes
+        self._camera.shoot()
+        done = self._connection.execute(statement)
+        self._camera.shoot()
+        return done
+
+
 class Photographed(Database):
     def __init__(self, memory: Path, camera: Camera) -> None:
         # Each write has its own commit, so a crash can separate any two writes.
         super().__init__(memory / schema.FILE, schema.SCHEMA, most=1)
         self._camera = camera
-        self._changes = 0
 
-    def _commit(self, transaction) -> None:
-        if self._is_news():
-            self._camera.shoot()
-        super()._commit(transaction)
-
-    def _ended(self, jobs) -> None:
-        # Take the snapshot before any waiter resumes.
-        if self._is_news():
-            self._camera.shoot()
-            self._changes = self._connection.total_changes
-        super()._ended(jobs)
-
-    def _is_news(self) -> bool:
-        return self._connection is not None and self._connection.total_changes != self._changes
+    def _open(self):
+        return PhotographedConnection(super()._open(), self._camera)
 
 
 async def finished(guest, task, states):

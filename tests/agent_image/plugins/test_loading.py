@@ -15,8 +15,11 @@ from fleetwright_agent.plugins.offering import plugin_tools
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.turn.context import TurnContext
 
-CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
+REQUEST = TurnRequest("o", "c", "t", "x")
+CALL = ToolCall({}, REQUEST, lambda _: None)
+CONTEXT = TurnContext(REQUEST, lambda _: None, {})
 
 
 async def _run(_):
@@ -32,7 +35,7 @@ def loading(factory, **seams):
     return Plugins([Declared(name="rope")], metrics, installed=lambda: [Installed("rope", factory)], **seams)
 
 
-def test_one_that_hangs_is_given_up_and_gives_nothing_when_it_comes_late():
+async def test_one_that_hangs_is_given_up_and_gives_nothing_when_it_comes_late():
     release, came = threading.Event(), threading.Event()
 
     def hanging(config):
@@ -41,12 +44,12 @@ def test_one_that_hangs_is_given_up_and_gives_nothing_when_it_comes_late():
         return rope()
 
     plugins = loading(hanging, load_seconds=0.05)
-    assert plugins.tools() == ()
+    assert await plugins.tools(CONTEXT) == ()
     release.set()
     assert came.wait(60)
     (said,) = plugins.report()
     assert (said["loaded"], said["message"]) == (False, "it did not load within 0.05 s")
-    assert plugins.tools() == ()
+    assert await plugins.tools(CONTEXT) == ()
 
 
 def test_it_is_loaded_once_however_many_ask_at_a_time():
@@ -57,7 +60,7 @@ def test_it_is_loaded_once_however_many_ask_at_a_time():
         return rope()
 
     plugins = loading(factory)
-    threads = [threading.Thread(target=plugins.tools) for _ in range(8)]
+    threads = [threading.Thread(target=plugins.load) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -75,7 +78,7 @@ async def test_one_that_cannot_be_closed_holds_up_nobody(caplog):
 
     plugins = loading(lambda config: Plugin(tools=(), close=broken))
     plugins.load()
-    await plugins.aclose()
+    await plugins.close()
     assert "a plugin could not be closed" in caplog.text
 
 

@@ -32,8 +32,9 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
 from fleetwright_agent.tools.mcp.session import open_session
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
-from fleetwright_agent.tools.peers.tool import PeerCalls, peer_client
+from fleetwright_agent.tools.peers.tool import PeerTools, peer_client
 from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.turn.context import TurnContext
 
 PUBLIC, PRIVATE, METADATA, LOOPBACK, LOOPBACK_6 = "93.184.216.34", "10.0.0.1", "169.254.169.254", "127.0.0.1", "::1"
 RESOLVER = "127.0.0.53"
@@ -179,8 +180,9 @@ async def asked(folder: Path) -> list[str]:
     for name in ("metadata.test", "loopback.test", "mapped.test"):
         peer = Peer(name="p", namespace="n", url=f"http://{name}")
         client = peer_client([peer])
-        (tool,) = PeerCalls("n/a", [peer], Layout(root=folder), client, OpenQuestions(memory)).tools()
         request = TurnRequest(owner="o", context_id="c", task_id="t", text="x", call_path=(), metadata={})
+        peers = PeerTools("n/a", [peer], Layout(root=folder), client, OpenQuestions(memory))
+        (tool,) = await peers.tools(TurnContext(request, lambda _: None, {}))
         try:
             await tool.run(ToolCall(arguments={"message": "x"}, turn=request, emit=lambda _: None))
         except ToolError as error:

@@ -4,11 +4,18 @@ import json
 
 import pytest
 
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.tools.human.approval import approval, approved, human_tools
+from fleetwright_agent.protocol.frames import InterruptKind, TurnRequest
+from fleetwright_agent.tools.approval_policy import governed_tools, may_approve
+from fleetwright_agent.tools.human.approval import ApprovalReply, ask_request, read_reply
+from fleetwright_agent.tools.human.questions import HumanTools, human_tools
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
-from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.turn.approval_policy import with_human_tools
+from fleetwright_agent.tools.port import Allow, Ask, Deny, Grant, Tool, ToolCall, strictest
+from fleetwright_agent.turn.context import TurnContext
+
+QUESTION = InterruptKind.QUESTION
+CALL = ToolCall({}, TurnRequest("client:web", "c", "t", "x"), lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -37,72 +44,113 @@ from fleetwright_agent.turn.approval_policy import with_human_tools
     ],
 )
 def test_only_a_plain_yes_approves(reply, yes):
-    assert approved(reply) is yes
+    assert read_reply(reply).approved is yes
+
+
+OWNERS = [
+    pytest.param("client:web", {}, True, id="a client"),
+    pytest.param("agent:team/peer", {}, False, id="an agent"),
+    pytest.param("agent:team/peer", {"approvals": {"by": "Callers"}}, True, id="an agent where callers may approve"),
+    pytest.param("agent:team/echo", {"approvals": {"by": "Callers"}}, False, id="the agent's own credential"),
+]
+
+
+@pytest.mark.parametrize(("owner", "changes", "may"), OWNERS)
+def test_may_approve_depends_on_the_caller(documents, owner, changes, may):
+    assert may_approve(AgentConfig.model_validate(documents(**changes)), owner) is may
+
+
+@pytest.mark.parametrize(
+    ("owner", "enabled", "offered"),
+    [
+        pytest.param("client:web", True, ["ask_human", "request_user_input"], id="a client"),
+        pytest.param("client:web", False, [], id="a client of an agent that may not ask"),
+        pytest.param("agent:team/peer", True, [], id="an agent"),
+    ],
+)
+async def test_human_tools_are_offered_to_clients(owner, enabled, offered):
+    context = TurnContext(TurnRequest(owner, "c", "t", "x"), lambda _: None, {})
+    assert [tool.name for tool in await HumanTools(enabled=enabled).tools(context)] == offered
 
 
 async def answer(call):
     return "done"
 
 
-TOOLS = {name: Tool(name, "d", {"type": "object"}, answer) for name in ("house__cook", "ask_cellar", "load_skill")}
+async def test_governed_tools_ask_where_the_policy_says_so(documents):
+    tools = {name: Tool(name, "d", {"type": "object"}, answer) for name in ("house__cook", "ask_cellar", "load_skill")}
+    house = {"name": "house", "url": "http://h", "requireApproval": ["cook"]}
+    config = AgentConfig.model_validate(documents(approvals={"tools": ["ask_cellar"]}, mcpServers=[house]))
+    governed = governed_tools(tools, config, denies=lambda name: name == "load_skill")
+    assert [type(await tool.decide(CALL)) for tool in governed.values()] == [Ask, Ask]
 
 
-@pytest.mark.parametrize(
-    ("owner", "changes", "asking", "asks"),
-    [
-        pytest.param("client:web", {}, set(), set(), id="nobody is asked where nothing says so"),
-        pytest.param(
-            "client:web", {"askHuman": True}, {"ask_human", "request_user_input"}, set(), id="clients are asked"
-        ),
-        pytest.param("agent:team/peer", {"askHuman": True}, set(), set(), id="agents are not asked"),
-        pytest.param(
-            "client:web",
-            {
-                "approvals": {"tools": ["ask_cellar"]},
-                "mcpServers": [{"name": "house", "url": "http://h", "requireApproval": ["cook"]}],
-            },
-            set(),
-            {"ask_cellar", "house__cook"},
-            id="what needs approval is named in two places",
-        ),
-        pytest.param(
-            "agent:team/peer", {"approvals": {"tools": ["ask_cellar"]}}, set(), set(), id="an agent approves nothing"
-        ),
-        pytest.param(
-            "agent:team/peer",
-            {"approvals": {"tools": ["ask_cellar"], "by": "Callers"}},
-            set(),
-            {"ask_cellar"},
-            id="where callers may, another agent may",
-        ),
-        pytest.param(
-            "agent:team/echo",
-            {"approvals": {"tools": ["ask_cellar"], "by": "Callers"}},
-            set(),
-            set(),
-            id="an agent never approves by its own credential",
-        ),
-    ],
-)
-def test_who_is_asked_what(mounted, documents, owner, changes, asking, asks):
-    mounted.write(mounted.layout.config_file, documents(**changes))
-    tools = with_human_tools(TOOLS, mounted.config(), owner)
-    assert set(tools) - set(TOOLS) == asking
-    assert {name for name in TOOLS if tools[name].asks is not None} == asks
+GRANT = Grant("rope", "more cuts of this rope")
+DECISIONS = [
+    pytest.param(Allow(), Allow(), Allow(), id="both allow"),
+    pytest.param(Allow(), Ask("?"), Ask("?"), id="one asks"),
+    pytest.param(Ask("?"), Allow(), Ask("?"), id="the other asks"),
+    pytest.param(Ask("?", grants=(GRANT,)), Ask(), Ask("?"), id="a grant that only one offers is not offered"),
+    pytest.param(Ask("?", "p", (GRANT,)), Ask("!", "q", (GRANT,)), Ask("?", "p", (GRANT,)), id="both offer a grant"),
+    pytest.param(Ask(), Ask("?", "p"), Ask("?", "p"), id="the question that has words is shown"),
+    pytest.param(Ask("?", kind=QUESTION), Ask(), Ask("?", kind=QUESTION), id="a question needs a person anyway"),
+    pytest.param(Ask("?"), Deny("no"), Deny("no"), id="a denial is stricter than a question"),
+    pytest.param(Deny("no"), Deny("never"), Deny("no"), id="the first of two denials"),
+]
 
 
-def test_the_tools_that_ask_have_no_effects_of_their_own():
-    assert all(tool.repeatable and tool.asks for tool in human_tools())
+@pytest.mark.parametrize(("one", "other", "result"), DECISIONS)
+def test_strictest_decision_holds(one, other, result):
+    assert strictest(one, other) == result
 
 
-def test_whoever_approves_sees_all_that_will_run():
+async def test_human_tools_have_no_effects_of_their_own():
+    assert all(tool.repeatable for tool in human_tools())
+
+
+def test_ask_request_shows_all_arguments():
     arguments = {"text": "x" * 5000 + "\u202egnp\U000e0001.exe", "name": "Zoë"}
-    ask = approval("house__cook", arguments, agent="team/echo")
+    ask = ask_request("house__cook", Ask(), arguments, agent="team/echo")
     assert ask.payload["detail"] == json.dumps({"text": "x" * 5000 + "@", "name": "Zoë"}, ensure_ascii=False).replace(
         "@", "\\u202egnp\\udb40\\udc01.exe"
     )
     assert ask.payload["detail"] in ask.prompt
     assert json.loads(ask.payload["detail"]) == arguments
+
+
+def test_ask_request_shows_the_preview_and_the_grants():
+    ask = ask_request("rope__cut", Ask("Cut it?", "- long\n+ short\u202e", (GRANT,)), {}, agent="team/echo")
+    assert ask.prompt == (
+        "Cut it?\n- long\n+ short\\u202e\n"
+        "Answer yes to run it once, or always to allow more cuts of this rope in this conversation;"
+        " anything else declines."
+    )
+    assert ask.payload == {
+        "kind": "approval",
+        "title": "Cut it?",
+        "detail": "- long\n+ short\\u202e",
+        "project": "team/echo",
+        "grants": [{"key": "rope", "title": "more cuts of this rope"}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("reply", "approved", "grants"),
+    [
+        pytest.param("yes", True, (), id="a yes approves once"),
+        pytest.param("Always", True, ("rope",), id="always gives the first grant"),
+        pytest.param({"approved": True, "grant": "ropes"}, True, ("ropes",), id="data gives the grant that it names"),
+        pytest.param({"approved": True, "grant": "boats"}, True, (), id="a grant that was not offered is not given"),
+        pytest.param({"approved": False, "grant": "rope"}, False, (), id="a no gives no grant"),
+        pytest.param({"grant": "rope"}, False, (), id="a grant alone approves nothing"),
+    ],
+)
+def test_read_reply_gives_only_offered_grants(reply, approved, grants):
+    assert read_reply(reply, ("rope", "ropes")) == ApprovalReply(approved, grants)
+
+
+def test_read_reply_of_always_declines_without_grants():
+    assert read_reply("always") == ApprovalReply(False)
 
 
 def test_an_approval_of_a_tool_that_its_server_does_not_offer_is_told():

@@ -31,10 +31,12 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey
 from fleetwright_agent.tools.peers.questions import PeerQuestions
 from fleetwright_agent.tools.peers.response import MOST_CHARACTERS, PeerResponse, TooManyArtifacts
-from fleetwright_agent.tools.peers.tool import PeerCalls
+from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.turn.context import TurnContext
 
 EGG_BOILER = Peer.model_validate({"name": "boiler", "namespace": "n", "url": "http://boiler"})
+CONTEXT = TurnContext(TurnRequest("o", "c", "t", "x"), lambda _: None, {})
 COOK = Peer.model_validate({"name": "cook", "namespace": "n", "url": "http://cook", "description": "cooks"})
 
 
@@ -134,13 +136,13 @@ async def _kitchen(folder, *, token="t" * 43, card_url="http://cook", card=10_00
     transport = BoundedTransport(httpx.ASGITransport(app.a2a), document=card, stream=stream)
     async with httpx.AsyncClient(transport=transport) as client:
         memory = Database(folder / "conversations.db", SCHEMA)
-        calls = PeerCalls("n/desk", [COOK], ours, client, OpenQuestions(memory))
-        (tool,) = calls.tools()
+        calls = PeerTools("n/desk", [COOK], ours, client, OpenQuestions(memory))
+        (tool,) = await calls.tools(CONTEXT)
         cook.client = client
         cook.calls = calls
         cook.memory = memory
         yield cook, tool
-        await calls.aclose()
+        await calls.close()
         await memory.aclose()
     await app.drain()
     await app.aclose()
@@ -227,7 +229,7 @@ async def test_what_a_peer_cost_before_it_asked_is_counted_once_after_a_restart_
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", frames))
         desk = Layout(root=tmp_path / "desk")
-        (other,) = PeerCalls("n/desk", [COOK], desk, cook.client, OpenQuestions(cook.memory)).tools()
+        (other,) = await PeerTools("n/desk", [COOK], desk, cook.client, OpenQuestions(cook.memory)).tools(CONTEXT)
         await other.run(_call("two", frames, answers=cook.heard[0].task_id))
     told = [frame.cost_usd for frame in frames if isinstance(frame, PeerCost)]
     assert sum(told) == Decimal("0.000028")
@@ -286,7 +288,7 @@ async def test_an_answer_goes_on_with_the_task_that_asked(tmp_path):
         assert (cook.heard[1].task_id, cook.heard[1].context_id) == (asked.task_id, asked.context_id)
         assert cook.heard[1].metadata[ASK] == {"id": "1"}, "it answers only that question"
         cook.calls.over("client:a", "t1")
-        await cook.calls.aclose()
+        await cook.calls.close()
         assert await cook.state(0) == "TASK_STATE_COMPLETED"
     assert frames == [PeerCost("cook", Decimal("0.000014"))] * 2, "the caller counts each part once"
 
@@ -341,7 +343,7 @@ async def test_one_question_of_a_peer_waits_in_a_conversation_and_goes_with_its_
             while [await cook.state(n) for n in range(4)] != [gone, gone, open_, open_]:  # noqa: ASYNC110 - from outside
                 await asyncio.sleep(0.01)
         cook.calls.over("client:a", "t2")
-        await cook.calls.aclose()
+        await cook.calls.close()
         assert [await cook.state(n) for n in range(4)] == [gone, gone, gone, open_]
 
 
@@ -355,9 +357,9 @@ async def test_one_question_of_a_peer_waits_in_a_conversation_and_goes_with_its_
 async def test_a_question_that_is_open_at_the_end_of_the_process(tmp_path, outlived, state):
     async with _kitchen(tmp_path) as (cook, _):
         desk, kept = Layout(root=tmp_path / "desk"), OpenQuestions(cook.memory)
-        calls = PeerCalls("n/desk", [COOK], desk, cook.client, kept, outlived=outlived)
-        await calls.tools()[0].run(_call("something", []))
-        await calls.aclose()
+        calls = PeerTools("n/desk", [COOK], desk, cook.client, kept, outlived=outlived)
+        await (await calls.tools(CONTEXT))[0].run(_call("something", []))
+        await calls.close()
         assert await cook.state(0) == state
         assert len(await kept.all()) == (1 if outlived else 0)
 
@@ -366,9 +368,9 @@ async def test_a_peer_that_is_none_any_more_keeps_nobody_from_the_end(tmp_path):
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", []))
         kept = OpenQuestions(cook.memory)
-        without = PeerCalls("n/desk", [EGG_BOILER], Layout(root=tmp_path / "desk"), cook.client, kept)
+        without = PeerTools("n/desk", [EGG_BOILER], Layout(root=tmp_path / "desk"), cook.client, kept)
         without.over("client:a", "t1")
-        await without.aclose()
+        await without.close()
         assert await kept.all() == []
 
 

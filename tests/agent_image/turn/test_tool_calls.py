@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.audit.files import FILE
 from fleetwright_agent.audit.trail import AuditTrail
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.config.enforcement import Enforcement as Policy
 from fleetwright_agent.config.server import Limits
@@ -20,15 +21,29 @@ from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage.sqlite.call_windows import CallWindows
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.grants import GrantStore
 from fleetwright_agent.storage.sqlite.tool_journal import ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions
 from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 
+CONFIG = AgentConfig.model_validate(
+    {
+        "version": 1,
+        "revision": "r",
+        "name": "desk",
+        "namespace": "n",
+        "instructions": "i",
+        "url": "u",
+        "model": {"name": "m", "baseUrl": "u", "contextWindow": 10, "maxOutputTokens": 1, "timeoutSeconds": 1},
+    }
+)
 OBJECT = {"type": "object", "properties": {}}
 
 
@@ -47,6 +62,7 @@ async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OF
         Metrics(CollectorRegistry()),
         ToolJournal(database),
         enforcement=EnforcementPolicy(policy, CallWindows(database, now_ns=time.time_ns)),
+        decisions=CallDecisions(CONFIG, Grants(GrantStore(database, now=time.time))),
         fence=SkillFence(lambda _: None, mounted=()),
         auditor=ToolAudit(trail, mode),
     )

@@ -16,6 +16,7 @@ from fleetwright_agent.protocol.frames import (
     TurnRequest,
     Usage,
 )
+from fleetwright_agent.turn.context import TurnContext
 
 HELLO = TurnRequest("client:default", "c", "t", "Hi")
 
@@ -140,16 +141,17 @@ async def test_a_skill_is_read_and_a_tool_is_called(config, talking, tmp_path, o
 async def test_tools_are_offered_by_list(config, talking, orders_port, server, offered):
     url = f"http://127.0.0.1:{orders_port}/mcp"
     async with talking(config(mcpServers=[{"name": "orders", "url": url, **server}])) as talk:
-        found = await talk.turn._toolbox.equipment(HELLO)
-    assert {name.removeprefix("orders__") for name in found.tools} == offered
-    assert not found.unreachable
+        context = TurnContext(HELLO, lambda _: None, {})
+        found = await talk.turn.registry.tools(context)
+    assert {name.removeprefix("orders__") for name in found} == offered | {"recall_archive"}
+    assert not context.unreachable
 
 
 async def test_a_tool_that_asks_people_and_is_denied_is_not_offered_either(config, talking):
     names = []
     for deny in ([], ["ask_human"]):
         async with talking(config(askHuman=True, enforcement={"deny": deny})) as talk:
-            names.append(set((await talk.turn._toolbox.equipment(HELLO)).tools))
+            names.append(set(await talk.turn.registry.tools(TurnContext(HELLO, lambda _: None, {}))))
     assert names[0] - names[1] == {"ask_human"}
 
 

@@ -74,9 +74,9 @@ class Ours:
 
     async def say(self, text: str, *, idle: float = 0.0) -> None:
         request = TurnRequest("client:bench", "c", "task", text)
-        context = TurnContext(request, self.frames.append, self.tools, THREAD)
+        recall = recall_tool(partial(self._archived))
+        context = TurnContext(request, self.frames.append, {**self.tools, recall.name: recall}, THREAD)
         context.idle_seconds = idle
-        context.recall = recall_tool(partial(self._archived))
         self._store(HumanMessage(text))
         try:
             while (reply := await self._round(context)).tool_calls:

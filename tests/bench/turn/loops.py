@@ -36,23 +36,27 @@ from fleetwright_agent.storage.sqlite.call_windows import CallWindows
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.facts import FOLDER, FactStore
+from fleetwright_agent.storage.sqlite.grants import GrantStore
 from fleetwright_agent.storage.sqlite.learned_skills import FOLDER as SKILLS
 from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
 from fleetwright_agent.storage.sqlite.usage_store import UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
+from fleetwright_agent.tools.port import Tool, ToolContext
+from fleetwright_agent.tools.registry import ToolRegistry
 from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.dependencies import TurnDependencies
+from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.memories import turn_storage
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions
 from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
-from fleetwright_agent.turn.toolbox import Toolbox
 
 INSTRUCTIONS = "You are the desk. Be brief."
 
@@ -122,12 +126,25 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
             await database.aclose()
 
 
+class OneTool:
+    """The provider of the benchmark's tool."""
+
+    name = "bench"
+
+    async def tools(self, context: ToolContext) -> list[Tool]:
+        return [TOOL]
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
 def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
     """Build the turn as the assembly does, with another model and a tool."""
     config, metrics = supplies.config, supplies.metrics
     remembered = turn_storage(supplies.conversations, redact=Redactor().text)
     remembered = remembered if lasting else held(remembered)
     enforcement = EnforcementPolicy(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
+    grants = Grants(GrantStore(supplies.conversations, now=time.time))
     auditor = ToolAudit(supplies.trail, config.audit.mode)
     calls = ModelCalls(config.model, metrics, books=supplies.books)
     chat: Any = Prompt(endpoint=config.model)
@@ -140,18 +157,13 @@ def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
             metrics,
             remembered.journal,
             enforcement=enforcement,
+            decisions=CallDecisions(config, grants),
             fence=SkillFence(lambda _: None, mounted=()),
             auditor=auditor,
         ),
         memories=remembered,
-        toolbox=Toolbox(
-            config,
-            tools=(TOOL,),
-            servers=(),
-            views=remembered.views,
-            denies=enforcement.denies,
-            offers=ToolCache(),
-        ),
+        registry=ToolRegistry([OneTool()]),
+        grants=grants,
         unknown=auditor.unknown,
     )
 
@@ -167,7 +179,7 @@ class Bare:
     def __post_init__(self) -> None:
         async def order_status(order: int) -> str:
             """Return the status of an order."""
-            return await TOOL.run(None)  # type: ignore[arg-type]  # the tool ignores it
+            return str(await TOOL.run(None))  # type: ignore[arg-type]  # the tool ignores it
 
         tool = StructuredTool.from_function(coroutine=order_status, name=TOOL.name, description=TOOL.description)
         prompt = SystemMessage(INSTRUCTIONS)

@@ -23,16 +23,25 @@ class Nowhere(Database):
 
     def __init__(self, schema: Sequence[str]) -> None:
         super().__init__(Path(":memory:"), schema)
+        self._tables: sqlite3.Connection | None = None
 
-    def _begin(
+    def _submit(
         self, work: Callable[[sqlite3.Connection], Any], kind: JobKind = JobKind.AWAITED
     ) -> "asyncio.Future[Any]":
+        if self._tables is None:
+            self._tables = self._open()
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         try:
-            done.set_result(work(self._connected()))
+            done.set_result(work(self._tables))
         except Exception as error:
             done.set_exception(error)
         return done
+
+    async def aclose(self) -> None:
+        if self._tables is not None:
+            self._tables.close()
+            self._tables = None
+        await super().aclose()
 
     async def look(self, work: Callable[[sqlite3.Connection], T], *, of: str = "") -> T:
         return await self.read(work)

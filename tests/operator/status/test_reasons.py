@@ -64,9 +64,10 @@ def texts(value: ast.expr, module: str) -> Iterator[str]:
 
 def assigned(name: str, module: str) -> Iterator[str]:
     for node in ast.walk(MODULES[module]):
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        targets = [node.target] if isinstance(node, ast.AnnAssign) and node.value else targets
-        if [ast.unparse(target) for target in targets] == [name]:
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if node.value is not None and [ast.unparse(target) for target in targets] == [name]:
             yield from texts(node.value, module)
 
 

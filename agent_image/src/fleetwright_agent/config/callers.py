@@ -16,6 +16,11 @@ class CallerKind(StrEnum):
     AGENT = "agent"
 
 
+def is_client(owner: str) -> bool:
+    """Return True for a client, which acts for a person; False for an agent."""
+    return owner.startswith(f"{CallerKind.CLIENT}:")
+
+
 class Caller(_Part):
     """An accepted token's digest, and the caller that holds the token. The caller owns the tasks that it creates."""
 

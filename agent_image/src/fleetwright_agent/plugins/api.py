@@ -8,9 +8,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fleetwright_agent.tools.port import ToolError
+from fleetwright_agent.protocol.frames import Artifact
+from fleetwright_agent.tools.port import Allow, Ask, Decision, Deny, Grant, ToolError, ToolResult
 
-__all__ = ["GROUP", "Call", "Factory", "Plugin", "PluginTool", "ToolError"]
+__all__ = [
+    "GROUP",
+    "Allow",
+    "Artifact",
+    "Ask",
+    "Call",
+    "Decision",
+    "Deny",
+    "Factory",
+    "Grant",
+    "Plugin",
+    "PluginTool",
+    "ToolError",
+    "ToolResult",
+]
 
 GROUP: Final = "fleetwright.plugins"
 
@@ -25,18 +40,28 @@ class Call:
     """The caller of the turn: `client:<name>` or `agent:<namespace>/<name>`."""
     context_id: str
     task_id: str
+    write: Callable[[str], None] = lambda _: None
+    """Streams a piece of output to the caller while the call runs. It must be called on the event loop."""
+
+
+async def _allow(_: Call) -> Decision:
+    """The default `decide`, which allows every call."""
+    return Allow()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginTool:
-    """A tool of a plugin. `run` returns text or raises `ToolError` with text for the model, and is cancellable."""
+    """A tool of a plugin. `run` returns a result or raises `ToolError` with text for the model, and is cancellable."""
 
     name: str
     """Letters, digits, `_` and `-`; the model sees it as `<plugin>__<name>`."""
     description: str
     parameters: Mapping[str, Any]
     """JSON Schema of an object."""
-    run: Callable[[Call], Awaitable[str]]
+    run: Callable[[Call], Awaitable[str | ToolResult]]
+    """Returns the text for the model, or a `ToolResult`, which has artifacts for the caller too."""
+    decide: Callable[[Call], Awaitable[Decision]] = _allow
+    """Decides about a call before it runs. It may be asked several times for one call and must have no effects."""
     repeatable: bool = False
     """The call has no side effects: after a restart it may be repeated."""
 

@@ -17,7 +17,7 @@ from fleetwright_agent.config.plugins import PluginConfig as Declared
 from fleetwright_agent.plugins.api import GROUP, Plugin
 from fleetwright_agent.plugins.offering import InvalidPlugin, plugin_tools
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.tools.port import Tool, ToolContext
 
 _log = logging.getLogger(__name__)
 _LOAD_SECONDS: Final = 30.0
@@ -38,6 +38,8 @@ class _Loaded:
 
 
 class Plugins:
+    name = "plugins"
+
     def __init__(
         self,
         declared: Sequence[Declared],
@@ -65,9 +67,10 @@ class Plugins:
             if self._loaded is None:
                 self._loaded = {declared.name: self._load(declared) for declared in self._declared}
 
-    def tools(self) -> tuple[Tool, ...]:
-        """Return the tools of the loaded plugins. Blocks until all plugins have loaded or failed."""
-        self.load()
+    async def tools(self, context: ToolContext) -> tuple[Tool, ...]:  # noqa: ARG002 - all turns have the same tools
+        """Return the tools of the loaded plugins, once all of them have loaded or failed."""
+        if self._loaded is None:
+            await asyncio.to_thread(self.load)
         return tuple(tool for loaded in (self._loaded or {}).values() for tool in loaded.tools)
 
     def report(self) -> list[dict[str, Any]]:
@@ -77,13 +80,14 @@ class Plugins:
             for name, loaded in (self._loaded or {}).items()
         ]
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         for name, loaded in (self._loaded or {}).items():
-            if loaded.plugin is None:
+            plugin, loaded.plugin = loaded.plugin, None
+            if plugin is None:
                 continue
             try:
                 async with asyncio.timeout(_CLOSE_SECONDS):
-                    await loaded.plugin.close()
+                    await plugin.close()
             except Exception:
                 _log.exception("a plugin could not be closed", extra={"plugin": name})
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import Any, Final
@@ -128,15 +128,22 @@ class Application:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         parts = self._parts
-        pushes = (parts.pushes,) if parts.pushes else ()
-        in_order = (
-            *(*pushes, parts.turns, parts.plugins, parts.tracing, parts.stores.knowledge, parts.stores.skills),
-            *(parts.conversations, parts.books, parts.trail, parts.log),
-        )
+        in_order: list[Callable[[], Awaitable[None]]] = [
+            *([parts.pushes.aclose] if parts.pushes else []),
+            parts.turns.aclose,
+            parts.plugins.close,
+            parts.tracing.aclose,
+            parts.stores.knowledge.aclose,
+            parts.stores.skills.aclose,
+            parts.conversations.aclose,
+            parts.books.aclose,
+            parts.trail.aclose,
+            parts.log.aclose,
+        ]
         # A failure of one part is raised only after all later parts are closed.
         async with AsyncExitStack() as ending:
-            for part in reversed(in_order):
-                ending.push_async_callback(part.aclose)
+            for close in reversed(in_order):
+                ending.push_async_callback(close)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         """Log the failure of a background task, and make the agent unready."""

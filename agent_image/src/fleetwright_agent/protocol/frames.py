@@ -57,6 +57,35 @@ class ToolEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file for the caller, as a tool returns it beside its text."""
+
+    name: str
+    media_type: str
+    content: str | bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """A piece of the output that a tool streams while it runs."""
+
+    call_id: str
+    name: str
+    text: str
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolArtifact:
+    """An artifact of a tool call, emitted after its `ToolEnd`."""
+
+    call_id: str
+    name: str
+    artifact: Artifact
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fallback:
     """A model failed, and the turn continues with the next declared model."""
 
@@ -178,6 +207,8 @@ Frame = (
     | StreamReset
     | ToolStart
     | ToolEnd
+    | ToolOutput
+    | ToolArtifact
     | EarlierToolCall
     | Fallback
     | RetryWait

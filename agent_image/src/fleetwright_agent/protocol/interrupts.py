@@ -28,6 +28,8 @@ class TaskInterrupt:
     tool: str
     since_ns: int
     expires_ns: int | None = None
+    grants: tuple[str, ...] = ()
+    """The keys of the grants that an approval offers."""
     cost: Mapping[str, Any] | None = None
     """The cost of the task so far."""
 
@@ -40,6 +42,8 @@ def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | Non
     parts = [Part(text=ask.prompt), data_part(HITL, ask.payload)]
     message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=parts)
     about: dict[str, Any] = {"id": ask.identity, "kind": ask.kind.value, "tool": ask.tool}
+    if grants := [grant["key"] for grant in ask.payload.get("grants", ())]:
+        about["grants"] = grants
     if expires_ns is not None:
         about["expires"] = moment(expires_ns)
     attach(message, ASK, about)
@@ -69,6 +73,7 @@ def _pause(message: Message, since_ns: int) -> TaskInterrupt | None:
             tool=about["tool"],
             since_ns=since_ns,
             expires_ns=None if expires is None else _nanoseconds(expires),
+            grants=tuple(about.get("grants", ())),
             cost=metadata.get(COST),
         )
     return None

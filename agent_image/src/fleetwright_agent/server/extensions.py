@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+from uuid import uuid4
 
-from a2a.types.a2a_pb2 import Artifact, TaskArtifactUpdateEvent
+from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent
 from a2a.utils.errors import InvalidParamsError
 
 from fleetwright_a2a.extension_codec import attach
@@ -34,11 +35,13 @@ from fleetwright_agent.protocol.frames import (
     Fallback,
     PeerCost,
     SkillLearned,
+    ToolArtifact,
     ToolEnd,
+    ToolOutput,
     ToolStart,
     Usage,
 )
-from fleetwright_agent.turn.approval_policy import may_ask
+from fleetwright_agent.tools.approval_policy import may_ask
 
 _MAX_HOP = 127
 OF_CALLERS = frozenset({CALL_PATH, ASK})
@@ -132,14 +135,20 @@ def loop_refusal(path: Sequence[str], *, myself: str) -> str | None:
     return None
 
 
-def tool_call(frame: ToolStart | ToolEnd) -> dict[str, Any]:
+def tool_call(frame: ToolStart | ToolOutput | ToolEnd) -> dict[str, Any]:
     """Return the payload of tool-call-v1; the turn has shortened arguments and results to previews."""
-    within = {"parentToolCallId": frame.parent} if frame.parent else {}
-    about = {"toolCallId": frame.call_id, "name": frame.name, **within}
+    about = _call(frame)
     if isinstance(frame, ToolStart):
         return {**about, "phase": "started", "args": frame.arguments}
+    if isinstance(frame, ToolOutput):
+        return {**about, "phase": "output", "output": frame.text}
     ended = {"phase": "completed", "result": frame.result} if frame.ok else {"phase": "failed", "error": frame.result}
     return {**about, **ended, "outputChars": frame.characters}
+
+
+def _call(frame: ToolStart | ToolOutput | ToolEnd | ToolArtifact) -> dict[str, Any]:
+    within = {"parentToolCallId": frame.parent} if frame.parent else {}
+    return {"toolCallId": frame.call_id, "name": frame.name, **within}
 
 
 def model_fallback(frame: Fallback) -> dict[str, str]:
@@ -151,6 +160,20 @@ def skill_artifact(task_id: str, context_id: str, learned: SkillLearned) -> Task
     name = str(learned.skill["name"])
     artifact = Artifact(artifact_id=f"{task_id}-skill-{name}", name=name, description=str(learned.skill["description"]))
     attach(artifact, SKILL, learned.skill, as_part=True)
+    return TaskArtifactUpdateEvent(task_id=task_id, context_id=context_id, artifact=artifact, last_chunk=True)
+
+
+def tool_artifact(task_id: str, context_id: str, frame: ToolArtifact, *, about_call: bool) -> TaskArtifactUpdateEvent:
+    """Return a file of a tool as a separate artifact. Args: `about_call` adds the call that it belongs to."""
+    file = frame.artifact
+    part = Part(media_type=file.media_type, filename=file.name)
+    if isinstance(file.content, str):
+        part.text = file.content
+    else:
+        part.raw = file.content
+    artifact = Artifact(artifact_id=str(uuid4()), name=file.name, parts=[part])
+    if about_call:
+        attach(artifact, TOOL_CALL, _call(frame))
     return TaskArtifactUpdateEvent(task_id=task_id, context_id=context_id, artifact=artifact, last_chunk=True)
 
 

@@ -1,10 +1,13 @@
-"""The model loop's interface for a tool: a name, a schema, and a call that returns or raises text."""
+"""The tool port: a tool decides about each call, streams its output, and returns text with artifacts.
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+A `ToolProvider` is one source of tools. `tools/registry.py` collects the tools of all providers for a turn.
+"""
 
-from fleetwright_agent.protocol.frames import Frame, InterruptRequest, TurnRequest
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fleetwright_agent.protocol.frames import Artifact, Frame, InterruptKind, TurnRequest
 
 
 class ToolError(Exception):
@@ -21,9 +24,72 @@ class ToolDeclined(ToolError):  # noqa: N818 - states what a person did, and rea
 
 
 class ToolBlocked(ToolError):  # noqa: N818 - states what became of the call
-    """The agent's policy does not allow the call."""
+    """The agent's policy, or the tool itself, does not allow the call."""
 
     outcome = "blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A permission that a person may give in reply to an `Ask`. It holds for one tool in one conversation."""
+
+    key: str
+    """Identifies what is permitted, for example the path of a file. The tool interprets it."""
+    title: str
+    """What is permitted, for the person: "more edits of notes.txt"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """The call runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The call does not run. The model reads the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The call runs only after a person has approved it, or has answered the question."""
+
+    question: str = ""
+    """The question for the person. An approval without a question shows the tool and its arguments."""
+    preview: str = ""
+    """The effect of the call, such as a diff. Without a preview, the person sees the arguments."""
+    grants: tuple[Grant, ...] = ()
+    """Alternatives, the narrowest first. A call that one of them covers does not ask."""
+    kind: InterruptKind = InterruptKind.APPROVAL
+    """The reply to a question or form is not a permission. The tool receives it as `ToolCall.reply`."""
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    """A question or form in machine-readable form (hitl-v1); approvals do not use this field."""
+
+
+Decision = Allow | Ask | Deny
+
+
+def strictest(one: Decision, other: Decision) -> Decision:
+    """Return the stricter decision. Two approvals become one, with the grants that both offer."""
+    if isinstance(one, Deny) or isinstance(other, Allow):
+        return one
+    if isinstance(other, Deny) or isinstance(one, Allow):
+        return other
+    if InterruptKind.APPROVAL is not one.kind or InterruptKind.APPROVAL is not other.kind:
+        return one if one.kind is not InterruptKind.APPROVAL else other
+    shared = tuple(grant for grant in one.grants if grant in other.grants)
+    return Ask(one.question or other.question, one.preview or other.preview, shared)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of a call that returns more than text."""
+
+    text: str
+    """The part that the model reads."""
+    artifacts: tuple[Artifact, ...] = ()
+    """Files for the caller of the turn, which the model does not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +105,26 @@ class ToolCall:
     """Identifies this call within its turn, also after a restart."""
     identity: str = ""
     """The provider's id of the call, which the caller sees too."""
+    write: Callable[[str], None] = lambda _: None
+    """Streams a piece of output to the caller while the call runs. It must be called on the event loop."""
+
+
+async def allow(_: ToolCall) -> Decision:
+    """Allow every call."""
+    return Allow()
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool. `run` returns text or raises `ToolError`; the text is data, never instructions."""
+    """A tool. `run` returns its result or raises `ToolError`; the text is data, never instructions."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     """JSON Schema of an object."""
-    run: Callable[[ToolCall], Awaitable[str]]
-    asks: Callable[[Mapping[str, Any]], InterruptRequest] | None = None
-    """Builds the question for a person from the arguments; `None` if the tool needs no reply."""
+    run: Callable[[ToolCall], Awaitable[str | ToolResult]]
+    decide: Callable[[ToolCall], Awaitable[Decision]] = allow
+    """Decides about a call before it runs. It may be asked several times for one call and must have no effects."""
     repeatable: bool = False
     """The call has no side effects: after a restart it may be repeated."""
     deferrable: bool = False
@@ -64,3 +137,55 @@ class Tool:
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},
         }
+
+
+@dataclass(slots=True)
+class ToolCallCount:
+    """The number of tool calls that one message of the caller has caused, including those of sub-agents."""
+
+    tool_calls: int = 0
+
+
+class ToolContext(Protocol):
+    """The part of a turn that providers of tools may use."""
+
+    @property
+    def request(self) -> TurnRequest: ...
+
+    @property
+    def thread(self) -> str:
+        """The thread of the conversation."""
+        ...
+
+    @property
+    def emit(self) -> Callable[[Frame], None]: ...
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All tools of the turn, once every provider has returned its tools."""
+        ...
+
+    @property
+    def unreachable(self) -> MutableMapping[str, str]:
+        """Servers whose tools could not be listed, each with the reason. The prompt names them."""
+        ...
+
+    @property
+    def tally(self) -> ToolCallCount: ...
+
+
+class ToolProvider(Protocol):
+    """One source of tools."""
+
+    @property
+    def name(self) -> str:
+        """The name in logs."""
+        ...
+
+    async def tools(self, context: ToolContext) -> Sequence[Tool]:
+        """Return the tools for this turn; none if the configuration or the caller does not allow them."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections and files, after the last turn. A second call has no effect."""
+        ...

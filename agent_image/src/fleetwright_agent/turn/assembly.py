@@ -8,26 +8,23 @@ import httpx
 import httpx2
 
 from fleetwright_agent.audit.factory import redactor
-from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.protocol.frames import Turn
 from fleetwright_agent.storage.sqlite.call_windows import CallWindows
+from fleetwright_agent.storage.sqlite.grants import GrantStore
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
-from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.tools.mcp.circuit_breaker import CircuitBreaker
-from fleetwright_agent.tools.mcp.server import McpConnection
-from fleetwright_agent.tools.memory.fact_tools import knowledge_tools
-from fleetwright_agent.tools.peers.tool import PeerCalls, peer_client
-from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.tools.search.tool import search_tool
-from fleetwright_agent.tools.skills.loading import skill_reader, skill_tools
-from fleetwright_agent.turn.approval_policy import guarded_by_policy, servers_of
-from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.tools.approval_policy import governed_tools
+from fleetwright_agent.tools.peers.tool import PeerTools, peer_client
+from fleetwright_agent.tools.registry import ToolRegistry, built_in_providers
+from fleetwright_agent.tools.skills.loading import skill_reader
+from fleetwright_agent.turn.compaction.policy import room
+from fleetwright_agent.turn.compaction.recall import ArchiveTools
 from fleetwright_agent.turn.delegation.learning import SkillLearner
 from fleetwright_agent.turn.delegation.listener import TaskListener
 from fleetwright_agent.turn.delegation.tools import DelegationTools
 from fleetwright_agent.turn.delegation.work import SubAgentLoop, SubAgentRun
 from fleetwright_agent.turn.dependencies import TurnDependencies
+from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.memories import TurnStorage, turn_storage
@@ -35,6 +32,7 @@ from fleetwright_agent.turn.pipeline.composite import ToolRunner
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links, model_of, sub_agent_links
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions
 from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.ingest import FactIngest
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
@@ -42,7 +40,6 @@ from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 from fleetwright_agent.turn.pipeline.tracing import ToolTracing
 from fleetwright_agent.turn.providers.model_transport import ModelTransport
 from fleetwright_agent.turn.providers.models import Chat, build_chat
-from fleetwright_agent.turn.toolbox import Toolbox
 
 
 def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Turn:
@@ -63,11 +60,21 @@ def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable
     ]
     peers_client = peer_client(config.peers, denied=config.denied_ranges)
     peers = _peers(supplies, peers_client)
+    supplies.plugins.load()
     enforcement = EnforcementPolicy(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = ToolAudit(supplies.trail, config.audit.mode)
     fence = SkillFence(skill_reader(config.skills, layout), mounted=[skill.name for skill in config.skills])
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep, tracing=supplies.tracing)
-    tools = ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, fence=fence, auditor=auditor)
+    grants = Grants(GrantStore(supplies.conversations, now=time.time))
+    tools = ToolCalls(
+        config.limits,
+        metrics,
+        remembered.journal,
+        enforcement=enforcement,
+        decisions=CallDecisions(config, grants),
+        fence=fence,
+        auditor=auditor,
+    )
     runner = ToolTracing(_ingesting(tools, supplies, redact), supplies.tracing)
     learning = SkillLearner(supplies.skills, config.memory.skills, redact=redact, metrics=metrics)
     listeners = [learning] if config.learns else []
@@ -78,18 +85,27 @@ def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable
         links=model_links(supplies, views=remembered.views, calls=calls, chats=chats),
         runner=runner,
         memories=remembered,
-        toolbox=Toolbox(
-            config,
-            tools=(*skill_tools(config.skills, layout), *peers.tools(), *supplies.plugins.tools()),
-            personal=knowledge_tools(supplies.knowledge, config.memory.knowledge, redact),
-            servers=_servers(supplies),
-            views=remembered.views,
-            denies=enforcement.denies,
-            offers=supplies.offers,
+        registry=ToolRegistry(
+            (
+                *built_in_providers(
+                    config,
+                    layout,
+                    facts=supplies.knowledge,
+                    redact=redact,
+                    peers=peers,
+                    tool_cache=supplies.offers,
+                    metrics=metrics,
+                    room=lambda: room(config.model),
+                ),
+                ArchiveTools(remembered.views, enabled=config.compaction.archive.recall_tool),
+                DelegationTools(work),
+                supplies.plugins,
+            ),
+            policy=lambda tools: governed_tools(tools, config, denies=enforcement.denies),
         ),
+        grants=grants,
         unknown=auditor.unknown,
-        own_tools=_own_tools(config, DelegationTools(work) if config.sub_agents else None),
-        closing=(peers, *clients, peers_client),
+        closing=(*clients, peers_client),
         over=peers.over,
         learned=learning.learned if config.learns else None,
     )
@@ -102,20 +118,10 @@ def _ingesting(tools: ToolRunner, supplies: TurnDependencies, redact: Callable[[
     return FactIngest(tools, supplies.knowledge, policy, redact=redact, metrics=supplies.metrics)
 
 
-def _peers(supplies: TurnDependencies, client: httpx.AsyncClient) -> PeerCalls:
+def _peers(supplies: TurnDependencies, client: httpx.AsyncClient) -> PeerTools:
     config = supplies.config
     me, kept = f"{config.namespace}/{config.name}", OpenQuestions(supplies.conversations)
-    return PeerCalls(me, config.peers, supplies.layout, client, kept, outlived=not config.ephemeral_memory)
-
-
-def _own_tools(config: AgentConfig, delegation: DelegationTools | None) -> Callable[[TurnContext], Sequence[Tool]]:
-    """The tools that need the context of the current turn."""
-
-    def made(context: TurnContext) -> list[Tool]:
-        searching = [search_tool(lambda: context.tools)] if config.tool_search else []
-        return [*(delegation.tools(context) if delegation else ()), *searching]
-
-    return made
+    return PeerTools(me, config.peers, supplies.layout, client, kept, outlived=not config.ephemeral_memory)
 
 
 def _work(
@@ -138,23 +144,3 @@ def _work(
 
     workers = [worker(sub_agent) for sub_agent in supplies.config.sub_agents]
     return SubAgentRun(workers, journal=remembered.journal, metrics=supplies.metrics, listeners=listeners)
-
-
-def _servers(supplies: TurnDependencies) -> list[McpConnection]:
-    config = supplies.config
-    return [
-        McpConnection(
-            server,
-            supplies.layout,
-            offers=supplies.offers,
-            guarded=guarded_by_policy(config, server.name),
-            denied=config.denied_ranges,
-            breaker=_breaker(server.name, supplies.metrics),
-        )
-        for server in servers_of(config)
-    ]
-
-
-def _breaker(server: str, metrics: Metrics) -> CircuitBreaker:
-    is_open = metrics.mcp_breaker_open.labels(server)
-    return CircuitBreaker(on_change=lambda opened: is_open.set(int(opened)))

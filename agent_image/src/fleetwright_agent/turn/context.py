@@ -12,7 +12,8 @@ from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
 from langgraph.graph.message import add_messages
 
 from fleetwright_agent.protocol.frames import Frame, TurnFailed, TurnRequest
-from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.tools.port import Tool, ToolCallCount
+from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.compaction.view import CompactionState
 
 
@@ -47,27 +48,18 @@ class TurnState(AgentState):
 
 
 @dataclass(slots=True)
-class ToolCallCount:
-    """The number of tool calls that one message of the caller has caused, including those of sub-agents."""
-
-    tool_calls: int = 0
-
-
-@dataclass(slots=True)
 class TurnContext:
     request: TurnRequest
     emit: Callable[[Frame], None]
     tools: Mapping[str, Tool]
     thread: str = ""
     """The thread id under which the journal stores the calls of this turn."""
-    unreachable: Mapping[str, str] = field(default_factory=dict)
+    unreachable: dict[str, str] = field(default_factory=dict)
     """MCP servers whose tools could not be listed, each with the reason."""
     withheld: frozenset[str] = frozenset()
     """Names of tools whose declarations the model does not receive."""
     found: tuple[str, ...] = ()
     """Withheld tools that the model has searched for or called, so that it receives their declarations after all."""
-    recall: Tool | None = None
-    """Offered to the model after the first compaction, when there is something to recall."""
     remembered: str | None = None
     """Remembered facts for this turn, as the model reads them; None before the first lookup."""
     tally: ToolCallCount = field(default_factory=ToolCallCount)
@@ -95,15 +87,17 @@ class TurnContext:
     failure: TurnFailed | None = None
     """A failure to raise before the next model call, set where LangGraph would swallow an exception."""
 
-    def tool(self, name: str) -> Tool | None:
-        """The tool of that name, whether or not the model has its declaration."""
-        return self.tools.get(name) or (self.recall if self.recall and self.recall.name == name else None)
+    @property
+    def known_tools(self) -> list[str]:
+        """The names of the tools for an error message. The search in the archive is not among them."""
+        return [name for name in sorted(self.tools) if name != RECALL]
 
     @property
     def declarations(self) -> list[dict[str, Any]]:
         """The tool declarations for the model. Tools that may be added later come last, to keep the prompt cache."""
-        offered = [tool for name, tool in sorted(self.tools.items()) if name not in self.withheld]
+        offered = [self.tools[name] for name in self.known_tools if name not in self.withheld]
         offered += [self.tools[name] for name in self.found]
-        if self.recall is not None and self.standing is not None and self.standing.view is not None:
-            offered.append(self.recall)
+        # There is an archive to search only after the first compaction.
+        if RECALL in self.tools and self.standing is not None and self.standing.view is not None:
+            offered.append(self.tools[RECALL])
         return [tool.declaration for tool in offered]

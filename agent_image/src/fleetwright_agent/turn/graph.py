@@ -18,6 +18,7 @@ from langgraph.types import StateSnapshot
 
 from fleetwright_a2a.extensions import trace_of
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.memory.eligibility import is_remembered
 from fleetwright_agent.protocol.frames import (
     Frame,
     InterruptRequest,
@@ -31,18 +32,17 @@ from fleetwright_agent.protocol.frames import (
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.sqlite.tool_journal import StartedCall
 from fleetwright_agent.telemetry.tracing import current_trace
-from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.turn.approval_policy import is_remembered
+from fleetwright_agent.tools.registry import ToolRegistry
 from fleetwright_agent.turn.checkpoint_resume import TaskThreads, TurnStart, is_answered, pending_requests
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
+from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.memories import TurnStorage
 from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL, calls_made, tool_calls
-from fleetwright_agent.turn.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
 _END = object()
@@ -63,9 +63,9 @@ class GraphTurn:
         links: Sequence[ModelLink],
         runner: ToolRunner,
         memories: TurnStorage,
-        toolbox: Toolbox,
+        registry: ToolRegistry,
+        grants: Grants,
         unknown: Callable[[TurnRequest, Sequence[StartedCall]], Awaitable[None]],
-        own_tools: Callable[[TurnContext], Sequence[Tool]] = lambda _: (),
         closing: Sequence[AsyncCloseable] = (),
         over: Callable[[str, str], None] = lambda *_: None,
         learned: Callable[[TurnRequest], Awaitable[Sequence[Frame]]] | None = None,
@@ -73,7 +73,6 @@ class GraphTurn:
     ) -> None:
         """Args:
         unknown: Receives the calls that a dead process had started but not finished.
-        own_tools: Creates the tools that exist for one turn only.
         closing: Further objects to close at the end, after the tools.
         over: Receives the owner and task of each turn that has ended. A turn that waits for a person, or that another
             process resumes, has not ended.
@@ -83,8 +82,8 @@ class GraphTurn:
         self._tells_sessions = config.memory.sessions.enabled
         self._sessions = memories.sessions
         self._bills = TaskUsage(memories.spending)
-        self._toolbox = toolbox
-        self._own_tools = own_tools
+        self.registry = registry
+        self._grants = grants
         self._closing = tuple(closing)
         self._over = over
         self._learned = learned
@@ -139,6 +138,8 @@ class GraphTurn:
     async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> InterruptRequest | TurnDone:
         """Run the turn until it is answered or needs a person."""
         thread, begin, stored = await self._threads.open(request)
+        if request.reply is not None:
+            await self._grants.accept(request, pending_requests(stored))
         request.opened()
         try:
             values = stored.values if begin.ended else await self._invoke(request, frames, thread, begin, stored)
@@ -158,10 +159,8 @@ class GraphTurn:
     ) -> dict[str, Any]:
         """Return the state of the conversation after the run."""
         context = TurnContext(request, frames.put_nowait, {}, thread)
-        found = await self._toolbox.equipment(request, beside=self._own_tools(context))
-        context.tools, context.unreachable = found.tools, found.unreachable
+        context.tools = await self.registry.tools(context)
         context.fresh, context.idle_seconds = begin.fresh, self._idle(stored)
-        context.recall = self._toolbox.recall(thread)
         if not begin.fresh:
             context.tally.tool_calls = tool_calls(stored.values["messages"])
         entry = begin.entry
@@ -204,6 +203,6 @@ class GraphTurn:
         )
 
     async def aclose(self) -> None:
-        await self._toolbox.aclose()
+        await self.registry.close()
         for part in self._closing:
             await part.aclose()

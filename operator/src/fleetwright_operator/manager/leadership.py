@@ -32,7 +32,7 @@ _COLLECTION_THRESHOLD = 10_000
 
 
 async def stand_by_and_lead(process: Process, settings: Settings) -> None:
-    """Acquire the Lease and lead, until SIGTERM.
+    """Acquire the Lease and lead, until cancelled.
 
     When the Lease lapses or the API server moves, start again without cached state. Only the known addresses of the API
     server are kept.
@@ -47,7 +47,6 @@ async def stand_by_and_lead(process: Process, settings: Settings) -> None:
         metrics.leader.set(1)
         try:
             await lead(process.new_manager(settings), health, lease.hold())
-            return
         except (LeaseExpiredError, ApiServerMovedError) as why:
             logger.warning("no longer leading", extra={"why": str(why)})
         finally:
@@ -74,7 +73,7 @@ async def _with_api_server(api: Api, settings: Settings, health: ProcessHealth) 
 
 
 async def lead(manager: Manager, health: ProcessHealth, hold: Coroutine[Any, Any, None]) -> None:
-    """Run the operator while the Lease is held. Return on SIGTERM, which kopf handles.
+    """Run the operator while the Lease is held, until cancelled.
 
     Raises:
         LeaseLostError: Another process may be writing already.
@@ -91,7 +90,6 @@ async def lead(manager: Manager, health: ProcessHealth, hold: Coroutine[Any, Any
         await write_card_keys(manager)
         tasks.remove(listing)
         tasks += [asyncio.create_task(part) for part in _loops(manager, health, listing.result())]
-        await asyncio.sleep(0)  # kopf cancels tasks that start after it
         tasks.append(asyncio.create_task(watch_with_kopf(manager.cache_sync, manager.settings, listing.result())))
         await _wait_for_first(tasks)
     finally:

@@ -30,3 +30,5 @@ def configure(level: str = "INFO") -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # kopf logs every event of every object at its debug and info levels.
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    # kopf 1.45 warns that it ignores signals in a thread; `__main__` handles them.
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)

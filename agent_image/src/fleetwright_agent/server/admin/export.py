@@ -17,6 +17,7 @@ from fleetwright_agent.server.admin.erasure import ErasableStores
 from fleetwright_agent.storage.learned_skill import skill_v1
 from fleetwright_agent.storage.sqlite.conversations.last_use import conversations
 from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
+from fleetwright_agent.storage.sqlite.grants import grants_of
 from fleetwright_agent.storage.sqlite.usage_store import costs_of
 
 Line = dict[str, Any]
@@ -26,7 +27,7 @@ _TRANSCRIPTS: Final = "fleetwright_agent.storage.sqlite.conversations.transcript
 async def export_lines(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     """Yield the lines of the export. Raises: LogUnusable, MemoryUnusable, OSError."""
     number = 0
-    for store in (_tasks, _conversations, _sessions, _facts, _skills, _costs, _audit_lines):
+    for store in (_tasks, _conversations, _sessions, _grants, _facts, _skills, _costs, _audit_lines):
         async for line in store(stores, target):
             number += 1
             yield line
@@ -56,6 +57,11 @@ async def _conversations(stores: ErasableStores, target: ErasureTarget) -> Async
 async def _sessions(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     for session in await stores.sessions.of(target.owner, target.context_id):
         yield {"kind": "session", **asdict(session)}
+
+
+async def _grants(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
+    for grant in await grants_of(stores.conversations, target.owner, target.context_id):
+        yield {"kind": "grant", **asdict(grant)}
 
 
 async def _facts(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:

@@ -9,7 +9,9 @@ from fleetwright_agent.protocol.frames import (
     Reasoning,
     RetryWait,
     Text,
+    ToolArtifact,
     ToolEnd,
+    ToolOutput,
     ToolStart,
     Usage,
 )
@@ -23,8 +25,10 @@ def activity(frame: Frame) -> str:
             return "the model was thinking"
         case ToolStart(name=name):
             return f"{name} was called"
-        case ToolEnd(name=name):
-            return f"{name} {'answered' if frame.ok else 'failed'}"
+        case ToolOutput(name=name):
+            return f"{name} was running"
+        case ToolEnd(name=name) | ToolArtifact(name=name):
+            return f"{name} {'failed' if isinstance(frame, ToolEnd) and not frame.ok else 'answered'}"
         case Usage():
             return "a model call ended"
         case EarlierToolCall():

@@ -30,7 +30,9 @@ from fleetwright_agent.protocol.frames import (
     SkillLearned,
     StreamReset,
     Text,
+    ToolArtifact,
     ToolEnd,
+    ToolOutput,
     ToolStart,
     TurnDone,
     Usage,
@@ -38,7 +40,14 @@ from fleetwright_agent.protocol.frames import (
 from fleetwright_agent.protocol.interrupts import ask_message
 from fleetwright_agent.server.executors.answer import AnswerStream
 from fleetwright_agent.server.executors.port import Emit, TaskJob
-from fleetwright_agent.server.extensions import CostReport, cost, model_fallback, skill_artifact, tool_call
+from fleetwright_agent.server.extensions import (
+    CostReport,
+    cost,
+    model_fallback,
+    skill_artifact,
+    tool_artifact,
+    tool_call,
+)
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.tasks.size_limits import mark_cut
 
@@ -155,6 +164,13 @@ class EventMapper:
                 self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
+            case ToolOutput(text=text):
+                self._progress(text, frame)
+            case ToolArtifact():
+                self._spoken.flush()
+                self._emit(
+                    tool_artifact(self._job.task_id, self._job.context_id, frame, about_call=self._told.tool_calls)
+                )
             case Fallback():
                 self._progress("The model did not answer; another model continues.", frame)
             case RetryWait(sentence, seconds):
@@ -164,7 +180,7 @@ class EventMapper:
             case CompactionEnd():
                 self._compacted(frame)
 
-    def _progress(self, sentence: str, about: ToolStart | ToolEnd | Fallback | None = None) -> None:
+    def _progress(self, sentence: str, about: ToolStart | ToolEnd | ToolOutput | Fallback | None = None) -> None:
         self._spoken.flush()
         message = agent_message(sentence, message_id=str(uuid4()))
         if isinstance(about, Fallback):

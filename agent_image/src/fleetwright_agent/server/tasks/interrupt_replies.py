@@ -14,7 +14,7 @@ from fleetwright_a2a.extensions import ANSWER, ASK
 from fleetwright_a2a.http.envelope import parse
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptReply
 from fleetwright_agent.protocol.interrupts import TaskInterrupt, moment
-from fleetwright_agent.tools.human.approval import approved
+from fleetwright_agent.tools.human.approval import read_reply
 
 
 def answer_value(message: Message) -> Any:
@@ -38,11 +38,22 @@ def stamp_answer(message: Message, pause: TaskInterrupt | None, *, owner: str, a
     kept = Message()
     kept.CopyFrom(message)
     if pause is not None:
-        stamp = {"ask": pause.identity, "by": owner, "at": moment(at_ns), "messageId": message.message_id}
+        stamp: dict[str, Any] = {
+            "ask": pause.identity,
+            "by": owner,
+            "at": moment(at_ns),
+            "messageId": message.message_id,
+        }
         if pause.kind is InterruptKind.APPROVAL:
-            stamp |= {"tool": pause.tool, "decision": "approved" if approved(answer_value(message)) else "declined"}
+            stamp |= {"tool": pause.tool, **_decision(answer_value(message), pause)}
         attach(kept, ANSWER, stamp)
     return kept
+
+
+def _decision(value: Any, pause: TaskInterrupt) -> dict[str, Any]:
+    reply = read_reply(value, pause.grants)
+    decision = {"decision": "approved" if reply.approved else "declined"}
+    return {**decision, **({"grants": list(reply.grants)} if reply.grants else {})}
 
 
 def answers_another(message: Message, pause: TaskInterrupt | None) -> bool:

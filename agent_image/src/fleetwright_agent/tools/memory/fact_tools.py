@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fleetwright_agent.config.memory import KnowledgeMemory
+from fleetwright_agent.memory.eligibility import is_remembered
 from fleetwright_agent.memory.fact_text import MOST_CHARACTERS, normalise_fact, render_facts
 from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.sqlite.facts import FactStore, TooManyFacts
-from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
 _MOST_FOUND: Final = 10
 _SHUT: Final = "the agent's memory cannot be used right now; say so, and go on without it"
@@ -23,6 +24,22 @@ _REMEMBER: Final = (
 )
 _RECALL: Final = "Search the facts that were remembered for this caller, by words that they have."
 _FORGET: Final = "Forget a remembered fact, by its number."
+
+
+class FactTools:
+    """Offers the tools in turns that may be remembered, if the configuration enables knowledge."""
+
+    name = "facts"
+
+    def __init__(self, knowledge: FactStore, policy: KnowledgeMemory, redact: Callable[[str], str]) -> None:
+        """Args: `redact` removes secrets from a fact."""
+        self._tools = knowledge_tools(knowledge, policy, redact)
+
+    async def tools(self, context: ToolContext) -> tuple[Tool, ...]:
+        return self._tools if is_remembered(context.request) else ()
+
+    async def close(self) -> None:
+        """Do nothing: the code that opened the store closes it."""
 
 
 def knowledge_tools(knowledge: FactStore, policy: KnowledgeMemory, redact: Callable[[str], str]) -> tuple[Tool, ...]:

@@ -10,7 +10,7 @@ from typing import Final
 from a2a.types import Artifact, Message, Part, StreamResponse, Task, TaskState, TaskStatus
 
 from fleetwright_a2a.extension_codec import read
-from fleetwright_a2a.extensions import ASK, COST, HITL
+from fleetwright_a2a.extensions import ASK, COST, HITL, TOOL_CALL
 from fleetwright_agent.protocol.frames import InterruptKind
 
 MOST_CHARACTERS: Final = 50_000
@@ -77,6 +77,8 @@ class PeerResponse:
         self._last_cost = _cost(status.message)
 
     def _hear(self, artifact: Artifact, *, append: bool) -> None:
+        if read(artifact, TOOL_CALL):
+            return  # A file of one of the peer's tools is not part of its answer.
         name = artifact.artifact_id
         if name not in self._texts and len(self._texts) == _MOST_ARTIFACTS:
             raise TooManyArtifacts

@@ -47,7 +47,7 @@ from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.peers.polling import ENDED, asks, cancel, poll_task
 from fleetwright_agent.tools.peers.questions import PeerQuestions
 from fleetwright_agent.tools.peers.response import PeerResponse, TooManyArtifacts, wants_approval
-from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
 _MOST_OF_CARD = 1024 * 1024
 _MOST_OF_STREAM = 32 * 1024 * 1024
@@ -60,8 +60,10 @@ _LEAVE_SECONDS = 5.0
 """Includes fetching the peer's card."""
 
 
-class PeerCalls:
-    """The callable peers of one agent, over one HTTP client."""
+class PeerTools:
+    """The callable peers of one agent, over one HTTP client. The caller closes the client."""
+
+    name = "peers"
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class PeerCalls:
         if self._peers:
             self._questions.over(owner, task_id)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         await self._questions.aclose()
 
     async def _give_up(self, question: OpenQuestion) -> None:
@@ -95,7 +97,7 @@ class PeerCalls:
                 async with asyncio.timeout(_LEAVE_SECONDS):
                     await cancel(*await self._reached(peer), question.task_id)
 
-    def tools(self) -> tuple[Tool, ...]:
+    async def tools(self, context: ToolContext) -> tuple[Tool, ...]:  # noqa: ARG002 - all turns have the same peers
         return tuple(self._tool(peer) for peer in self._peers)
 
     def _tool(self, peer: Peer) -> Tool:

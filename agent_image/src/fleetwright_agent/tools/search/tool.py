@@ -10,7 +10,7 @@ from typing import Final
 
 from fleetwright_agent.config.tools import ToolSearch
 from fleetwright_agent.tools.names import offered_name
-from fleetwright_agent.tools.port import Tool, ToolCall
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext
 from fleetwright_agent.tools.search.ranking import fitting, words
 
 NAME: Final = "search_tools"
@@ -22,6 +22,21 @@ _FOUND: Final = "These tools can be called from now on:"
 _LISTED: Final = re.compile(r"^- ([A-Za-z0-9_-]{1,64})(?:: |$)", re.MULTILINE)
 _MOST: Final = 8
 _MOST_CHARACTERS: Final = 300
+
+
+class SearchTools:
+    """Offers the search for tools, if the configuration enables it."""
+
+    name = "search"
+
+    def __init__(self, policy: ToolSearch | None) -> None:
+        self._policy = policy
+
+    async def tools(self, context: ToolContext) -> list[Tool]:
+        return [search_tool(lambda: context.tools)] if self._policy else []
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
 
 
 def search_tool(tools: Callable[[], Mapping[str, Tool]]) -> Tool:

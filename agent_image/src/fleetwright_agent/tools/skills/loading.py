@@ -12,7 +12,7 @@ from pathlib import Path
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Skill
 from fleetwright_agent.protocol.fences import fenced
-from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
 _MOST_FILES = 200
 _MOST_CHARACTERS = 50_000
@@ -33,6 +33,21 @@ def skill_reader(skills: Sequence[Skill], layout: Layout) -> Callable[[str], str
             return None
 
     return read
+
+
+class SkillTools:
+    """Offers `load_skill` and `read_skill_file`, if a skill is mounted."""
+
+    name = "skills"
+
+    def __init__(self, skills: Sequence[Skill], layout: Layout) -> None:
+        self._tools = skill_tools(skills, layout)
+
+    async def tools(self, context: ToolContext) -> tuple[Tool, ...]:  # noqa: ARG002 - all turns have the same skills
+        return self._tools
+
+    async def close(self) -> None:
+        """Do nothing: files are opened for each call."""
 
 
 def skill_tools(skills: Sequence[Skill], layout: Layout) -> tuple[Tool, ...]:

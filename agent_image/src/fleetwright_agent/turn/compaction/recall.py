@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from fleetwright_agent.protocol.fences import ARCHIVED, fence
-from fleetwright_agent.tools.port import Tool, ToolCall
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext
 from fleetwright_agent.tools.search.ranking import fitting, words
+from fleetwright_agent.turn.views import Views
 
 NAME: Final = "recall_archive"
 _DESCRIPTION: Final = (
@@ -27,6 +29,25 @@ class _Passage:
     who: str
     text: str
     words: Counter[str]
+
+
+class ArchiveTools:
+    """Offers the search in the archive of the conversation, if the configuration enables it.
+
+    The model receives its declaration after the first compaction, when there is an archive (`TurnContext`).
+    """
+
+    name = "archive"
+
+    def __init__(self, views: Views, *, enabled: bool) -> None:
+        self._views = views
+        self._enabled = enabled
+
+    async def tools(self, context: ToolContext) -> list[Tool]:
+        return [recall_tool(partial(self._views.archived, context.thread))] if self._enabled else []
+
+    async def close(self) -> None:
+        """Do nothing: the code that opened the database closes it."""
 
 
 def recall_tool(archived: Archived) -> Tool:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 
 from fleetwright_agent.config.memory import LearnedSkillMemory
+from fleetwright_agent.memory.eligibility import is_remembered
 from fleetwright_agent.memory.skill_drafts import draft_skill
 from fleetwright_agent.protocol.frames import Frame, SkillLearned, TurnRequest
 from fleetwright_agent.storage.learned_skill import skill_v1
@@ -15,7 +16,6 @@ from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.approval_policy import is_remembered
 from fleetwright_agent.turn.delegation.listener import FinishedTask
 
 _log = logging.getLogger(__name__)

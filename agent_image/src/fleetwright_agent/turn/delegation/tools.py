@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fleetwright_agent.config.sub_agents import SubAgent
-from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
-from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 from fleetwright_agent.turn.delegation.work import SubAgentRun
 
 _MOST_CHARACTERS: Final = 6000
@@ -22,11 +21,15 @@ _TASKS: Final = "Give several tasks to sub-agents that work side by side, and wa
 
 
 class DelegationTools:
+    name = "sub-agents"
+
     def __init__(self, work: SubAgentRun) -> None:
         self._work = work
 
-    def tools(self, context: TurnContext) -> tuple[Tool, ...]:
-        """The tools `task` and `task_batch` for one turn."""
+    async def tools(self, context: ToolContext) -> tuple[Tool, ...]:
+        """The tools `task` and `task_batch` for one turn; none without sub-agents."""
+        if not self._work.sub_agents:
+            return ()
         room = asyncio.Semaphore(_MOST_AT_ONCE)
 
         async def one(order: dict[str, str], place: str, call: ToolCall) -> str:
@@ -51,6 +54,7 @@ class DelegationTools:
                 running = [group.create_task(isolated(n, order)) for n, order in enumerate(orders, 1)]
             return "\n\n".join(each.result() for each in running)
 
+        # A turn has its own tools, because the limit on concurrent tasks holds for one turn.
         order = _order(self._work.sub_agents)
         many = {"type": "array", "items": order, "minItems": 1, "maxItems": _MOST_TASKS}
         listed = "\n".join(f"- {each.name}: {each.description}" for each in self._work.sub_agents)
@@ -59,6 +63,9 @@ class DelegationTools:
             Tool("task", f"{_TASK} Sub-agents:\n{listed}", order, task, repeatable=True),
             Tool("task_batch", f"{_TASKS} As many as {_MOST_TASKS}.", _object(tasks=many), batch, repeatable=True),
         )
+
+    async def close(self) -> None:
+        """Do nothing: sub-agents use the connections of the turn."""
 
 
 def _order(sub_agents: Sequence[SubAgent]) -> dict[str, Any]:

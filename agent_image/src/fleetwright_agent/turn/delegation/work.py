@@ -14,12 +14,13 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from fleetwright_agent.config.sub_agents import DELEGATING, SubAgent
-from fleetwright_agent.protocol.frames import Frame, ToolEnd, ToolStart, TurnFailed
+from fleetwright_agent.protocol.frames import Frame, ToolArtifact, ToolEnd, ToolOutput, ToolStart, TurnFailed
 from fleetwright_agent.storage.sqlite.conversations.threads import SideThread
 from fleetwright_agent.storage.sqlite.tool_journal import CallState, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.names import offered_name
-from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined, ToolError
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
+from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.delegation.listener import FinishedTask, TaskListener
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL
@@ -63,7 +64,7 @@ class SubAgentRun:
     def sub_agents(self) -> list[SubAgent]:
         return [worker.config for worker in self._workers.values()]
 
-    async def answer(self, sub_agent: str, task: str, *, place: str, call: ToolCall, context: TurnContext) -> str:
+    async def answer(self, sub_agent: str, task: str, *, place: str, call: ToolCall, context: ToolContext) -> str:
         """Run the task, and return the complete answer.
 
         Args: `place` identifies the task within the turn, also after a restart; `call` is the delegating tool call.
@@ -110,7 +111,7 @@ class SubAgentRun:
                 _log.exception("a listener for sub-agent tasks failed")
 
 
-def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: TurnContext) -> TurnContext:
+def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: ToolContext) -> TurnContext:
     """The sub-agent's context, with the caller, limits and accounting of the delegating turn and some of its tools."""
     return TurnContext(
         replace(context.request, sub_agent=sub_agent.name),
@@ -124,10 +125,10 @@ def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: TurnContex
 
 
 def _within(outer: str, emit: Callable[[Frame], None]) -> Callable[[Frame], None]:
-    """Report the sub-agent's tool calls as children of the delegating call."""
+    """Report the sub-agent's tool calls, with their output, as children of the delegating call."""
 
     def told(frame: Frame) -> None:
-        if isinstance(frame, ToolStart | ToolEnd):
+        if isinstance(frame, ToolStart | ToolEnd | ToolOutput | ToolArtifact):
             frame = replace(frame, call_id=f"{outer}/{frame.call_id}", parent=outer)
         emit(frame)
 
@@ -168,17 +169,7 @@ def _broke(name: str) -> _SubAgentResult:
 def shared_tools(tools: Mapping[str, Tool], sub_agent: SubAgent) -> dict[str, Tool]:
     """Return the listed tools that the turn has, without those that are denied to the agent or unreachable.
 
-    A tool that needs a person is replaced by one that declines, because a sub-agent cannot ask. The agent can call it.
+    A call that needs a person is declined, because a sub-agent cannot ask. The agent itself can make the call.
     """
-    allowed = {offered_name(name) for name in sub_agent.tools} - DELEGATING
-    return {name: _unasking(tool) for name, tool in tools.items() if name in allowed}
-
-
-def _unasking(tool: Tool) -> Tool:
-    if tool.asks is None:
-        return tool
-
-    async def refuse(_: ToolCall) -> str:
-        raise ToolDeclined(f"{tool.name} needs a person, and a sub-agent asks nobody; say so in your answer")
-
-    return replace(tool, asks=None, run=refuse, repeatable=True)
+    allowed = {offered_name(name) for name in sub_agent.tools} - DELEGATING - {RECALL}
+    return {name: tool for name, tool in tools.items() if name in allowed}

@@ -39,7 +39,7 @@ class ToolTracing:
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
         # An invented tool name is model output, which must not appear in spans.
         called, identity = request.tool_call["name"], request.tool_call["id"] or ""
-        name = called if context.tool(called) is not None else UNKNOWN
+        name = called if called in context.tools else UNKNOWN
         about = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,

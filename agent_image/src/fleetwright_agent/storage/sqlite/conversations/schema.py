@@ -59,4 +59,10 @@ _FAILING: Final = """
 CREATE INDEX views_by_failures ON views (json_extract(body, '$.failures'));
 """
 """Version 4: an index that counts conversations with failing compactions without reading their views."""
-SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING)
+_GRANTED: Final = """
+CREATE TABLE grants (
+  thread TEXT NOT NULL, tool TEXT NOT NULL, key TEXT NOT NULL, at REAL NOT NULL,
+  PRIMARY KEY (thread, tool, key)) WITHOUT ROWID;
+"""
+"""Version 5: what a person permits a tool for the rest of a conversation."""
+SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED)

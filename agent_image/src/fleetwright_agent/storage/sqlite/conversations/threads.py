@@ -19,6 +19,7 @@ _TABLES: Final = {
     "calls": "call, state, body",
     "views": "body",
     "archived": "message, at",
+    "grants": "tool, key, at",
 }
 
 

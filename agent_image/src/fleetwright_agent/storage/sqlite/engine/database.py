@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
 from fleetwright_agent.storage.sqlite.engine.sync_read import SyncReader
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
-from fleetwright_agent.storage.sqlite.engine.writer import SqliteWriter
+from fleetwright_agent.storage.sqlite.engine.writer import MOST, SqliteWriter, WriterState
 
 T = TypeVar("T")
 
@@ -25,15 +26,15 @@ class MemoryUnusable(Exception):  # noqa: N818 - states a fact about the file, a
     """The file cannot be read or written. The text is for operators of the agent, not for callers."""
 
 
-class Database(SqliteWriter):
+class Database:
     """Every commit is durable: a power failure loses no committed data. The first call opens the file."""
 
-    def __init__(self, path: Path, schema: Sequence[str], *, most: int = 256) -> None:
+    def __init__(self, path: Path, schema: Sequence[str], *, most: int = MOST) -> None:
         """Args:
         schema: The migration script of each version, in order.
         most: The largest number of jobs that share a commit.
         """
-        super().__init__(f"sqlite-{path.stem}", most=most)
+        self._writer = SqliteWriter(f"sqlite-{path.stem}", WriterConnection(self._open, self._unusable), most=most)
         self._path = path
         self._glance = SyncReader(path)
         self._schema = tuple(schema)
@@ -77,7 +78,7 @@ class Database(SqliteWriter):
         Raises:
             MemoryUnusable: The file cannot be used.
         """
-        if self._connection is not None and not self._closed and not (of and of in self._under_way):
+        if self._writer.is_connected and not self._closed and not (of and of in self._under_way):
             with contextlib.suppress(sqlite3.Error):  # The writer thread can wait, and reports errors.
                 return self._glance(work)
         return await self.read(work)
@@ -111,7 +112,7 @@ class Database(SqliteWriter):
 
     def is_waiting(self, done: "asyncio.Future[None]") -> bool:
         """Return whether a write that was put has not started yet. Its contents may still change until then."""
-        return any(job.done is done for job in self._waiting)
+        return self._writer.is_waiting(done)
 
     async def settled(self, of: str, *, at_once: bool = True) -> None:
         """Wait until all writes under that name are on disk.
@@ -176,12 +177,12 @@ class Database(SqliteWriter):
         if not self._closed:
             self._closed = True
             self._glance.close()
-            await self._end()
+            await self._writer.aclose()
 
     def _submit(self, work: Callable[[sqlite3.Connection], T], kind: JobKind = JobKind.AWAITED) -> "asyncio.Future[T]":
-        if self._closed or self._is_gone:
+        if self._closed or self._writer.state is WriterState.FAILED:
             raise MemoryUnusable(f"{self._path.name} in the memory volume is closed; restart the agent")
-        return self._begin(work, kind)
+        return self._writer.submit(work, kind)
 
     def _open(self) -> sqlite3.Connection:
         return _open(self._path, self._schema)

@@ -40,6 +40,15 @@ class WriteJob(Generic[T]):
     def loop(self) -> asyncio.AbstractEventLoop:
         return self.done.get_loop()
 
+    def settle(self) -> None:
+        """Publish the result, on the event loop of the caller."""
+        if self.done.done():
+            return
+        if self.error is not None:
+            self.done.set_exception(self.error)
+        else:
+            self.done.set_result(self.result)
+
 
 class Transaction:
     def __init__(self, connection: sqlite3.Connection, unusable: Callable[[Exception], Exception]) -> None:

@@ -1,337 +1,268 @@
-"""Serializes all work on one SQLite file. Jobs run in submission order on a writer thread, or on the event loop.
+"""Serializes all work on one SQLite file: jobs run in the order of their submission, and share commits.
 
-Jobs are group-committed: one commit covers all queued jobs, including those that no caller awaits yet. A job that no
-caller awaits is queued with the next awaited job, or after 20 ms. The future of a write resolves after its commit; the
-future of a read resolves at once.
+The event loop owns the state of the writer. It forms batches of the waiting jobs and gives them to the writer thread,
+one at a time. Jobs that arrive while the thread is busy form the next batch, so one commit covers all of them. The
+future of a write resolves after its commit; the future of a read resolves at once.
 
 The thread and the event loop compete for the interpreter lock. For short statements the handover takes longer than the
-statement. While the thread is idle, the event loop therefore executes short jobs itself, and the thread only commits
-them. Jobs that arrive during that commit form the next one. Long-running statements and statements that may block on
-another process run on the writer thread. This module does not know any tables.
+statement. If all jobs of a batch are short, the event loop therefore executes them itself, and the thread only commits
+them. Long statements, and statements that may block on another process, run on the thread.
+
+States and transitions:
+
+         first job         a job            end of this iteration of the event loop:
+    NEW ───────────▶ IDLE ─────▶ GATHERING  the loop or the thread executes the jobs
+                     ▲  │            │
+                     │  │ 20 ms      │
+                     │  ▼            │
+                     BUSY ◀──────────┘
+                     │  ▲ │
+      no job asked   │  │ │ an exception ends the thread
+      for a commit   ▼  │ └──────────────────────────────▶ FAILED
+                     OPEN
+                        a job, or 20 ms
+
+    any state ───────▶ CLOSING ────────────────────────────▶ CLOSED
+               close            the thread has ended
+
+- BUSY returns to IDLE when the thread has finished its batch. In BUSY and GATHERING, jobs wait.
+- A job that no caller awaits yet does not leave IDLE or OPEN by itself. It joins the batch of another job, or forms a
+  batch after 20 ms.
+- In OPEN, a transaction is open that only a later batch commits.
+- In CLOSING, CLOSED and FAILED, jobs are refused. NEW and FAILED become CLOSED without waiting for jobs.
+
+This module does not know any tables.
 """
 
 import asyncio
-import queue
 import sqlite3
-import threading
-import time
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import groupby
+from enum import Enum
 from typing import Any, Final, TypeVar
 
-from fleetwright_agent.storage.sqlite.engine.transaction import (
-    JobKind,
-    Transaction,
-    WriteJob,
-    is_busy,
-    is_of_file,
-    lost,
-)
+from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
+from fleetwright_agent.storage.sqlite.engine.thread import LINGER, Batch, Report, WriterClosed, WriterThread
+from fleetwright_agent.storage.sqlite.engine.transaction import JobKind, WriteJob, is_busy, lost
 
 T = TypeVar("T")
-_MOST: Final = 256
-_MOST_HERE: Final = 32
+MOST: Final = 256
+_MOST_SHORT: Final = 32
 """The most jobs that the event loop executes in one transaction."""
-_PATIENCE_MS: Final = 5000
-"""How long the writer thread waits for a lock that another process holds."""
-_LINGER: Final = 0.02
-"""Seconds until an unawaited job is queued, and the longest time until an open transaction commits."""
 
 
-class _WriterClosed(Exception):  # noqa: N818 - states what became of the writer
-    """The writer no longer accepts work."""
+class WriterState(Enum):
+    NEW = "new"
+    """The thread is not started."""
+    IDLE = "idle"
+    """No transaction is open, and the thread waits."""
+    GATHERING = "gathering"
+    """Jobs wait for others that the same iteration of the event loop submits."""
+    BUSY = "busy"
+    """The thread has a batch."""
+    OPEN = "open"
+    """The thread waits, and a transaction is open that further jobs may join."""
+    CLOSING = "closing"
+    """The thread executes the last batches."""
+    CLOSED = "closed"
+    FAILED = "failed"
+    """The thread has died."""
 
 
-class SqliteWriter(ABC):
-    def __init__(self, name: str, *, most: int = _MOST) -> None:
-        """Args: `most` is the largest number of jobs that share a commit."""
+_ACCEPTS: Final = frozenset({WriterState.IDLE, WriterState.GATHERING, WriterState.BUSY, WriterState.OPEN})
+
+
+class SqliteWriter:
+    """One event loop uses the writer at a time. If it is closed, another may continue."""
+
+    def __init__(
+        self,
+        name: str,
+        connection: WriterConnection,
+        *,
+        finished: Callable[[Sequence[WriteJob[Any]]], None] = lambda _: None,
+        most: int = MOST,
+    ) -> None:
+        """Args:
+        finished: Called on the event loop with jobs whose results are final, before their callers see these.
+        most: The largest number of jobs that share a commit.
+        """
+        self.state = WriterState.NEW
+        self._connection = connection
+        self._thread = WriterThread(name, connection, self._report, most=most)
+        self._finished = finished
         self._most = most
-        self._connection: sqlite3.Connection | None = None
-        self._queue: queue.SimpleQueue[list[WriteJob[Any]] | Transaction | None] = queue.SimpleQueue()
         self._waiting: list[WriteJob[Any]] = []
-        """Jobs that are queued together at the next handover."""
         self._timer: asyncio.TimerHandle | None = None
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._transaction: Transaction | None = None
-        """The writer thread's open transaction."""
-        self._due = 0.0
-        self._handed = 0
-        """The number of jobs handed over, counted on the event loop only. The file is idle when `_over` equals it."""
-        self._over = 0
-        """The number of finished jobs, counted by the side that executes them."""
-        self._about_to: asyncio.AbstractEventLoop | None = None
-        """The loop that is scheduled to execute the waiting jobs itself."""
-        self._own = False
-        """The event loop executed the latest batch."""
-        self._patience: int | None = None
-        self._ending = False
-        self._in_hand: deque[WriteJob[Any] | Transaction] = deque()
-        """Jobs that the thread took from the queue and has not executed yet."""
-        self._broken: Exception | None = None
-        """The reason why the thread died; `None` after an orderly end."""
-
-    @abstractmethod
-    def _open(self) -> sqlite3.Connection:
-        """Open a connection that begins no transaction by itself. Runs on the thread, before the first job."""
-
-    @abstractmethod
-    def _unusable(self, error: Exception) -> Exception:
-        """Return the exception that callers get when SQLite rejects a statement."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reports: deque[Report] = deque()
 
     @property
-    def _is_gone(self) -> bool:
-        """Return whether the thread has ended."""
-        return self._thread.ident is not None and not self._thread.is_alive()
+    def is_connected(self) -> bool:
+        return self._connection.is_open
 
-    def _begin(self, work: Callable[[sqlite3.Connection], T], kind: JobKind = JobKind.AWAITED) -> "asyncio.Future[T]":
-        """Append a job to the order. After the end of the writer, the returned future fails."""
-        if self._thread.ident is None and not self._ending:
-            self._thread.start()
+    def is_waiting(self, done: "asyncio.Future[Any]") -> bool:
+        """Return whether the job of that future has not been taken into a batch yet."""
+        return any(job.done is done for job in self._waiting)
+
+    def submit(self, work: Callable[[sqlite3.Connection], T], kind: JobKind = JobKind.AWAITED) -> "asyncio.Future[T]":
+        """Append a job to the order. If the writer is closed or has failed, the returned future fails."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        if self._ending or self._is_gone:
-            done.set_exception(self._unusable(_WriterClosed("nothing writes it any more")))
+        if self.state is WriterState.NEW:
+            self._thread.start()
+            self.state, self._loop = WriterState.IDLE, loop
+        elif loop is not self._loop:
+            self._continue_on(loop)
+        if self.state not in _ACCEPTS:
+            done.set_exception(self._connection.unusable(WriterClosed("nothing writes it any more")))
             return done
         self._waiting.append(WriteJob(work, done, kind))
         if kind is not JobKind.LATER:
-            self._hand_over()
-        elif len(self._waiting) == 1:
-            self._timer = loop.call_later(_LINGER, self._hand_over)
+            self._dispatch()
+        elif self.state in {WriterState.IDLE, WriterState.OPEN}:
+            self._start_timer()
         return done
 
-    def _hand_over(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if not self._waiting:
-            return
-        if self._suits_the_loop():
-            loop = asyncio.get_running_loop()
-            if self._is_idle and self._about_to is not loop:
-                # Jobs that other callbacks of this loop iteration submit join the batch.
-                self._about_to = loop
-                loop.call_soon(self._do_here)
-        else:
-            self._give_thread()
+    async def aclose(self) -> None:
+        """Close the file after all jobs that were submitted before. Closing it again has no effect."""
+        if self.state in _ACCEPTS:
+            if self._waiting:
+                self._give_waiting(len(self._waiting))
+            self.state = WriterState.CLOSING
+            self._thread.stop()
+        if self.state in {WriterState.CLOSING, WriterState.FAILED}:
+            left = await asyncio.to_thread(self._thread.join)
+            self._advance()
+            self._fail(left)
+        self.state = WriterState.CLOSED
+        self._connection.close()
 
-    def _suits_the_loop(self) -> bool:
+    def _dispatch(self) -> None:
+        """Form the next batch: at once, at the end of this iteration of the event loop, or when the thread is done."""
+        if self.state is WriterState.OPEN:
+            self._give_waiting(self._most)
+        elif self.state is WriterState.IDLE:
+            self._stop_timer()
+            self.state = WriterState.GATHERING
+            asyncio.get_running_loop().call_soon(self._form_batch)
+
+    def _form_batch(self) -> None:
+        if self.state is not WriterState.GATHERING:
+            return  # The writer was closed meanwhile.
+        if self._is_short():
+            self._execute_short()
+        else:
+            self._give_waiting(self._most)
+
+    def _is_short(self) -> bool:
         return (
-            self._connection is not None
-            and (self._own or self._is_idle)
-            and len(self._waiting) <= _MOST_HERE
+            self._connection.is_open
+            and len(self._waiting) <= _MOST_SHORT
             and all(job.kind is JobKind.SHORT for job in self._waiting)
         )
 
-    @property
-    def _is_idle(self) -> bool:
-        return self._handed == self._over
-
-    def _give_thread(self) -> None:
-        together, self._waiting = self._waiting, []
-        self._handed += len(together)
-        self._own = False
-        self._enqueue(together)
-
-    def _enqueue(self, handed: list[WriteJob[Any]] | Transaction) -> None:
-        self._queue.put(handed)
-        if self._broken is not None:
-            self._give_up(self._broken)
-
-    def _do_here(self) -> None:
-        self._about_to = None
-        if not self._suits_the_loop() or not self._is_idle:
-            self._hand_over()
+    def _execute_short(self) -> None:
+        """Execute the gathered jobs on the event loop, and let the thread commit them."""
+        jobs, self._waiting = [job for job in self._waiting if not job.done.cancelled()], []
+        if not jobs:
+            self.state = WriterState.IDLE
             return
-        together, self._waiting = [job for job in self._waiting if not job.done.cancelled()], []
-        if not together:
-            return
-        self._handed += len(together)
-        self._own, begun = True, 0
-        transaction = Transaction(self._connected(), self._unusable)
+        begun = 0
+        transaction = self._connection.transaction()
         try:
-            self._wait_for_others(0)
+            self._connection.wait_for_others(0)
             transaction.begin()
-            for job in together:
+            for job in jobs:
                 begun += 1
                 transaction.do(job)
         except Exception as error:
-            self._own = False
             if is_busy(error):
-                # The writer thread can wait for another process's lock; the event loop cannot.
+                # The thread can wait for another process's lock; the event loop cannot.
                 transaction.undo()
-                self._enqueue(together)
+                self._give(Batch(jobs))
             else:
-                self._lose(transaction, error)
-                self._enqueue(together[begun:])
+                transaction.lose(error)
+                self._settle(transaction.jobs)
+                self._give(Batch(jobs[begun:]))
         else:
-            self._enqueue(transaction)
+            self._give(Batch(transaction=transaction))
 
-    def _wait_for_others(self, milliseconds: int) -> None:
-        """Set how long SQLite waits while another process writes."""
-        if milliseconds != self._patience:
-            self._connected().execute(f"PRAGMA busy_timeout = {milliseconds}")
-            self._patience = milliseconds
+    def _give_waiting(self, most: int, *, asks_for_commit: bool = False) -> None:
+        jobs, self._waiting = self._waiting[:most], self._waiting[most:]
+        # A read does not ask for a commit: writes that no caller awaits wait for more jobs to join.
+        asks = asks_for_commit or any(job.kind not in {JobKind.LATER, JobKind.READ} for job in jobs)
+        self._give(Batch(jobs, asks_for_commit=asks))
 
-    async def _end(self) -> None:
-        """End the writer after all jobs that were submitted before."""
-        self._ending = True
-        if self._waiting:
-            self._give_thread()
-        if self._thread.ident is not None:
-            self._queue.put(None)
-            await asyncio.to_thread(self._thread.join)
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def _give(self, batch: Batch) -> None:
+        self._stop_timer()
+        self.state = WriterState.BUSY
+        self._thread.give(batch)
 
-    def _work(self) -> None:
-        try:
-            self._work_to_the_end()
-        except BaseException as error:
-            # An exception that ends the thread is no job's own failure, so the waiting callers have to be informed
-            # here.
-            self._broken = _WriterClosed(f"its thread is gone ({type(error).__name__})")
-            self._give_up(self._broken)
-            raise
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LINGER, self._on_timer)
 
-    def _give_up(self, error: Exception) -> None:
-        """Fail all jobs that were handed over."""
-        if self._transaction is not None:
-            transaction, self._transaction = self._transaction, None
-            self._lose(transaction, error)
-        while self._in_hand or not self._queue.empty():
-            each = self._in_hand.popleft() if self._in_hand else self._queue.get()
-            if isinstance(each, Transaction):
-                self._lose(each, error)
-            elif each is not None:
-                jobs = each if isinstance(each, list) else [each]
-                lost(jobs, self._unusable(error))
-                self._ended(jobs)
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _work_to_the_end(self) -> None:
-        going = True
-        while going:
-            gathered = self._gathered()
-            going = None not in gathered
-            for each in gathered:
-                if isinstance(each, Transaction):
-                    self._in_hand.append(each)
-                elif each is not None:
-                    self._in_hand.extend(each)
-            while self._in_hand:
-                self._do(self._in_hand[0])
-                self._in_hand.popleft()
-            # A read does not ask for a commit: writes queued with it wait for more jobs to join.
-            asked = any(isinstance(each, list) and each and each[-1].kind is not JobKind.READ for each in gathered)
-            if asked or time.monotonic() >= self._due or not going:
-                self._commit_own()
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self.state in {WriterState.IDLE, WriterState.OPEN}:
+            self._give_waiting(self._most, asks_for_commit=True)
 
-    def _gathered(self) -> "list[list[WriteJob[Any]] | Transaction | None]":
-        """Return the queued jobs; an empty list if the open transaction is due and the queue is empty."""
-        try:
-            left = max(0.0, self._due - time.monotonic()) if self._transaction else None
-            gathered = [self._queue.get(timeout=left)]
-        except queue.Empty:
-            return []
-        while not self._queue.empty() and sum(len(each) for each in gathered if isinstance(each, list)) < self._most:
-            gathered.append(self._queue.get())
-        return gathered
-
-    def _do(self, job: WriteJob[Any] | Transaction) -> None:
-        if isinstance(job, Transaction):
-            self._commit(job)
-            return
-        if job.kind is JobKind.ALONE or (self._transaction and len(self._transaction.jobs) >= self._most):
-            self._commit_own()
-        if job.done.cancelled():
-            self._over += 1
-            return
-        if job.kind in {JobKind.ALONE, JobKind.READ}:
-            self._apart(job)
-            self._tell([job])
-        else:
-            self._attempt(job)
-
-    def _apart(self, job: WriteJob[Any]) -> None:
-        try:
-            self._wait_for_others(_PATIENCE_MS)
-            job.result = job.work(self._connected())
-        except Exception as error:
-            # No failure may end this thread. A failed read leaves the open transaction intact.
-            job.error = self._unusable(error) if is_of_file(error) else error
-
-    def _attempt(self, job: WriteJob[Any]) -> None:
-        try:
-            transaction = self._transaction or self._begun()
-        except Exception as error:
-            lost([job], self._unusable(error))
-            self._ended([job])
-            return
-        try:
-            transaction.do(job)
-        except Exception as error:
-            self._transaction = None
-            self._lose(transaction, error)
-
-    def _begun(self) -> Transaction:
-        transaction = Transaction(self._connected(), self._unusable)
-        self._wait_for_others(_PATIENCE_MS)
-        self._due = time.monotonic() + _LINGER
-        transaction.begin()
-        self._transaction = transaction
-        return transaction
-
-    def _lose(self, transaction: Transaction, error: Exception) -> None:
-        """Fail all jobs of the transaction. An exception must not end the thread, because later callers would hang."""
-        transaction.lose(error)
-        self._ended(transaction.jobs)
-
-    def _commit_own(self) -> None:
-        if self._transaction is not None:
-            transaction, self._transaction = self._transaction, None
-            self._commit(transaction)
-
-    def _commit(self, transaction: Transaction) -> None:
-        try:
-            transaction.commit()
-        except Exception as error:
-            self._lose(transaction, error)
-        else:
-            self._ended(transaction.jobs)
-
-    def _ended(self, jobs: list[WriteJob[Any]]) -> None:
-        """Report the results of a transaction's jobs."""
-        self._tell(jobs)
-
-    def _connected(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = self._open()
-        return self._connection
-
-    def _tell(self, jobs: list[WriteJob[Any]]) -> None:
-        self._over += len(jobs)
-        for loop, told in groupby(jobs, key=lambda job: job.loop):
-            try:
-                loop.call_soon_threadsafe(self._settle, list(told))
-            except RuntimeError:
-                # Callers on a closed loop no longer wait. Callers on other loops may wait for these jobs to finish.
-                self._wake_others(loop)
-
-    def _wake_others(self, closed: asyncio.AbstractEventLoop) -> None:
-        for loop in {job.loop for job in [*self._waiting]} - {closed}:
+    def _report(self, report: Report) -> None:
+        """Pass a report of the thread to the event loop. Runs on the thread."""
+        self._reports.append(report)
+        told = None
+        while told is not (loop := self._loop):
+            told = loop
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._hand_over)
+                # A closed loop raises. A loop that continues meanwhile gets the report; a loop that continues
+                # later looks for reports itself.
+                loop.call_soon_threadsafe(self._advance)  # type: ignore[union-attr] # set before the thread starts
+                return
 
-    def _settle(self, jobs: list[WriteJob[Any]]) -> None:
+    def _continue_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Continue on another event loop. Callbacks and timers of the previous one never run."""
+        self._loop, self._timer = loop, None
+        if self.state is WriterState.GATHERING:
+            self.state = WriterState.IDLE
+        self._advance()
+
+    def _advance(self) -> None:
+        """Publish the results that the thread has reported, and form the next batch if it has finished the last one."""
+        while self._reports:
+            report = self._reports.popleft()
+            self._settle(report.jobs)
+            if report.ends_batch and self.state is WriterState.BUSY:
+                self.state = WriterState.OPEN if report.is_open else WriterState.IDLE
+        if self._thread.failure is not None and self.state is not WriterState.CLOSING:
+            self.state = WriterState.FAILED
+            left, self._waiting = self._waiting, []
+            self._fail(left)
+        if self.state not in {WriterState.IDLE, WriterState.OPEN}:
+            return
+        if any(job.kind is not JobKind.LATER for job in self._waiting):
+            self._dispatch()
+        elif self._waiting or self.state is WriterState.OPEN:
+            self._start_timer()
+
+    def _fail(self, jobs: list[WriteJob[Any]]) -> None:
+        reason = self._thread.failure or WriterClosed("nothing writes it any more")
+        lost(jobs, self._connection.unusable(reason))
+        self._settle(jobs)
+
+    def _settle(self, jobs: Sequence[WriteJob[Any]]) -> None:
+        if jobs:
+            self._finished(jobs)
+        here = asyncio.get_running_loop()
         for job in jobs:
-            if job.done.done():
-                continue
-            if job.error is not None:
-                job.done.set_exception(job.error)
+            if job.loop is here:
+                job.settle()
             else:
-                job.done.set_result(job.result)
-        if self._own and self._waiting:
-            self._hand_over()
+                with suppress(RuntimeError):  # The caller's loop is closed, so no caller waits.
+                    job.loop.call_soon_threadsafe(job.settle)

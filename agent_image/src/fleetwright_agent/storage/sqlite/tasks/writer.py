@@ -6,27 +6,28 @@ This module does not know the tables.
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind, WriteJob
-from fleetwright_agent.storage.sqlite.engine.writer import SqliteWriter
+from fleetwright_agent.storage.sqlite.engine.writer import SqliteWriter, WriterState
 from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class TaskLogWriter(SqliteWriter):
+class TaskLogWriter:
     def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__("task-log-writer")
-        self._connection = connection
+        opened = WriterConnection(lambda: connection, _unusable, opened=connection)
+        self._writer = SqliteWriter("task-log-writer", opened, finished=self._judge)
         self._failure: str | None = None
 
     @property
     def problem(self) -> str | None:
         """Why the last commit failed in whole or in part, as text for people; None after one has succeeded."""
-        if self._is_gone:
+        if self._writer.state is WriterState.FAILED:
             return "the writer of the task log has stopped; restart the agent, and see its log"
         return self._failure
 
@@ -55,35 +56,31 @@ class TaskLogWriter(SqliteWriter):
         return await self._put(work, JobKind.ALONE)
 
     async def _put(self, work: Callable[[sqlite3.Connection], T], kind: JobKind) -> T:
-        if self._is_gone:
+        if self._writer.state is WriterState.FAILED:
             raise TaskLogUnavailable(self.problem)
-        return await self._begin(work, kind)
+        return await self._writer.submit(work, kind)
 
     def post(self, work: Callable[[sqlite3.Connection], None], *, short: bool = True) -> "asyncio.Future[None]":
         """Write without a waiter. A failure of the file shows in `problem`, and any other failure is logged."""
-        done = self._begin(work, JobKind.SHORT if short else JobKind.AWAITED)
+        done = self._writer.submit(work, JobKind.SHORT if short else JobKind.AWAITED)
         done.add_done_callback(_lost)
         return done
 
     async def aclose(self) -> None:
-        await self._end()
+        await self._writer.aclose()
 
-    def _open(self) -> sqlite3.Connection:
-        raise TaskLogUnavailable("the task log is closed")
-
-    def _unusable(self, error: Exception) -> Exception:
-        unusable = _Unwritable(f"the task log cannot be written: {error}")
-        unusable.__cause__ = error
-        return unusable
-
-    def _ended(self, jobs: list[WriteJob[Any]]) -> None:
-        if jobs:
-            self._failure = next((str(job.error) for job in jobs if isinstance(job.error, _Unwritable)), None)
-        super()._ended(jobs)
+    def _judge(self, jobs: Sequence[WriteJob[Any]]) -> None:
+        self._failure = next((str(job.error) for job in jobs if isinstance(job.error, _Unwritable)), None)
 
 
 class _Unwritable(TaskLogUnavailable):
     """The file cannot be written, as opposed to an error in the work itself."""
+
+
+def _unusable(error: Exception) -> Exception:
+    unusable = _Unwritable(f"the task log cannot be written: {error}")
+    unusable.__cause__ = error
+    return unusable
 
 
 def _lost(done: "asyncio.Future[None]") -> None:

@@ -5,9 +5,9 @@ from typing import Any
 from langgraph.types import interrupt
 
 from fleetwright_agent.config.budgets import Exceeded
+from fleetwright_agent.config.callers import is_client
 from fleetwright_agent.protocol.frames import InterruptKind, TurnFailed
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.approval_policy import is_client
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.accounting import OverBudget, moment
 from fleetwright_agent.turn.cost.budgets import BudgetWindow

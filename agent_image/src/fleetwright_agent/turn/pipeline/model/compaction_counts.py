@@ -62,7 +62,7 @@ class CompactionMetrics:
         for call in reply.tool_calls:
             if call["name"] != RECALL and _is_put_aside(call, prompt, pruned):
                 # Models invent names, which must not become metric labels.
-                label = call["name"] if context.tool(call["name"]) else "(unknown)"
+                label = call["name"] if call["name"] in context.tools else "(unknown)"
                 self._metrics.refetch_after_compaction.labels(label).inc()
 
 

@@ -7,24 +7,27 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import interrupt
 
 from fleetwright_agent.config.server import Limits
-from fleetwright_agent.protocol.frames import InterruptKind, ToolEnd, ToolStart, TurnFailed
+from fleetwright_agent.protocol.frames import Artifact, InterruptKind, ToolArtifact, ToolEnd, ToolStart, TurnFailed
 from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
 from fleetwright_agent.storage.sqlite.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.tools.human.approval import approved
+from fleetwright_agent.tools.human.approval import offered_grants, read_reply
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
+from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions
 from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
+from fleetwright_agent.turn.pipeline.tool.output_stream import OutputStream
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 
 _log = logging.getLogger(__name__)
@@ -43,6 +46,7 @@ class ToolCalls:
         journal: ToolJournal,
         *,
         enforcement: EnforcementPolicy,
+        decisions: CallDecisions,
         fence: SkillFence,
         auditor: ToolAudit,
     ) -> None:
@@ -50,6 +54,7 @@ class ToolCalls:
         self._metrics = metrics
         self._journal = journal
         self._enforcement = enforcement
+        self._decisions = decisions
         self._fence = fence
         self._auditor = auditor
 
@@ -62,28 +67,45 @@ class ToolCalls:
         before = None if context.fresh else await self._journal.get(context.thread, key)
         if before is not None and before.state is CallState.DONE:
             return _message(call_id, name, before.body["text"], ok=before.body["ok"])
-        tool = context.tool(name)
+        tool = context.tools.get(name)
         run = _PreparedCall(key, call_id, name, call["args"], tool)
         wrong = self._refusal(run, context, request.state["messages"])
-        if wrong is None and tool is not None and (ask := await self._ask(run, tool, before, context.thread)):
-            run = replace(run, reply=interrupt(ask))
-            if ask["kind"] == InterruptKind.APPROVAL and not approved(run.reply):
-                wrong = ToolDeclined(f"{name} was not approved and has not run; do not try it again unasked")
+        if wrong is None and tool is not None:
+            try:
+                run = replace(run, reply=await self._reply(run, tool, before, context))
+            except ToolError as error:
+                wrong = error
         return await self._run(run, wrong, context)
 
-    async def _ask(
-        self, call: "_PreparedCall", tool: Tool, before: JournalEntry | None, thread: str
-    ) -> dict[str, Any] | None:
-        """Return what a person must answer first. A stored ask stays valid even if the configuration has changed."""
-        if before is not None and before.state is CallState.WAITING:
-            asked: dict[str, Any] = before.body
-            return asked
-        if tool.asks is None:
+    async def _reply(
+        self, call: "_PreparedCall", tool: Tool, before: JournalEntry | None, context: TurnContext
+    ) -> object:
+        """Return a person's reply, if the call needs one.
+
+        A stored question stays valid even if the configuration has changed.
+
+        Raises:
+            ToolError: The call must not run.
+            GraphInterrupt: The turn waits for the reply.
+        """
+        asked = await self._decisions.question(tool, call.port(context), context)
+        waits = before is not None and before.state is CallState.WAITING
+        if before is not None and waits:
+            asked = before.body
+        elif asked is not None:
+            await self._journal.put(context.thread, call.key, CallState.WAITING, asked)
+        if asked is None:
             return None
-        ask = tool.asks(call.arguments)
-        body = {"kind": ask.kind.value, "prompt": ask.prompt, "payload": dict(ask.payload), "tool": tool.name}
-        await self._journal.put(thread, call.key, CallState.WAITING, body)
-        return body
+        try:
+            reply = interrupt(asked)
+        except GraphInterrupt:
+            # Another call may have waited for the same grant, and the person has given it there.
+            if waits and await self._decisions.covers(asked, context):
+                return None
+            raise
+        if asked["kind"] == InterruptKind.APPROVAL and not read_reply(reply, offered_grants(asked["payload"])).approved:
+            raise ToolDeclined(f"{call.name} was not approved and has not run; do not try it again unasked")
+        return reply
 
     async def _run(self, call: "_PreparedCall", wrong: ToolError | None, context: TurnContext) -> ToolMessage:
         # Models invent names, which must not become metric labels.
@@ -91,8 +113,9 @@ class ToolCalls:
         context.emit(ToolStart(call.identity, call.name, json.dumps(call.arguments)[:PREVIEW]))
         started = time.perf_counter()
         outcome = "ok"
+        artifacts: tuple[Artifact, ...] = ()
         try:
-            text = await self._result(call, wrong, context)
+            text, artifacts = await self._result(call, wrong, context)
         except ToolError as error:
             text, outcome = f"Error: {error}", error.outcome
         except (asyncio.CancelledError, Exception) as error:
@@ -106,6 +129,8 @@ class ToolCalls:
         self._metrics.tool_latency.labels(label).observe(seconds)
         self._metrics.tool_calls.labels(label, outcome).inc()
         context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text), kept=kept))
+        for artifact in artifacts:
+            context.emit(ToolArtifact(call.identity, call.name, artifact))
         return _message(call.identity, call.name, text, ok=ok, seconds=seconds)
 
     async def _audited(
@@ -118,7 +143,10 @@ class ToolCalls:
         )
         return seconds
 
-    async def _result(self, call: "_PreparedCall", wrong: ToolError | None, context: TurnContext) -> str:
+    async def _result(
+        self, call: "_PreparedCall", wrong: ToolError | None, context: TurnContext
+    ) -> tuple[str, tuple[Artifact, ...]]:
+        """Return the text for the model, and the artifacts for the caller."""
         if wrong is not None or call.tool is None:
             raise wrong or ToolError(f"there is no tool {call.name!r}")
         # Audit before the call counts against its limits: a call that the audit trail blocks uses no quota.
@@ -129,15 +157,17 @@ class ToolCalls:
             await self._journal.begin(context.thread, call.key, StartedCall(call.name, call.arguments))
         else:
             await self._journal.settled(context.thread)
+        output = OutputStream(call.identity, call.name, context.emit)
         try:
-            return await call.tool.run(
-                ToolCall(call.arguments, context.request, context.emit, call.reply, call.key, call.identity)
-            )
+            result = await call.tool.run(call.port(context, output.write))
         except (ToolError, TurnFailed):
             raise
         except Exception:
             _log.exception("tool %s failed", call.name)
             raise ToolError("the tool broke; go on without it") from None
+        finally:
+            output.close()
+        return (result, ()) if isinstance(result, str) else (result.text, result.artifacts)
 
     def _refusal(self, call: "_PreparedCall", context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
         context.tally.tool_calls += 1
@@ -151,7 +181,7 @@ class ToolCalls:
         if blocked := self._enforcement.refusal(call.name, call.arguments):
             return blocked
         if call.tool is None:
-            known = ", ".join(sorted(context.tools)) or "none"
+            known = ", ".join(context.known_tools) or "none"
             return ToolError(f"there is no tool {call.name!r}; the tools are: {known}")
         if shut := self._fence.refusal(call.name, messages):
             return shut
@@ -168,6 +198,10 @@ class _PreparedCall:
     arguments: Mapping[str, Any]
     tool: Tool | None
     reply: Any = None
+
+    def port(self, context: TurnContext, write: Callable[[str], None] = lambda _: None) -> ToolCall:
+        """Return the call as the tool receives it. Args: `write` streams its output."""
+        return ToolCall(self.arguments, context.request, context.emit, self.reply, self.key, self.identity, write)
 
     @property
     def once(self) -> bool:

@@ -1,36 +1,29 @@
-"""Decides which tools of a turn involve a person, by the configuration and by the caller. Pure.
+"""The agent's policy about tools: which it denies, which need an approval, and which callers may approve. Pure.
 
-A caller that is an agent gets no tools that ask a person, and may approve only if the configuration allows callers to
-approve. A request with the agent's own credential can never approve.
+A caller that is an agent may approve only if the configuration allows callers to approve. A request with the agent's
+own credential can never approve.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from fleetwright_a2a.extensions import leaves_no_memory
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.approvals import Approver
 from fleetwright_agent.config.budgets import Exceeded
-from fleetwright_agent.config.callers import CallerKind
+from fleetwright_agent.config.callers import CallerKind, is_client
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.tools.human.approval import always_declined, human_tools, with_approval
+from fleetwright_agent.tools.human.approval import with_approval
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import Tool
 
 
-def with_human_tools(
-    tools: Mapping[str, Tool], config: AgentConfig, owner: str, *, uncertain: Collection[str] = ()
-) -> dict[str, Tool]:
-    """The tools for this caller; `uncertain` names tools that need approval because a rule names an unknown tool."""
-    wanted = needs_approval(config) | {*uncertain}
-    me = f"{config.namespace}/{config.name}"
-    may = may_approve(config, owner)
-    guarded = {
-        name: tool if name not in wanted else with_approval(tool, agent=me) if may else always_declined(tool)
-        for name, tool in tools.items()
-    }
-    asking = human_tools() if config.ask_human and is_client(owner) else ()
-    return guarded | {tool.name: tool for tool in asking}
+def governed_tools(tools: Mapping[str, Tool], config: AgentConfig, *, denies: Callable[[str], bool]) -> dict[str, Tool]:
+    """Return the tools that the policy allows, of which some ask for an approval in addition to their own decision.
+
+    Args: `denies` returns True for the name of a denied tool.
+    """
+    guarded = {*needs_approval(config), *of_uncertain_plugins(tools, config)}
+    allowed = {name: tool for name, tool in tools.items() if not denies(name)}
+    return {name: with_approval(tool) if name in guarded else tool for name, tool in allowed.items()}
 
 
 def may_ask(config: AgentConfig) -> bool:
@@ -87,12 +80,3 @@ def may_approve(config: AgentConfig, owner: str) -> bool:
         return True
     me = f"{CallerKind.AGENT}:{config.namespace}/{config.name}"
     return config.approvals.by is Approver.CALLERS and owner != me
-
-
-def is_client(owner: str) -> bool:
-    return owner.startswith(f"{CallerKind.CLIENT}:")
-
-
-def is_remembered(request: TurnRequest) -> bool:
-    """Return True if the turn may be remembered. Agents speak for many callers, whose data must not mix."""
-    return is_client(request.owner) and not leaves_no_memory(request.metadata)

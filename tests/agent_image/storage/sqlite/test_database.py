@@ -15,7 +15,6 @@ import pytest
 
 from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
 from fleetwright_agent.storage.sqlite.engine.sync_read import SyncReader
-from fleetwright_agent.storage.sqlite.engine.transaction import WriteJob
 
 SCHEMA = ("CREATE TABLE kept (n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT UNIQUE);",)
 Work = Callable[[sqlite3.Connection], Any]
@@ -26,9 +25,13 @@ class Counting(Database):
 
     commits = 0
 
-    def _ended(self, jobs: list[WriteJob[Any]]) -> None:
-        super()._ended(jobs)
-        self.commits += 1
+    def _open(self) -> sqlite3.Connection:
+        connection = super()._open()
+        connection.set_trace_callback(self._trace)
+        return connection
+
+    def _trace(self, statement: str) -> None:
+        self.commits += statement == "COMMIT"
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ class Held:
         self._go.set()
 
 
-async def test_what_gathers_is_one_commit_in_the_order_of_the_calls(database: Counting) -> None:
+async def test_run_groups_writes_into_one_commit_in_order(database: Counting) -> None:
     held = Held()
     first = asyncio.ensure_future(database.run(held))
     await asyncio.sleep(0)
@@ -90,7 +93,7 @@ async def test_what_gathers_is_one_commit_in_the_order_of_the_calls(database: Co
         pytest.param(keeps("a"), MemoryUnusable, id="the table refuses"),
     ],
 )
-async def test_a_write_that_fails_fails_alone(database: Counting, broken: Work, told: type[Exception]) -> None:
+async def test_run_fails_alone(database: Counting, broken: Work, told: type[Exception]) -> None:
     held = Held()
     answers = [asyncio.ensure_future(database.run(work)) for work in (held, keeps("a"), broken, keeps("b"))]
     await asyncio.sleep(0)
@@ -100,7 +103,7 @@ async def test_a_write_that_fails_fails_alone(database: Counting, broken: Work, 
     assert await database.run(kept) == ["a", "b"]
 
 
-async def test_what_failed_unwatched_is_told_to_whoever_asks_for_it_once(database: Counting) -> None:
+async def test_settled_reports_a_failure_once(database: Counting) -> None:
     database.put(keeps("a"), of="one")
     database.put(keeps("a"), of="one")
     database.put(keeps("b"), of="two")
@@ -110,13 +113,13 @@ async def test_what_failed_unwatched_is_told_to_whoever_asks_for_it_once(databas
     await database.settled("one")
 
 
-async def test_work_after_others_does_not_pass_where_one_of_them_failed(database: Counting) -> None:
+async def test_run_after_a_failed_write_fails(database: Counting) -> None:
     database.put(breaks(sqlite3.OperationalError("disk")), of="one")
     with pytest.raises(MemoryUnusable):
         await database.run(keeps("later"), after="one")
 
 
-async def test_a_look_waits_for_nobody_who_writes(database: Counting) -> None:
+async def test_look_does_not_wait_for_writes(database: Counting) -> None:
     await database.run(keeps("one"))
     held = Held()
     writing = asyncio.ensure_future(database.run(held))
@@ -126,20 +129,20 @@ async def test_a_look_waits_for_nobody_who_writes(database: Counting) -> None:
     await writing
 
 
-async def test_a_look_finds_what_was_put_under_its_name(database: Counting) -> None:
+async def test_look_sees_writes_under_its_name(database: Counting) -> None:
     await database.run(keeps("one"))
     database.put(keeps("two"), of="this")
     assert await database.look(kept, of="that") == ["one"]
     assert await database.look(kept, of="this") == ["one", "two"]
 
 
-async def test_a_look_at_what_cannot_be_read_is_told_as_a_read_is(database: Counting) -> None:
+async def test_look_reports_errors_like_read(database: Counting) -> None:
     await database.run(keeps("one"))
     with pytest.raises(MemoryUnusable, match="no such table"):
         await database.look(lambda db: db.execute("SELECT * FROM gone"))
 
 
-def test_a_glance_writes_nothing(tmp_path: Path) -> None:
+def test_sync_reader_cannot_write(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "f.db") as db:
         db.execute("PRAGMA journal_mode=WAL")
         db.executescript(SCHEMA[0])
@@ -150,7 +153,7 @@ def test_a_glance_writes_nothing(tmp_path: Path) -> None:
     db.close()
 
 
-async def test_all_who_wait_for_what_failed_are_told(database: Counting) -> None:
+async def test_settled_reports_a_failure_to_all_waiters(database: Counting) -> None:
     await database.run(keeps("one"))
     database.put(keeps("one"), of="this")
     answers = await asyncio.gather(database.settled("this"), database.settled("this"), return_exceptions=True)
@@ -158,14 +161,14 @@ async def test_all_who_wait_for_what_failed_are_told(database: Counting) -> None
     await database.settled("this")
 
 
-async def test_what_was_put_under_no_name_and_failed_fails_nobody_else(database: Counting) -> None:
+async def test_put_without_a_name_fails_alone(database: Counting) -> None:
     await database.run(keeps("one"))
     database.put(keeps("one"))
     await database.run(keeps("two"))
     assert await database.read(kept) == ["one", "two"]
 
 
-async def test_whoever_stops_waiting_stops_no_write(database: Counting) -> None:
+async def test_settled_cancellation_does_not_cancel_writes(database: Counting) -> None:
     held = Held()
     database.put(held, of="one")
     database.put(keeps("a"), of="one")
@@ -179,14 +182,14 @@ async def test_whoever_stops_waiting_stops_no_write(database: Counting) -> None:
     assert await database.run(kept) == ["a"]
 
 
-async def test_room_is_given_back_amid_writes(database: Counting) -> None:
+async def test_scrub_and_shrink_work_between_writes(database: Counting) -> None:
     database.put(keeps("a"), of="one")
     await asyncio.gather(database.scrub(), database.shrink(), database.run(keeps("b")))
     assert await database.run(kept) == ["a", "b"]
     assert database.problem is None
 
 
-async def test_a_closed_file_keeps_what_was_put_and_takes_no_more(tmp_path: Path) -> None:
+async def test_aclose_commits_queued_writes_and_rejects_later(tmp_path: Path) -> None:
     database = Database(tmp_path / "f.db", SCHEMA)
     for number in range(50):
         database.put(keeps(f"{number}"), of="one")
@@ -202,7 +205,7 @@ _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from tests.agent_image.memory.test_database import SCHEMA, keeps
+from tests.agent_image.storage.sqlite.test_database import SCHEMA, keeps
 
 async def main():
     database = Database(Path(sys.argv[1]), SCHEMA)
@@ -219,11 +222,11 @@ asyncio.run(main())
 
 
 @pytest.mark.process
-def test_a_kill_keeps_what_was_waited_for_and_all_that_was_put_before_it(tmp_path: Path) -> None:
+def test_kill_keeps_awaited_writes_and_earlier_ones(tmp_path: Path) -> None:
     path = tmp_path / "f.db"
     process = subprocess.run(
         [sys.executable, "-c", _KILLED, str(path)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])},
         capture_output=True,
         text=True,
         timeout=120,

@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from fleetwright_agent.storage.sqlite.engine.transaction import Transaction
 from fleetwright_agent.storage.sqlite.tasks.writer import TaskLogWriter
 from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
+Connected = TypeVar("Connected", bound=sqlite3.Connection)
 Work = Callable[[sqlite3.Connection], Any]
 
 
@@ -24,8 +24,8 @@ async def writer(tmp_path: Path) -> AsyncIterator[TaskLogWriter]:
     await made.aclose()
 
 
-def opened(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+def opened(path: Path, factory: type[Connected] = sqlite3.Connection) -> Connected:  # type: ignore[assignment] # mypy#3737
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=factory)
     connection.executescript("PRAGMA journal_mode = WAL; CREATE TABLE kept (what TEXT UNIQUE)")
     return connection
 
@@ -59,7 +59,7 @@ def breaks(error: BaseException, *, first: Work) -> Work:
         ),
     ],
 )
-async def test_work_that_fails_is_undone_alone_and_the_next_is_written(
+async def test_submit_undoes_only_the_failed_job(
     writer: TaskLogWriter, ask: Any, broken: Work, told: type[Exception]
 ) -> None:
     async with asyncio.timeout(10):
@@ -74,9 +74,7 @@ async def test_work_that_fails_is_undone_alone_and_the_next_is_written(
 @pytest.mark.parametrize(
     "ask", [TaskLogWriter.submit, TaskLogWriter.submit_short], ids=["by the thread", "by the event loop"]
 )
-async def test_where_sqlite_has_undone_the_batch_all_of_it_is_told_to_have_failed(
-    writer: TaskLogWriter, ask: Any
-) -> None:
+async def test_submit_fails_every_job_of_a_lost_transaction(writer: TaskLogWriter, ask: Any) -> None:
     def undone(connection: sqlite3.Connection) -> None:
         connection.rollback()
         raise sqlite3.OperationalError("disk I/O error")
@@ -92,9 +90,7 @@ async def test_where_sqlite_has_undone_the_batch_all_of_it_is_told_to_have_faile
     assert writer.problem is None
 
 
-async def test_what_nobody_waits_for_and_breaks_is_logged(
-    writer: TaskLogWriter, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_post_logs_a_failed_job(writer: TaskLogWriter, caplog: pytest.LogCaptureFixture) -> None:
     async with asyncio.timeout(10):
         writer.post(breaks(RuntimeError("inside"), first=keeps("half")))
         assert await writer.submit(kept) == []
@@ -103,7 +99,7 @@ async def test_what_nobody_waits_for_and_breaks_is_logged(
 
 # The thread ends by an exception on purpose.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_a_writer_that_is_gone_is_a_problem_and_keeps_nobody_waiting(writer: TaskLogWriter) -> None:
+async def test_submit_fails_after_the_thread_has_died(writer: TaskLogWriter) -> None:
     ending = asyncio.ensure_future(writer.submit(breaks(SystemExit(), first=keeps("half"))))
     async with asyncio.timeout(10):
         while "restart the agent" not in (writer.problem or ""):  # noqa: ASYNC110 - a thread that ends tells nobody
@@ -127,7 +123,7 @@ class Seen:
         return work
 
 
-async def test_the_event_loop_does_what_is_short_while_the_thread_has_nothing_to_do(writer: TaskLogWriter) -> None:
+async def test_submit_short_executes_on_the_event_loop(writer: TaskLogWriter) -> None:
     seen = Seen()
     async with asyncio.timeout(10):
         await writer.submit_short(seen.work("a"))
@@ -135,23 +131,24 @@ async def test_the_event_loop_does_what_is_short_while_the_thread_has_nothing_to
         await asyncio.sleep(0)
         await asyncio.gather(long, writer.submit_short(seen.work("c")))
         await writer.submit_short(seen.work("d"))
-    assert seen.by == [("a", True), ("b", False), ("c", False), ("d", True)]
+    assert seen.by == [("a", True), ("b", False), ("c", True), ("d", True)]
 
 
-class Slow(TaskLogWriter):
-    """A writer that commits when the test permits it."""
+class SlowConnection(sqlite3.Connection):
+    """A connection that commits when the test permits it."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection)
-        self.gate = threading.Event()
+    gate: threading.Event
 
-    def _commit(self, transaction: Transaction) -> None:
-        self.gate.wait(10)
-        super()._commit(transaction)
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if statement == "COMMIT":
+            self.gate.wait(10)
+        return super().execute(statement, *values)
 
 
-async def test_what_comes_while_a_commit_is_under_way_waits_for_it_and_is_the_next(tmp_path: Path) -> None:
-    seen, writer = Seen(), Slow(opened(tmp_path / "w.db"))
+async def test_submit_short_waits_for_a_running_commit(tmp_path: Path) -> None:
+    connection = opened(tmp_path / "w.db", SlowConnection)
+    connection.gate = gate = threading.Event()
+    seen, writer = Seen(), TaskLogWriter(connection)
     async with asyncio.timeout(10):
         first = asyncio.ensure_future(writer.submit_short(seen.work("a")))
         await asyncio.sleep(0.05)
@@ -159,14 +156,14 @@ async def test_what_comes_while_a_commit_is_under_way_waits_for_it_and_is_the_ne
         await asyncio.sleep(0.05)
         assert seen.by == [("a", True)]
         assert not first.done()
-        writer.gate.set()
+        gate.set()
         await asyncio.gather(first, *later)
         assert seen.by == [("a", True), ("b", True), ("c", True)]
         await writer.aclose()
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["and the agent goes on", "and the agent ends meanwhile"])
-async def test_another_process_that_writes_holds_the_event_loop_up_for_nothing(
+async def test_submit_short_does_not_block_on_a_foreign_lock(
     writer: TaskLogWriter, tmp_path: Path, closed: bool
 ) -> None:
     other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
@@ -191,7 +188,7 @@ async def test_another_process_that_writes_holds_the_event_loop_up_for_nothing(
 
 # The thread ends by an exception on purpose.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-async def test_whoever_waits_for_a_writer_that_goes_is_told(writer: TaskLogWriter) -> None:
+async def test_submit_fails_when_the_thread_dies(writer: TaskLogWriter) -> None:
     async with asyncio.timeout(10):
         ends, beside = breaks(SystemExit(), first=keeps("half")), keeps("beside")
         waiting = [writer.submit(keeps("before")), writer.submit(ends), writer.submit(beside)]
@@ -202,7 +199,7 @@ async def test_whoever_waits_for_a_writer_that_goes_is_told(writer: TaskLogWrite
     assert isinstance(late.exception(), TaskLogUnavailable)
 
 
-async def test_what_comes_while_it_is_closed_is_refused_and_not_forgotten(tmp_path: Path) -> None:
+async def test_submit_is_rejected_while_closing(tmp_path: Path) -> None:
     writer = TaskLogWriter(opened(tmp_path / "w.db"))
     async with asyncio.timeout(10):
         await writer.submit_short(keeps("first"))
@@ -213,9 +210,7 @@ async def test_what_comes_while_it_is_closed_is_refused_and_not_forgotten(tmp_pa
         await closing
 
 
-async def test_what_the_event_loop_cannot_begin_again_for_another_process_the_thread_does(
-    tmp_path: Path, writer: TaskLogWriter
-) -> None:
+async def test_submit_short_retries_on_the_thread_if_locked(tmp_path: Path, writer: TaskLogWriter) -> None:
     """A failed statement rolls the transaction back, and another process starts to write at that moment."""
     other = sqlite3.connect(tmp_path / "w.db", isolation_level=None, check_same_thread=False)
 
@@ -236,7 +231,7 @@ async def test_what_the_event_loop_cannot_begin_again_for_another_process_the_th
     other.close()
 
 
-def test_who_waits_for_the_commit_of_a_loop_that_is_closed_is_served(tmp_path: Path) -> None:
+def test_submit_continues_on_a_second_event_loop(tmp_path: Path) -> None:
     writer = TaskLogWriter(opened(tmp_path / "w.db"))
     first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
 

@@ -1,0 +1,84 @@
+"""The registry of tools: collects the tools of all providers for a turn. A new built-in tool is one line here."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.storage.sqlite.facts import FactStore
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.tools.human.questions import HumanTools
+from fleetwright_agent.tools.mcp.provider import McpTools, mcp_connections
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
+from fleetwright_agent.tools.memory.fact_tools import FactTools
+from fleetwright_agent.tools.peers.tool import PeerTools
+from fleetwright_agent.tools.port import Tool, ToolContext, ToolProvider
+from fleetwright_agent.tools.search.tool import SearchTools
+from fleetwright_agent.tools.skills.loading import SkillTools
+
+Policy = Callable[[dict[str, Tool]], dict[str, Tool]]
+_log = logging.getLogger(__name__)
+
+
+def built_in_providers(
+    config: AgentConfig,
+    layout: Layout,
+    *,
+    facts: FactStore,
+    redact: Callable[[str], str],
+    peers: PeerTools,
+    tool_cache: ToolCache,
+    metrics: Metrics,
+    room: Callable[[], int],
+) -> tuple[ToolProvider, ...]:
+    """Return the providers of built-in tools. If two tools have the same name, the earlier provider's is used.
+
+    Args:
+        redact: Removes secrets from a fact.
+        tool_cache: Receives the tool list of each MCP server.
+        room: Returns the tokens that a prompt may have.
+    """
+    connections = mcp_connections(config, layout, tool_cache=tool_cache, metrics=metrics)
+    return (
+        HumanTools(enabled=config.ask_human),
+        SkillTools(config.skills, layout),
+        FactTools(facts, config.memory.knowledge, redact),
+        SearchTools(config.tool_search),
+        peers,
+        McpTools(connections, tool_cache, room=room, shares_prompt=config.tool_search is None),
+    )
+
+
+class ToolRegistry:
+    def __init__(self, providers: Sequence[ToolProvider], *, policy: Policy = dict) -> None:
+        """Args:
+        providers: The sources of tools, in the order of precedence.
+        policy: The agent's policy, which removes tools or makes them stricter.
+        """
+        self._providers = tuple(providers)
+        self._policy = policy
+
+    async def tools(self, context: ToolContext) -> dict[str, Tool]:
+        """Return the tools for this turn by name, sorted. A provider that fails removes only its own tools."""
+        lists = await asyncio.gather(*(_listed(provider, context) for provider in self._providers))
+        tools: dict[str, Tool] = {}
+        for provider, listed in zip(self._providers, lists, strict=True):
+            for tool in listed:
+                if tool.name in tools:
+                    _log.warning("two tools have the same name", extra={"tool": tool.name, "omitted": provider.name})
+                else:
+                    tools[tool.name] = tool
+        return self._policy(dict(sorted(tools.items())))
+
+    async def close(self) -> None:
+        """Close all providers."""
+        await asyncio.gather(*(provider.close() for provider in self._providers))
+
+
+async def _listed(provider: ToolProvider, context: ToolContext) -> Sequence[Tool]:
+    try:
+        return await provider.tools(context)
+    except Exception:
+        _log.exception("the tools of a provider cannot be listed", extra={"provider": provider.name})
+        return ()

@@ -1,0 +1,84 @@
+"""Decides whether a tool call runs, needs a person, or is refused.
+
+The tool decides about its own call. The stricter of its decision and of the agent's policy holds.
+"""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.callers import is_client
+from fleetwright_agent.protocol.frames import InterruptKind
+from fleetwright_agent.tools.approval_policy import may_approve, may_ask
+from fleetwright_agent.tools.human.approval import ask_request, offered_grants
+from fleetwright_agent.tools.port import (
+    Allow,
+    Ask,
+    Decision,
+    Deny,
+    Tool,
+    ToolBlocked,
+    ToolCall,
+    ToolDeclined,
+    ToolError,
+)
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.grants import Grants
+
+_log = logging.getLogger(__name__)
+
+
+class CallDecisions:
+    def __init__(self, config: AgentConfig, grants: Grants) -> None:
+        self._config = config
+        self._grants = grants
+        self._agent = f"{config.namespace}/{config.name}"
+        self._may_ask = may_ask(config)
+
+    async def question(self, tool: Tool, call: ToolCall, context: TurnContext) -> dict[str, Any] | None:
+        """Return what a person must answer before the call runs; None if it may run at once.
+
+        Raises:
+            ToolError: The call must not run.
+        """
+        decision = await _decided(tool, call)
+        if isinstance(decision, Deny):
+            raise ToolBlocked(decision.reason)
+        if isinstance(decision, Allow):
+            return None
+        if decision.kind is InterruptKind.APPROVAL:
+            if await self._grants.covers(context.request, tool.name, [grant.key for grant in decision.grants]):
+                return None
+            self._check_approvable(tool, context)
+            if not is_client(context.request.owner):
+                decision = replace(decision, grants=())  # An agent that may approve a call may give no grant.
+        if not context.attended:
+            raise ToolDeclined(f"{tool.name} needs a person, and a sub-agent asks nobody; say so in your answer")
+        return self._body(tool, decision, call)
+
+    async def covers(self, asked: dict[str, Any], context: TurnContext) -> bool:
+        """Return True if a grant that was given after the question covers the call."""
+        return await self._grants.covers(context.request, asked["tool"], offered_grants(asked["payload"]))
+
+    def _check_approvable(self, tool: Tool, context: TurnContext) -> None:
+        needs = f"{tool.name} needs the approval of a person"
+        if not may_approve(self._config, context.request.owner):
+            raise ToolDeclined(f"{needs}, and this request comes from an agent; say so in your answer")
+        if not self._may_ask:
+            raise ToolDeclined(f"{needs}, and this agent cannot ask a person; say so in your answer")
+
+    def _body(self, tool: Tool, ask: Ask, call: ToolCall) -> dict[str, Any]:
+        request = ask_request(tool.name, ask, call.arguments, agent=self._agent)
+        payload = dict(request.payload)
+        return {"kind": request.kind.value, "prompt": request.prompt, "payload": payload, "tool": request.tool}
+
+
+async def _decided(tool: Tool, call: ToolCall) -> Decision:
+    try:
+        return await tool.decide(call)
+    except ToolError:
+        raise
+    except Exception:
+        _log.exception("tool %s could not decide about a call", tool.name)
+        raise ToolError("the tool broke; go on without it") from None
