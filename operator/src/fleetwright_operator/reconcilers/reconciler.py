@@ -62,7 +62,7 @@ class Reconciler:
         if entry.deleting or self._is_ending(entry.namespace):
             return ReconcileResult()
         if mistakes := view_of(entry).malformed:
-            # Nothing is written for such a spec. What it wants is unknown, and what runs may still be right.
+            # The pass writes nothing. The meaning of such a spec is unknown, and what runs may still be right.
             await self._report_malformed(entry, mistakes)
             return ReconcileResult(settled=False)
         try:

@@ -63,7 +63,7 @@ class PermissionsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillNeeds:
-    """What a skill's agents must be allowed to do."""
+    """The permissions that the agents of a skill get, and the source from which their pods fetch its files."""
 
     permissions: PermissionsSpec = PermissionsSpec()
     fetched_from: str = ""
