@@ -30,12 +30,13 @@ from tests.bench.turn import loops
 from tests.bench.turn.model import PIECES
 
 from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.storage.sqlite.conversations import schema
-from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
+from fleetwright_agent.storage.sqlite.conversations.sessions import SqliteSessionStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import SCHEMA, FactStore, Source
+from fleetwright_agent.storage.sqlite.facts import SCHEMA, Source, SqliteFactStore
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
 from fleetwright_agent.turn.compaction.prompt import Prompt
@@ -131,7 +132,7 @@ async def recall(folder: Path) -> list[Row]:
     words = [f"word{n}" for n in range(20_000)]
     weights = list(accumulate(1 / (n + 1) for n in range(len(words))))
     owner, source = "client:bench", Source("client:bench", "c", "t")
-    knowledge = FactStore(folder / "knowledge", now=time.time)
+    knowledge = SqliteFactStore(folder / "knowledge", now=time.time)
     await knowledge.remember(owner, "the first", source, hot=False, most=10)
     (path,) = (folder / "knowledge").glob("*.db")
     await knowledge.aclose()
@@ -226,7 +227,7 @@ async def prompt(folder: Path) -> list[Row]:
     ]
     config, layout = loops.configured(skills=skills), Layout(root=folder)
     database = Database(folder / schema.FILE, schema.SCHEMA)
-    sessions = Sessions(database, redact=Redactor().text)
+    sessions = Sessions(SqliteSessionStore(database), redact=Redactor().text)
     for number in range(10):
         await sessions.put("client:bench", f"c{number}", asked="What was asked. " * 20, answered="What was told. " * 40)
     tools = {tool.name: tool for tool in map(_tool, range(100))}

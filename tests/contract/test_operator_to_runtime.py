@@ -22,7 +22,7 @@ from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.encryption import parse_keys
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
+from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_api import names
@@ -186,6 +186,6 @@ async def test_the_tool_of_a_peer_has_one_name_on_both_sides(tmp_path):
     peer = Peer(name="night-desk", namespace="shop", url="http://night-desk")
     memory = Database(tmp_path / "conversations.db", SCHEMA)
     context = TurnContext(TurnRequest("o", "c", "t", "x"), lambda _: None, {})
-    peers = PeerTools("shop/desk", [peer], Layout(), httpx.AsyncClient(), OpenQuestions(memory))
+    peers = PeerTools("shop/desk", [peer], Layout(), httpx.AsyncClient(), SqliteOpenQuestions(memory))
     (tool,) = await peers.tools(context)
     assert peer_tool("night-desk") == tool.name

@@ -11,7 +11,7 @@ from fleetwright_a2a.authentication import Identity
 from fleetwright_a2a.bindings.streams import KEEPALIVE_SECONDS
 from fleetwright_a2a.card import Card, parse_card
 from fleetwright_a2a.clock import Clock
-from fleetwright_agent.audit.factory import audit_trail, redactor
+from fleetwright_agent.audit.factory import audit_trail
 from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import Callers
@@ -37,15 +37,9 @@ from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage import open_model_calls as open_calls
-from fleetwright_agent.storage.open_model_calls import OpenModelCalls
-from fleetwright_agent.storage.sqlite import facts as knowledge
-from fleetwright_agent.storage.sqlite import learned_skills
-from fleetwright_agent.storage.sqlite.conversations import schema, sessions
-from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
+from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_agent.storage.sqlite.usage_store import UsageStore
+from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.task_log import TaskLog
 from fleetwright_agent.storage.volume import MemoryVolume
 from fleetwright_agent.telemetry.logs import LogLevel
@@ -70,7 +64,7 @@ def create_app(
     turn: Turn | None = None,
     executor: "Executor | AgentExecutor | None" = None,
     log: TaskLog | None = None,
-    conversations: Database | None = None,
+    storage: Storage | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     offers: ToolCache | None = None,
@@ -93,7 +87,7 @@ def create_app(
         layout,
         clock,
         metrics,
-        conversations or Database(layout.memory / schema.FILE, schema.SCHEMA),
+        storage or sqlite_storage(layout.memory, now=clock.now),
         offers=offers or ToolCache(),
         plugins=plugins,
     )
@@ -124,10 +118,7 @@ class _Common:
     metrics: Metrics
     trail: AuditTrail
     books: CostAccounting
-    open_calls: OpenModelCalls
-    conversations: Database
-    knowledge: knowledge.FactStore
-    skills: learned_skills.LearnedSkillStore
+    storage: Storage
     gate: Admission
     offers: ToolCache
     plugins: Plugins
@@ -142,12 +133,11 @@ def _common(
     layout: Layout,
     clock: Clock,
     metrics: Metrics,
-    conversations: Database,
+    storage: Storage,
     *,
     offers: ToolCache,
     plugins: Plugins,
 ) -> _Common:
-    calls = OpenModelCalls(layout.memory / open_calls.FILE)
     return _Common(
         config=config,
         layout=layout,
@@ -156,15 +146,12 @@ def _common(
         trail=audit_trail(config, layout, metrics, clock),
         books=CostAccounting(
             config.budgets,
-            UsageStore(conversations, now=clock.now),
+            storage.usage,
             metrics,
-            open_calls=calls,
+            open_calls=storage.open_calls,
             now=clock.now,
         ),
-        open_calls=calls,
-        conversations=conversations,
-        knowledge=knowledge.FactStore(layout.memory / knowledge.FOLDER, now=clock.now),
-        skills=learned_skills.LearnedSkillStore(layout.memory / learned_skills.FOLDER, now=clock.now),
+        storage=storage,
         gate=Admission(),
         offers=offers,
         plugins=plugins,
@@ -208,9 +195,9 @@ def _turns(common: _Common, turn: Turn | None) -> TurnLoader:
         config=common.config,
         layout=common.layout,
         metrics=common.metrics,
-        conversations=common.conversations,
-        knowledge=common.knowledge,
-        skills=common.skills,
+        storage=common.storage,
+        knowledge=common.storage.facts,
+        skills=common.storage.skills,
         offers=common.offers,
         plugins=common.plugins,
         trail=common.trail,
@@ -231,7 +218,7 @@ def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns:
             approval_seconds=config.approvals.expiry_seconds,
             extensions=config.extensions,
             tracing=common.tracing,
-            bills=TaskUsage(InflightUsage(common.conversations), clock=common.clock.now),
+            bills=TaskUsage(common.storage.inflight, clock=common.clock.now),
         )
     if isinstance(executor, Executor):
         return executor
@@ -288,18 +275,8 @@ def _intake(common: _Common, log: TaskLog, tasks: ActiveTasks, runs: TaskRunner,
 
 
 def _stores(common: _Common, log: TaskLog) -> ErasableStores:
-    told = sessions.Sessions(common.conversations, redact=redactor(common.layout).text, clock=common.clock.now)
     audited = common.config.audit.mode is not AuditMode.OFF
-    return ErasableStores(
-        log,
-        common.conversations,
-        told,
-        common.knowledge,
-        common.skills,
-        common.trail,
-        common.open_calls,
-        audited=audited,
-    )
+    return ErasableStores(log, common.storage, common.trail, audited=audited)
 
 
 def _tokens(common: _Common, callers: FileWatcher[Callers]) -> Identity:
@@ -330,7 +307,7 @@ def _parts(
         pushes=pushes,
         intake=_intake(common, log, tasks, runs, foreign=may_reply),
         turns=turns,
-        conversations=common.conversations,
+        storage=common.storage,
         stores=stores,
         erasure=Erasure(stores, tasks=tasks, runs=runs, gate=common.gate, clock=common.clock),
         volume=MemoryVolume(common.layout.memory, most_bytes=common.config.memory.max_bytes),

@@ -17,7 +17,7 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.memory.skill_drafts import draft_skill
 from fleetwright_agent.storage.source import Provenance
-from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, LearnedSkillStore
+from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, SqliteLearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 
 LEARNING = {"memory": {"skills": {"enabled": True}}}
@@ -46,7 +46,7 @@ class Trail:
         self.lines.append({"event": event, **about})
 
 
-async def learn(skills: LearnedSkillStore, *tasks: str, owner: str = "client:a") -> None:
+async def learn(skills: SqliteLearnedSkillStore, *tasks: str, owner: str = "client:a") -> None:
     for task in tasks:
         await skills.learn(owner, draft_skill("cook", task, ["t"]), Provenance(owner, "c", "t"), most=100)
 
@@ -55,7 +55,7 @@ async def learn(skills: LearnedSkillStore, *tasks: str, owner: str = "client:a")
 class Desk:
     """Return a curator with the clock, the audit trail and the counters of a test."""
 
-    skills: LearnedSkillStore
+    skills: SqliteLearnedSkillStore
     time: Time
     trail: Trail
     metrics: Metrics
@@ -70,7 +70,7 @@ async def desk(tmp_path, documents):
     time, trail, metrics = Time(), Trail(), Metrics(CollectorRegistry())
     mounted = [{"name": "soup", "description": "Cook the soup of the day", "digest": "d"}]
     config = AgentConfig.model_validate(documents(skills=mounted, **LEARNING))
-    skills = LearnedSkillStore(tmp_path / FOLDER, now=time.now)
+    skills = SqliteLearnedSkillStore(tmp_path / FOLDER, now=time.now)
     curator = Curator(config, skills, tell=trail, metrics=metrics, clock=time.clock())
     yield Desk(skills, time, trail, metrics, curator)
     await skills.aclose()
@@ -161,7 +161,7 @@ async def test_a_file_that_cannot_be_used_keeps_no_other_owner_from_its_turn(des
 
 
 async def filled(layout: Any) -> None:
-    skills = LearnedSkillStore(layout.memory / FOLDER, now=Clock().now)
+    skills = SqliteLearnedSkillStore(layout.memory / FOLDER, now=Clock().now)
     await learn(skills, EGGS, NEAR)
     await skills.aclose()
 

@@ -21,6 +21,7 @@ from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.storage.task_log import TaskLog
 from fleetwright_cli.offline.model import OfflineModel
 
@@ -316,7 +317,8 @@ def agent(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
         **changes: Any,
     ) -> AsyncIterator[Guest]:
         write(**changes)
-        seams = {"conversations": conversations, "installed_plugins": installed_plugins, "log": log}
+        storage = conversations and sqlite_storage(mounted.layout.memory, conversations=conversations)
+        seams = {"storage": storage, "installed_plugins": installed_plugins, "log": log}
         async with opened(mounted, ready=ready, **seams) as guest:
             yield guest
 

@@ -230,15 +230,16 @@ def begun(folder: Path) -> bool:
 
 async def test_an_erasure_that_a_kill_cut_short_is_finished_by_the_next_process(agent_process, mounted):
     """The erasure record is on disk before the erasure. The test writes the record of a process that died then."""
+    from fleetwright_agent.storage.erasures import ErasureTarget
     from fleetwright_agent.storage.sqlite.conversations import schema
     from fleetwright_agent.storage.sqlite.engine.database import Database
-    from fleetwright_agent.storage.sqlite.erasures import Erasures, ErasureTarget
+    from fleetwright_agent.storage.sqlite.erasures import SqliteErasures
 
     async with agent_process(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
         await admin.kill()
     database = Database(mounted.layout.memory / schema.FILE, schema.SCHEMA)
-    erasures = Erasures(database)
+    erasures = SqliteErasures(database)
     begun = await erasures.begin(ErasureTarget("client:other"), asked_by="client:default", at=1.0)
     await erasures.counted(begun, {"tasks": 1, "facts": 7})
     await database.aclose()

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.storage.sqlite.conversations import schema, threads
+from fleetwright_agent.storage.sqlite.conversations import schema
+from fleetwright_agent.storage.sqlite.conversations.store import SqliteConversationStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
+from fleetwright_agent.storage.sqlite.inflight_usage import SqliteInflightUsage
 
 ASK = "https://fleetwright.dev/a2a/ask/v1"
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
@@ -116,7 +117,7 @@ async def test_what_was_noted_of_the_cost_of_a_cancelled_task_is_dropped(agent, 
 async def noted(mounted):
     database = Database(mounted.layout.memory / schema.FILE, schema.SCHEMA)
     try:
-        return await InflightUsage(database).tasks()
+        return await SqliteInflightUsage(database).tasks()
     finally:
         await database.aclose()
 
@@ -124,7 +125,7 @@ async def noted(mounted):
 async def set_aside(mounted):
     database = Database(mounted.layout.memory / schema.FILE, schema.SCHEMA)
     try:
-        return {aside.task_id for aside in await threads.asides(database)}
+        return {aside.task_id for aside in await SqliteConversationStore(database).side_threads()}
     finally:
         await database.aclose()
 

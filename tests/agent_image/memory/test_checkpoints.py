@@ -8,18 +8,20 @@ from typing import Any, TypeVar
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from fleetwright_agent.storage.sqlite.conversations import archive, last_use, threads
-from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
+from fleetwright_agent.storage.conversations import conversation
+from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.sqlite.conversations.checkpoints import SqliteConversationSaver
 from fleetwright_agent.storage.sqlite.conversations.message_cache import CachedHistory, MessageCache
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
-from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
-from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
+from fleetwright_agent.storage.sqlite.conversations.store import SqliteConversationStore
+from fleetwright_agent.storage.sqlite.conversations.views import SqliteViewStore
+from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.turn.compaction.view import CompactionState, View
 from fleetwright_agent.turn.views import Views
 
 T = TypeVar("T")
-THREAD = threads.conversation("client:a", "ctx")
-OTHER = threads.conversation("client:a", "other")
+THREAD = conversation("client:a", "ctx")
+OTHER = conversation("client:a", "other")
 
 
 @pytest.fixture
@@ -30,8 +32,8 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def saver(database: Database) -> ConversationSaver:
-    return ConversationSaver(database)
+def saver(database: Database) -> SqliteConversationSaver:
+    return SqliteConversationSaver(database)
 
 
 def said(*names: str) -> list[AnyMessage]:
@@ -45,47 +47,51 @@ def place(thread: str) -> Any:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
 
 
-async def put(saver: ConversationSaver, history: Sequence[AnyMessage], *, thread: str = THREAD, step: int = 1) -> None:
+async def put(
+    saver: SqliteConversationSaver, history: Sequence[AnyMessage], *, thread: str = THREAD, step: int = 1
+) -> None:
     values = {"messages": list(history), "task": "t"}
     checkpoint: Any = {"v": 1, "id": f"{step:05}", "ts": "2026-01-01T00:00:00+00:00", "channel_values": values}
     checkpoint |= {"channel_versions": {}, "versions_seen": {}}
     await saver.aput(place(thread), checkpoint, {}, {"messages": step})
 
 
-async def read(saver: ConversationSaver, thread: str = THREAD) -> list[AnyMessage]:
+async def read(saver: SqliteConversationSaver, thread: str = THREAD) -> list[AnyMessage]:
     found = await saver.aget_tuple(place(thread))
     return found.checkpoint["channel_values"].get("messages", []) if found else []
 
 
-async def _extended(_: Database, saver: ConversationSaver) -> None:
+async def _extended(_: Database, saver: SqliteConversationSaver) -> None:
     await put(saver, said("1", "2", "3", "4"), step=2)
 
 
-async def _changed_in_its_middle(_: Database, saver: ConversationSaver) -> None:
+async def _changed_in_its_middle(_: Database, saver: SqliteConversationSaver) -> None:
     await put(saver, said("1", "x", "3"), step=2)
 
 
-async def _cut_short(_: Database, saver: ConversationSaver) -> None:
+async def _cut_short(_: Database, saver: SqliteConversationSaver) -> None:
     await put(saver, said("1", "2"), step=2)
 
 
-async def _erased(database: Database, _: ConversationSaver) -> None:
-    await last_use.forget(database, [("client:a", "ctx")])
+async def _erased(database: Database, _: SqliteConversationSaver) -> None:
+    await SqliteConversationStore(database).forget([("client:a", "ctx")])
 
 
-async def _erased_and_begun_anew(database: Database, saver: ConversationSaver) -> None:
+async def _erased_and_begun_anew(database: Database, saver: SqliteConversationSaver) -> None:
     await _erased(database, saver)
     await put(saver, said("7", "8"), step=2)
 
 
-async def _taken_over_by_another(_: Database, saver: ConversationSaver) -> None:
+async def _taken_over_by_another(_: Database, saver: SqliteConversationSaver) -> None:
     await put(saver, said("8", "9"), thread=OTHER)
     await saver.acopy_thread(OTHER, THREAD)
 
 
-async def _expired(database: Database, _: ConversationSaver) -> None:
-    await Views(ViewStore(database)).put(THREAD, CompactionState(View(cut="2", newest="3")), at=10.0, archives=True)
-    await archive.expire_archive(database, 20.0)
+async def _expired(database: Database, _: SqliteConversationSaver) -> None:
+    await Views(SqliteViewStore(database)).put(
+        THREAD, CompactionState(View(cut="2", newest="3")), at=10.0, archives=True
+    )
+    await SqliteConversationStore(database).expire_archive(20.0)
 
 
 @pytest.mark.parametrize(
@@ -102,18 +108,18 @@ async def _expired(database: Database, _: ConversationSaver) -> None:
 )
 async def test_a_history_that_was_read_before_is_read_as_it_is_stored(
     database: Database,
-    saver: ConversationSaver,
-    happens: Callable[[Database, ConversationSaver], Awaitable[None]],
+    saver: SqliteConversationSaver,
+    happens: Callable[[Database, SqliteConversationSaver], Awaitable[None]],
     left: list[str],
 ) -> None:
     await put(saver, said("1", "2", "3"))
     assert [message.text for message in await read(saver)] == ["asked 1", "told 2", "asked 3"]
     await happens(database, saver)
-    for reader in (saver, ConversationSaver(database)):
+    for reader in (saver, SqliteConversationSaver(database)):
         assert [str(message.text) for message in await read(reader)] == left
 
 
-async def test_what_was_decoded_once_is_not_decoded_again(saver: ConversationSaver) -> None:
+async def test_what_was_decoded_once_is_not_decoded_again(saver: SqliteConversationSaver) -> None:
     await put(saver, said("1", "2"))
     first = await read(saver)
     await put(saver, [*first, *said("3", "4")], step=2)
@@ -122,7 +128,7 @@ async def test_what_was_decoded_once_is_not_decoded_again(saver: ConversationSav
     assert all(before is now for before, now in zip(first, second, strict=False))
 
 
-async def test_what_this_process_has_written_is_not_decoded_again(saver: ConversationSaver) -> None:
+async def test_what_this_process_has_written_is_not_decoded_again(saver: SqliteConversationSaver) -> None:
     await put(saver, said("1", "2"))
     history = [*await read(saver), *said("3", "4")]
     await put(saver, history, step=2)
@@ -131,7 +137,7 @@ async def test_what_this_process_has_written_is_not_decoded_again(saver: Convers
 
 
 async def test_what_was_taken_out_while_a_turn_held_it_is_not_known_by_what_the_turn_writes(
-    database: Database, saver: ConversationSaver
+    database: Database, saver: SqliteConversationSaver
 ) -> None:
     await put(saver, said("1", "2"))
     history = [*await read(saver), *said("3", "4")]
@@ -151,7 +157,7 @@ class _Counting(Database):
 
 async def test_whoever_looks_where_somebody_just_looked_asks_the_disk_no_second_time(tmp_path: Path) -> None:
     database = _Counting(tmp_path / FILE, SCHEMA)
-    saver = ConversationSaver(database)
+    saver = SqliteConversationSaver(database)
     await put(saver, said("1", "2"))
     await put(saver, said("8"), thread=OTHER)
     looks = []
@@ -163,7 +169,7 @@ async def test_whoever_looks_where_somebody_just_looked_asks_the_disk_no_second_
 
 
 async def test_nothing_that_was_erased_is_known_when_the_file_was_scrubbed(
-    database: Database, saver: ConversationSaver
+    database: Database, saver: SqliteConversationSaver
 ) -> None:
     await put(saver, said("1", "2"))
     first = await read(saver)
@@ -172,7 +178,7 @@ async def test_nothing_that_was_erased_is_known_when_the_file_was_scrubbed(
 
 
 async def test_what_cannot_be_stored_is_told_when_the_conversation_is_to_be_on_disk(
-    database: Database, saver: ConversationSaver
+    database: Database, saver: SqliteConversationSaver
 ) -> None:
     await put(saver, said("1"))
     await database.run(lambda db: db.execute("DROP TABLE messages"))

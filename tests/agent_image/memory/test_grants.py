@@ -5,7 +5,7 @@ import pytest
 from fleetwright_agent.storage.sqlite.conversations import threads
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.grants import GrantStore, grants_of
+from fleetwright_agent.storage.sqlite.grants import SqliteGrantStore
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ async def database(tmp_path):
 
 @pytest.fixture
 async def grants(database):
-    store = GrantStore(database, now=lambda: 1.0)
+    store = SqliteGrantStore(database, now=lambda: 1.0)
     await store.put("client:a", "c", "rope__cut", ["rope", "ropes"])
     return store
 
@@ -35,12 +35,12 @@ async def test_grants_belong_to_a_tool_in_a_conversation(grants, owner, context,
     assert await grants.keys(owner, context, tool) == keys
 
 
-async def test_grants_of_an_owner_are_listed(grants, database):
+async def test_grants_of_an_owner_are_listed(grants):
     await grants.put("client:b", "c", "rope__cut", ["rope"])
     await grants.put("client:a", "d", "rope__tie", ["knot"])
-    listed = [(each.context_id, each.tool, each.grant) for each in await grants_of(database, "client:a")]
+    listed = [(each.context_id, each.tool, each.grant) for each in await grants.of("client:a")]
     assert listed == [("c", "rope__cut", "rope"), ("c", "rope__cut", "ropes"), ("d", "rope__tie", "knot")]
-    assert [each.grant for each in await grants_of(database, "client:a", "d")] == ["knot"]
+    assert [each.grant for each in await grants.of("client:a", "d")] == ["knot"]
 
 
 async def test_grants_given_twice_are_stored_once(grants, database):

@@ -7,8 +7,9 @@ import pytest
 
 from fleetwright_agent.config.memory import KnowledgeMemory
 from fleetwright_agent.memory.fact_text import render_facts
+from fleetwright_agent.storage.facts import Fact, TooManyFacts
 from fleetwright_agent.storage.source import Provenance
-from fleetwright_agent.storage.sqlite.facts import Fact, FactStore, TooManyFacts
+from fleetwright_agent.storage.sqlite.facts import SqliteFactStore
 from fleetwright_agent.tools.memory.fact_tools import knowledge_tools
 
 SOURCE = Provenance("client:a", "ctx", "task")
@@ -17,12 +18,12 @@ SOURCE = Provenance("client:a", "ctx", "task")
 @pytest.fixture
 async def knowledge(tmp_path: Path):
     hours = itertools.count(0, 3600)
-    opened = FactStore(tmp_path / "knowledge", now=lambda: float(next(hours)))
+    opened = SqliteFactStore(tmp_path / "knowledge", now=lambda: float(next(hours)))
     yield opened
     await opened.aclose()
 
 
-async def filled(knowledge: FactStore, *texts: str, owner: str = "client:a", hot: bool = False) -> None:
+async def filled(knowledge: SqliteFactStore, *texts: str, owner: str = "client:a", hot: bool = False) -> None:
     for text in texts:
         await knowledge.remember(owner, text, SOURCE, hot=hot, most=10_000)
 
@@ -96,10 +97,10 @@ async def test_more_owners_than_files_may_be_open_lose_nothing(knowledge):
 
 async def test_facts_outlive_the_process(tmp_path):
     for _ in range(2):
-        opened = FactStore(tmp_path, now=lambda: 0.0)
+        opened = SqliteFactStore(tmp_path, now=lambda: 0.0)
         await filled(opened, "The boat is blue")
         await opened.aclose()
-    again = FactStore(tmp_path, now=lambda: 0.0)
+    again = SqliteFactStore(tmp_path, now=lambda: 0.0)
     assert len(await again.recall("client:a", "boat", most=5)) == 1
     await again.aclose()
 

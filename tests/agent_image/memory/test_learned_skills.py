@@ -10,9 +10,9 @@ from fleetwright_agent.config.memory import LearnedSkillMemory
 from fleetwright_agent.memory.retrieval import skills_of
 from fleetwright_agent.memory.skill_drafts import draft_skill
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.storage.learned_skill import LearnedSkill, SkillDraft, fit_to_tokens, render_skills, skill_v1
+from fleetwright_agent.storage.learned_skills import LearnedSkill, SkillDraft, fit_to_tokens, render_skills, skill_v1
 from fleetwright_agent.storage.source import Provenance
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
+from fleetwright_agent.storage.sqlite.learned_skills import SqliteLearnedSkillStore
 
 SOURCE = Provenance("client:a", "ctx", "task")
 HOUR = 3600.0
@@ -21,7 +21,7 @@ HOUR = 3600.0
 @pytest.fixture
 async def skills(tmp_path: Path):
     hours = itertools.count(0, 3600)
-    opened = LearnedSkillStore(tmp_path / "skills", now=lambda: float(next(hours)))
+    opened = SqliteLearnedSkillStore(tmp_path / "skills", now=lambda: float(next(hours)))
     yield opened
     await opened.aclose()
 

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
-from fleetwright_agent.storage.sqlite.conversations.last_use import conversations
+from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.storage.conversations import conversation
+from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.sqlite.conversations.checkpoints import SqliteConversationSaver
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
-from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
-from fleetwright_agent.storage.sqlite.conversations.threads import conversation
-from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
+from fleetwright_agent.storage.sqlite.conversations.sessions import SqliteSessionStore
+from fleetwright_agent.storage.sqlite.conversations.store import SqliteConversationStore
+from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.facts import SCHEMA as FACTS
 from fleetwright_agent.storage.sqlite.learned_skills import SCHEMA as SKILLS
 
@@ -32,7 +34,7 @@ THREAD = conversation("client:a", "ctx")
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
     path = tmp_path / FILE
-    saver = ConversationSaver(Database(path, SCHEMA))
+    saver = SqliteConversationSaver(Database(path, SCHEMA))
     checkpoint = {"v": 1, "id": "1", "ts": "2026-01-01T00:00:00+00:00", "channel_values": {"task": "t"}}
     kind, body = saver.serde.dumps_typed(checkpoint | {"channel_versions": {}, "versions_seen": {}})
     metadata = saver.serde.dumps_typed({})
@@ -46,10 +48,10 @@ def before(tmp_path: Path) -> Path:
 
 async def test_a_conversation_of_the_schema_before_goes_on_and_counts_as_used_now(before):
     database = Database(before, SCHEMA)
-    (found,) = await conversations(database)
+    (found,) = await SqliteConversationStore(database).last_uses()
     assert found.place == ("client:a", "ctx")
     assert found.used == pytest.approx(before.stat().st_mtime, abs=600)
-    stored = await ConversationSaver(database).aget_tuple({"configurable": {"thread_id": THREAD}})
+    stored = await SqliteConversationSaver(database).aget_tuple({"configurable": {"thread_id": THREAD}})
     assert stored is not None
     assert stored.checkpoint["channel_values"]["task"] == "t"
     await database.aclose()
@@ -66,8 +68,8 @@ async def test_a_file_is_brought_up_to_date_once(before):
 async def test_a_file_of_the_version_before_this_one_keeps_sessions_from_now_on(tmp_path):
     await _made(tmp_path / FILE, SCHEMA[:-1])
     database = Database(tmp_path / FILE, SCHEMA)
-    await Sessions(database, redact=str).put("client:a", "ctx", asked="Who?", answered="Ada.")
-    assert "Ada." in await Sessions(database, redact=str).prior("client:a", "new")
+    await Sessions(SqliteSessionStore(database), redact=str).put("client:a", "ctx", asked="Who?", answered="Ada.")
+    assert "Ada." in await Sessions(SqliteSessionStore(database), redact=str).prior("client:a", "new")
     await database.aclose()
 
 

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from fleetwright_agent.storage.open_model_calls import FILE, OpenModelCalls
+from fleetwright_agent.storage.sqlite.open_calls_file import FILE, FileOpenModelCalls
 
 
 def about(owner="client:a", task="t"):
@@ -39,18 +39,18 @@ OTHER = json.dumps({"call": "2", "about": about(task="u")}).encode() + b"\n"
 )
 def test_the_next_process_finds_calls_without_an_end(path, written, left):
     path.write_bytes(written)
-    assert OpenModelCalls(path).left().keys() == left
+    assert FileOpenModelCalls(path).left().keys() == left
 
 
 @pytest.mark.parametrize("written", [BEGUN[:20], BEGUN + OTHER[:20]], ids=["alone", "behind another"])
 def test_a_half_line_takes_no_later_line_with_it(path, written):
     path.write_bytes(written)
-    OpenModelCalls(path).begin("5", about())
-    assert "5" in OpenModelCalls(path).left()
+    FileOpenModelCalls(path).begin("5", about())
+    assert "5" in FileOpenModelCalls(path).left()
 
 
 def test_the_file_is_private_and_empty_while_no_call_runs(path):
-    calls = OpenModelCalls(path)
+    calls = FileOpenModelCalls(path)
     calls.begin("1", about())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     calls.end("1")
@@ -58,18 +58,18 @@ def test_the_file_is_private_and_empty_while_no_call_runs(path):
 
 
 def test_the_file_stays_small_and_private_beside_a_call_that_runs(path):
-    calls = OpenModelCalls(path)
+    calls = FileOpenModelCalls(path)
     calls.begin("long", about())
     for number in range(3000):
         calls.begin(str(number), about())
         calls.end(str(number))
     assert path.stat().st_size <= 65 * 1024
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert OpenModelCalls(path).left().keys() == {"long"}
+    assert FileOpenModelCalls(path).left().keys() == {"long"}
 
 
 def test_many_calls_at_a_time_do_not_rewrite_the_file_at_each_end(path):
-    calls = OpenModelCalls(path)
+    calls = FileOpenModelCalls(path)
     for number in range(2000):
         calls.begin(str(number), about())
     inodes = set()
@@ -77,14 +77,14 @@ def test_many_calls_at_a_time_do_not_rewrite_the_file_at_each_end(path):
         calls.end(str(number))
         inodes.add(path.stat().st_ino)
     assert len(inodes) <= 3
-    assert len(OpenModelCalls(path).left()) == 1000
+    assert len(FileOpenModelCalls(path).left()) == 1000
 
 
 def test_an_erased_owner_is_in_no_line(path):
-    calls = OpenModelCalls(path)
+    calls = FileOpenModelCalls(path)
     calls.begin("left", about("client:gone", "t1"))
     calls.aclose()
-    calls = OpenModelCalls(path)
+    calls = FileOpenModelCalls(path)
     calls.begin("ended", about("client:gone", "t2"))
     calls.begin("runs", about("client:stays", "t3"))
     calls.end("ended")

@@ -10,14 +10,14 @@ from prometheus_client import CollectorRegistry
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.errors import MemoryFull, ServiceUnavailable
 from fleetwright_agent.config.memory import Memory
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.admission import Admission
+from fleetwright_agent.storage.conversations import ConversationUse, beyond, conversation, idle
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.sqlite.conversations.last_use import ConversationUse, beyond, conversations, idle
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
-from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
-from fleetwright_agent.storage.sqlite.conversations.threads import conversation
 from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.storage.task_log import Claim
 from fleetwright_agent.storage.volume import DiskSpace, MemoryVolume
 from fleetwright_agent.telemetry.metrics import Metrics
@@ -66,14 +66,14 @@ class House:
         self.log = MemoryTaskLog()
         self.gate = Admission()
         self.metrics = Metrics(CollectorRegistry())
-        self.sessions = Sessions(self.database, redact=str, clock=lambda: self.now)
+        self.storage = sqlite_storage(folder, conversations=self.database)
+        self.sessions = Sessions(self.storage.sessions, redact=str, clock=lambda: self.now)
         self.retention = Retention(
             policy,
             volume=MemoryVolume(folder, most_bytes=policy.max_bytes, space=lambda _: self.space),
             gate=self.gate,
             log=self.log,
-            database=self.database,
-            sessions=self.sessions,
+            storage=self.storage,
             metrics=self.metrics,
             clock=Clock(now_ns=lambda: int(self.now * 1e9), monotonic=lambda: self.now),
         )
@@ -90,7 +90,7 @@ class House:
         await self.log.accept(Claim(owner, context, b""), task, at_ns=1)
 
     async def left(self) -> list[str]:
-        return [each.context_id for each in await conversations(self.database)]
+        return [each.context_id for each in await self.storage.conversations.last_uses()]
 
     def forgotten(self, reason: str) -> float | None:
         return self.metrics.registry.get_sample_value("fleetwright_conversations_forgotten_total", {"reason": reason})

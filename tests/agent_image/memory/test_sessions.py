@@ -2,11 +2,12 @@
 
 import pytest
 
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.security.redaction import Redactor
-from fleetwright_agent.storage.call_record import CallRecord
+from fleetwright_agent.storage.sessions import CallRecord
 from fleetwright_agent.storage.sqlite.conversations import sessions
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
-from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
+from fleetwright_agent.storage.sqlite.conversations.sessions import SqliteSessionStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
@@ -28,7 +29,7 @@ async def database(tmp_path):
 
 @pytest.fixture
 def told(database):
-    return Sessions(database, redact=Redactor().text, clock=_Clock())
+    return Sessions(SqliteSessionStore(database), redact=Redactor().text, clock=_Clock())
 
 
 async def test_what_a_conversation_is_told_are_the_newest_ten_without_itself(told):
@@ -103,7 +104,7 @@ async def test_what_is_remembered_of_a_long_message_is_found_without_reading_all
         looked.append(len(text))
         return Redactor().text(text)
 
-    told, secret = Sessions(database, redact=redact, clock=_Clock()), "S" * 3000
+    told, secret = Sessions(SqliteSessionStore(database), redact=redact, clock=_Clock()), "S" * 3000
     await told.put("o", "c1", asked=" " * 100_000 + "x" * 200 + f'"token": "{secret}"', answered="eyJ-" * 250_000)
     assert max(looked) < 10_000
     prior = await told.prior("o", "c2")
@@ -142,7 +143,7 @@ async def test_a_summary_that_breaks_is_logged_and_what_was_written_beside_it_st
             raise ValueError("no words")
         return text
 
-    told = Sessions(database, redact=redact)
+    told = Sessions(SqliteSessionStore(database), redact=redact)
     lost = told.put("o", "c1", asked="broken", answered="a")
     kept = told.put("o", "c2", asked="q", answered="a")
     await database.run(lambda db: None)
@@ -168,7 +169,7 @@ async def test_a_row_that_fails_is_counted_once_and_breaks_no_later_row(database
         return text
 
     lost: list[None] = []
-    told = Sessions(database, redact=redact, lost=lambda: lost.append(None))
+    told = Sessions(SqliteSessionStore(database), redact=redact, lost=lambda: lost.append(None))
     await told.written(told.put("o", "c1", asked="broken", answered="a"))
     await told.written(told.put("o", "c2", asked="q", answered="a"))
     assert len(lost) == 1

@@ -2,11 +2,12 @@
 
 import pytest
 
-from fleetwright_agent.storage.sqlite.conversations import threads
+from fleetwright_agent.storage.conversations import SideThread, conversation
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
-from fleetwright_agent.storage.sqlite.conversations.threads import SideThread, conversation
+from fleetwright_agent.storage.sqlite.conversations.store import SqliteConversationStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
+from fleetwright_agent.storage.sqlite.tool_journal import SqliteToolJournal
+from fleetwright_agent.storage.tool_journal import CallState, JournalEntry, StartedCall
 
 TASK, OTHER = SideThread("client:a", "c", "t"), SideThread("client:a", "c", "t2")
 MAIN = conversation("client:a", "c")
@@ -31,13 +32,13 @@ async def left(database):
 
 async def test_a_task_is_known_by_what_its_sub_agents_left_alone(database):
     await stored(database, MAIN, TASK.delegated("1"), TASK.delegated("2"), OTHER.thread)
-    assert set(await threads.asides(database)) == {TASK, OTHER}
+    assert set(await SqliteConversationStore(database).side_threads()) == {TASK, OTHER}
 
 
 async def test_it_is_forgotten_with_its_sub_agents_and_the_conversation_stays(database):
     names = [MAIN, TASK.thread, TASK.delegated("1"), OTHER.thread, OTHER.delegated("1")]
     await stored(database, *names)
-    await threads.forget(database, TASK)
+    await SqliteConversationStore(database).forget_side_thread(TASK)
     assert await left(database) == {MAIN, OTHER.thread, OTHER.delegated("1")}
 
 
@@ -47,7 +48,7 @@ async def test_a_name_of_a_call_that_holds_a_line_break_is_still_one_part():
 
 
 async def test_calls_that_sub_agents_had_begun_are_among_those_of_the_task(database):
-    journal = ToolJournal(database)
+    journal = SqliteToolJournal(database)
     await journal.begin(MAIN, "1", StartedCall("pay", {}))
     await journal.begin(TASK.delegated("1"), "1", StartedCall("book", {}))
     await journal.begin(OTHER.delegated("1"), "1", StartedCall("cook", {}))
@@ -55,7 +56,7 @@ async def test_calls_that_sub_agents_had_begun_are_among_those_of_the_task(datab
 
 
 async def test_what_a_sub_agent_came_to_settles_what_it_had_begun(database):
-    journal, thread = ToolJournal(database), TASK.delegated("1")
+    journal, thread = SqliteToolJournal(database), TASK.delegated("1")
     await journal.put(thread, "0", CallState.DONE, {"text": "x"})
     await journal.begin(thread, "1", StartedCall("book", {}))
     await journal.settle(thread, "outcome", {"word": "timeout"})

@@ -29,7 +29,7 @@ from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
 from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
+from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 from fleetwright_agent.tools.mcp.session import open_session
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.peers.tool import PeerTools, peer_client
@@ -181,7 +181,7 @@ async def asked(folder: Path) -> list[str]:
         peer = Peer(name="p", namespace="n", url=f"http://{name}")
         client = peer_client([peer])
         request = TurnRequest(owner="o", context_id="c", task_id="t", text="x", call_path=(), metadata={})
-        peers = PeerTools("n/a", [peer], Layout(root=folder), client, OpenQuestions(memory))
+        peers = PeerTools("n/a", [peer], Layout(root=folder), client, SqliteOpenQuestions(memory))
         (tool,) = await peers.tools(TurnContext(request, lambda _: None, {}))
         try:
             await tool.run(ToolCall(arguments={"message": "x"}, turn=request, emit=lambda _: None))

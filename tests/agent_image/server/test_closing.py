@@ -10,6 +10,7 @@ from fleetwright_agent.app import create_app
 from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 
 
 class Breaks(Database):
@@ -28,7 +29,8 @@ class Answers:
 
 async def test_a_part_that_breaks_at_its_end_leaves_nothing_open_and_is_told(mounted: Any) -> None:
     conversations = Breaks(mounted.layout.memory / schema.FILE, schema.SCHEMA)
-    app = create_app(mounted.config(), layout=mounted.layout, turn=Answers(), conversations=conversations)
+    storage = sqlite_storage(mounted.layout.memory, conversations=conversations)
+    app = create_app(mounted.config(), layout=mounted.layout, turn=Answers(), storage=storage)
     await app.start()
     await app.drain()
     with pytest.raises(OSError, match="the volume is gone"):

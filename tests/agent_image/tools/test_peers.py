@@ -26,9 +26,10 @@ from fleetwright_agent.protocol.frames import (
     TurnRequest,
     Usage,
 )
+from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey
+from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 from fleetwright_agent.tools.peers.questions import PeerQuestions
 from fleetwright_agent.tools.peers.response import MOST_CHARACTERS, PeerResponse, TooManyArtifacts
 from fleetwright_agent.tools.peers.tool import PeerTools
@@ -136,7 +137,7 @@ async def _kitchen(folder, *, token="t" * 43, card_url="http://cook", card=10_00
     transport = BoundedTransport(httpx.ASGITransport(app.a2a), document=card, stream=stream)
     async with httpx.AsyncClient(transport=transport) as client:
         memory = Database(folder / "conversations.db", SCHEMA)
-        calls = PeerTools("n/desk", [COOK], ours, client, OpenQuestions(memory))
+        calls = PeerTools("n/desk", [COOK], ours, client, SqliteOpenQuestions(memory))
         (tool,) = await calls.tools(CONTEXT)
         cook.client = client
         cook.calls = calls
@@ -229,7 +230,7 @@ async def test_what_a_peer_cost_before_it_asked_is_counted_once_after_a_restart_
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", frames))
         desk = Layout(root=tmp_path / "desk")
-        (other,) = await PeerTools("n/desk", [COOK], desk, cook.client, OpenQuestions(cook.memory)).tools(CONTEXT)
+        (other,) = await PeerTools("n/desk", [COOK], desk, cook.client, SqliteOpenQuestions(cook.memory)).tools(CONTEXT)
         await other.run(_call("two", frames, answers=cook.heard[0].task_id))
     told = [frame.cost_usd for frame in frames if isinstance(frame, PeerCost)]
     assert sum(told) == Decimal("0.000028")
@@ -356,7 +357,7 @@ async def test_one_question_of_a_peer_waits_in_a_conversation_and_goes_with_its_
 )
 async def test_a_question_that_is_open_at_the_end_of_the_process(tmp_path, outlived, state):
     async with _kitchen(tmp_path) as (cook, _):
-        desk, kept = Layout(root=tmp_path / "desk"), OpenQuestions(cook.memory)
+        desk, kept = Layout(root=tmp_path / "desk"), SqliteOpenQuestions(cook.memory)
         calls = PeerTools("n/desk", [COOK], desk, cook.client, kept, outlived=outlived)
         await (await calls.tools(CONTEXT))[0].run(_call("something", []))
         await calls.close()
@@ -367,7 +368,7 @@ async def test_a_question_that_is_open_at_the_end_of_the_process(tmp_path, outli
 async def test_a_peer_that_is_none_any_more_keeps_nobody_from_the_end(tmp_path):
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", []))
-        kept = OpenQuestions(cook.memory)
+        kept = SqliteOpenQuestions(cook.memory)
         without = PeerTools("n/desk", [EGG_BOILER], Layout(root=tmp_path / "desk"), cook.client, kept)
         without.over("client:a", "t1")
         await without.close()
@@ -381,12 +382,12 @@ async def test_of_too_many_questions_the_oldest_is_given_up(tmp_path):
         given_up.append(question.place.context_id)
 
     memory = Database(tmp_path / "conversations.db", SCHEMA)
-    questions = PeerQuestions(OpenQuestions(memory), give_up, most=2)
+    questions = PeerQuestions(SqliteOpenQuestions(memory), give_up, most=2)
     for name in ("third", "second", "first"):
         await questions.put(OpenQuestion(QuestionKey("o", name, "p"), f"{name} task", "t"))
     await questions.aclose()
     assert given_up == ["third"]
-    assert [each.place.context_id for each in await OpenQuestions(memory).all()] == ["second", "first"]
+    assert [each.place.context_id for each in await SqliteOpenQuestions(memory).all()] == ["second", "first"]
     await memory.aclose()
 
 

@@ -25,12 +25,7 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnFailed, TurnRequest
-from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
-from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import FOLDER, FactStore
-from fleetwright_agent.storage.sqlite.learned_skills import FOLDER as SKILLS
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
-from fleetwright_agent.storage.sqlite.usage_store import UsageStore
+from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
@@ -164,18 +159,16 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             waits.append(seconds)
             await asyncio.sleep(0)
 
-        database = Database(layout.memory / "conversations.db", SCHEMA)
-        knowledge = FactStore(layout.memory / FOLDER, now=time.time)
-        skills = LearnedSkillStore(layout.memory / SKILLS, now=time.time)
-        books = CostAccounting(config.budgets, UsageStore(database, now=time.time), metrics, now=time.time)
+        storage = sqlite_storage(layout.memory)
+        books = CostAccounting(config.budgets, storage.usage, metrics, now=time.time)
         trail = audit_trail(config, layout, metrics, Clock())
         supplies = TurnDependencies(
             config=config,
             layout=layout,
             metrics=metrics,
-            conversations=database,
-            knowledge=knowledge,
-            skills=skills,
+            storage=storage,
+            knowledge=storage.facts,
+            skills=storage.skills,
             offers=ToolCache(),
             plugins=Plugins(config.plugins, metrics),
             trail=trail,
@@ -188,9 +181,9 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
         finally:
             await turn.aclose()
             await trail.aclose()
-            await knowledge.aclose()
-            await skills.aclose()
-            await database.aclose()
+            await storage.facts.aclose()
+            await storage.skills.aclose()
+            await storage.file.aclose()
 
     return open_turn
 

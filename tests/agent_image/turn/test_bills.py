@@ -12,8 +12,8 @@ from fleetwright_agent.config.model import Price
 from fleetwright_agent.protocol.frames import PeerCost, Purpose, TurnRequest, Usage
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
-from fleetwright_agent.storage.sqlite.usage_store import UsageStore
+from fleetwright_agent.storage.sqlite.inflight_usage import SqliteInflightUsage
+from fleetwright_agent.storage.sqlite.usage_store import SqliteUsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
@@ -44,14 +44,14 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 async def use(database: Database, bills: TaskUsage, request: TurnRequest) -> None:
     """Record a call of a model, and a call of a tool that asks a peer."""
     metrics = Metrics(CollectorRegistry())
-    books = CostAccounting((), UsageStore(database, now=lambda: 0.0), metrics, now=lambda: 0.0)
+    books = CostAccounting((), SqliteUsageStore(database, now=lambda: 0.0), metrics, now=lambda: 0.0)
     for frame in (books.charge(REPLY, ACCOUNT, request), USED[1]):
         await bills.note(request, frame)
 
 
 async def test_a_bill_outlives_its_turn_until_the_end_of_its_task_is_stored(database: Database) -> None:
     now = [1000.0]
-    bills = TaskUsage(InflightUsage(database), clock=lambda: now[0])
+    bills = TaskUsage(SqliteInflightUsage(database), clock=lambda: now[0])
     begun, taken_up = (TurnRequest("o", "c", "t", "x", restarted=restarted) for restarted in (False, True))
     assert await bills.begin(begun) == []
     await use(database, bills, begun)
@@ -64,7 +64,7 @@ async def test_a_bill_outlives_its_turn_until_the_end_of_its_task_is_stored(data
 
 
 async def test_an_answer_begins_a_bill_of_its_own(database: Database) -> None:
-    bills = TaskUsage(InflightUsage(database))
+    bills = TaskUsage(SqliteInflightUsage(database))
     request = TurnRequest("o", "c", "t", "x")
     await use(database, bills, request)
     assert await bills.begin(request) == []
@@ -74,7 +74,7 @@ async def test_an_answer_begins_a_bill_of_its_own(database: Database) -> None:
 async def test_what_stands_in_a_question_is_not_said_again_where_the_answer_was_not_worked_on(
     database: Database,
 ) -> None:
-    bills = TaskUsage(InflightUsage(database))
+    bills = TaskUsage(SqliteInflightUsage(database))
     asking = TurnRequest("o", "c", "t", "x")
     await use(database, bills, asking)
     bills.close(asking)
@@ -83,9 +83,9 @@ async def test_what_stands_in_a_question_is_not_said_again_where_the_answer_was_
 
 
 async def test_a_cost_is_on_disk_before_it_is_told(database: Database, tmp_path: Path) -> None:
-    bills, request = TaskUsage(InflightUsage(database)), TurnRequest("o", "c", "t", "x")
+    bills, request = TaskUsage(SqliteInflightUsage(database)), TurnRequest("o", "c", "t", "x")
     await use(database, bills, request)
     other = Database(tmp_path / "conversations.db", SCHEMA)
-    assert len(await InflightUsage(other).of("o", "t")) == len(USED)
-    assert (await UsageStore(other, now=lambda: 0.0).since(0)).usd == Decimal("1.5")
+    assert len(await SqliteInflightUsage(other).of("o", "t")) == len(USED)
+    assert (await SqliteUsageStore(other, now=lambda: 0.0).since(0)).usd == Decimal("1.5")
     await other.aclose()

@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry
 from fleetwright_agent.config.budgets import Budget, Period
 from fleetwright_agent.config.model import Price
 from fleetwright_agent.protocol.frames import Purpose, TurnRequest
-from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.usage_store import UsageStore
+from fleetwright_agent.storage.sqlite.open_calls_file import FileOpenModelCalls
+from fleetwright_agent.storage.sqlite.usage_store import SqliteUsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.cost.accounting import CostAccounting, OverBudget
 from fleetwright_agent.turn.cost.budgets import window
@@ -44,8 +44,8 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 def open_books(database: Database) -> Callable[..., Any]:
     clock = [NOON]
 
-    def opened(*budgets: dict[str, Any]) -> tuple[CostAccounting, UsageStore, Metrics, list[float]]:
-        ledger, metrics = UsageStore(database, now=lambda: clock[0]), Metrics(CollectorRegistry())
+    def opened(*budgets: dict[str, Any]) -> tuple[CostAccounting, SqliteUsageStore, Metrics, list[float]]:
+        ledger, metrics = SqliteUsageStore(database, now=lambda: clock[0]), Metrics(CollectorRegistry())
         made = [Budget.model_validate(budget) for budget in budgets]
         return CostAccounting(made, ledger, metrics, now=lambda: clock[0]), ledger, metrics, clock
 
@@ -197,15 +197,15 @@ async def test_money_is_exact(open_books: Any) -> None:
 
 def interrupted(
     path: Path, database: Database, *usages: dict[str, Any]
-) -> tuple[CostAccounting, Metrics, OpenModelCalls]:
+) -> tuple[CostAccounting, Metrics, FileOpenModelCalls]:
     """Return the cost accounting of a process whose predecessor ended during these calls."""
-    former = OpenModelCalls(path)
+    former = FileOpenModelCalls(path)
     for number, usage in enumerate(usages):
         former.begin(str(number), {"owner": TURN.owner, "task": TURN.task_id, "usage": usage})
     former.aclose()
-    calls, metrics = OpenModelCalls(path), Metrics(CollectorRegistry())
+    calls, metrics = FileOpenModelCalls(path), Metrics(CollectorRegistry())
     return (
-        CostAccounting([], UsageStore(database, now=lambda: NOON), metrics, open_calls=calls, now=lambda: NOON),
+        CostAccounting([], SqliteUsageStore(database, now=lambda: NOON), metrics, open_calls=calls, now=lambda: NOON),
         metrics,
         calls,
     )

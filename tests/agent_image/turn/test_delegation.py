@@ -12,7 +12,7 @@ from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.protocol.frames import Text, TurnFailed, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.tool_journal import ToolJournal
+from fleetwright_agent.storage.sqlite.tool_journal import SqliteToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
@@ -64,7 +64,7 @@ class Ears:
 @pytest.fixture
 async def journal(tmp_path):
     database = Database(tmp_path / "conversations.db", SCHEMA)
-    yield ToolJournal(database)
+    yield SqliteToolJournal(database)
     await database.aclose()
 
 

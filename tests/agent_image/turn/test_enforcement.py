@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.config import enforcement as config
-from fleetwright_agent.storage.sqlite.call_windows import CallWindows
+from fleetwright_agent.storage.sqlite.call_windows import SqliteCallWindows
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.tools.names import offered_name
@@ -16,7 +16,7 @@ LIMITED = {"schema": {"properties": {"amount": {"maximum": 100}}, "required": ["
 
 
 def enforcement(policy: dict[str, Any], database: Database, clock: list[int]) -> EnforcementPolicy:
-    windows = CallWindows(database, now_ns=lambda: clock[0] * 1_000_000_000)
+    windows = SqliteCallWindows(database, now_ns=lambda: clock[0] * 1_000_000_000)
     return EnforcementPolicy(config.Enforcement.model_validate(policy), windows)
 
 

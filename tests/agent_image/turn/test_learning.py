@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.memory import LearnedSkillMemory
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
+from fleetwright_agent.storage.sqlite.learned_skills import SqliteLearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.delegation.learning import SkillLearner
 from fleetwright_agent.turn.delegation.listener import FinishedTask
@@ -15,12 +15,12 @@ from fleetwright_agent.turn.delegation.listener import FinishedTask
 
 @pytest.fixture
 async def skills(tmp_path: Path):
-    opened = LearnedSkillStore(tmp_path / "skills", now=lambda: 0.0)
+    opened = SqliteLearnedSkillStore(tmp_path / "skills", now=lambda: 0.0)
     yield opened
     await opened.aclose()
 
 
-def learning(skills: LearnedSkillStore, **policy: object) -> SkillLearner:
+def learning(skills: SqliteLearnedSkillStore, **policy: object) -> SkillLearner:
     chosen = LearnedSkillMemory.model_validate({"enabled": True, **policy})
     return SkillLearner(
         skills, chosen, redact=lambda text: text.replace("hunter2", "[REDACTED]"), metrics=Metrics(CollectorRegistry())
@@ -60,7 +60,7 @@ async def test_a_task_tells_what_it_has_taught_and_no_other(skills):
 
 async def test_a_memory_that_cannot_be_used_takes_no_answer_away(tmp_path, caplog):
     (tmp_path / "skills").write_text("in the way")
-    skills = LearnedSkillStore(tmp_path / "skills", now=lambda: 0.0)
+    skills = SqliteLearnedSkillStore(tmp_path / "skills", now=lambda: 0.0)
     await learning(skills).finished(finished(), lambda _: None)
     assert "a skill could not be learned" in caplog.text
     assert await learning(skills).learned(finished().request) == []

@@ -15,7 +15,7 @@ from fleetwright_agent.config.model import Provider
 from fleetwright_agent.config.server import Limits
 from fleetwright_agent.protocol.frames import Fallback, StreamReset, TurnFailed, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
-from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
+from fleetwright_agent.storage.sqlite.conversations.views import SqliteViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
@@ -110,7 +110,7 @@ async def test_links_stand_in_one_order(config, tmp_path, changes, order):
     async with httpx2.AsyncClient() as client:
         chats = [build_chat(endpoint, layout, client) for endpoint in (wanted.model, *wanted.model.fallbacks)]
         calls: Any = ModelCalls()
-        views = Views(ViewStore(Database(layout.memory / FILE, SCHEMA)))
+        views = Views(SqliteViewStore(Database(layout.memory / FILE, SCHEMA)))
         links = model_links(_supplies(wanted, layout), views=views, calls=calls, chats=chats)
     assert [type(link).__name__ for link in links] == order
 
@@ -121,7 +121,7 @@ def _supplies(config: AgentConfig, layout: Layout) -> TurnDependencies:
         config=config,
         layout=layout,
         metrics=Metrics(CollectorRegistry()),
-        conversations=none,
+        storage=none,
         knowledge=none,
         skills=none,
         offers=none,

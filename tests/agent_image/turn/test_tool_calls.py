@@ -18,11 +18,11 @@ from fleetwright_agent.config.enforcement import Enforcement as Policy
 from fleetwright_agent.config.server import Limits
 from fleetwright_agent.protocol.frames import ToolEnd, ToolStart, TurnFailed, TurnRequest
 from fleetwright_agent.security.redaction import Redactor
-from fleetwright_agent.storage.sqlite.call_windows import CallWindows
+from fleetwright_agent.storage.sqlite.call_windows import SqliteCallWindows
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.grants import GrantStore
-from fleetwright_agent.storage.sqlite.tool_journal import ToolJournal
+from fleetwright_agent.storage.sqlite.grants import SqliteGrantStore
+from fleetwright_agent.storage.sqlite.tool_journal import SqliteToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.context import TurnContext
@@ -60,9 +60,9 @@ async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OF
     calls = ToolCalls(
         Limits(),
         Metrics(CollectorRegistry()),
-        ToolJournal(database),
-        enforcement=EnforcementPolicy(policy, CallWindows(database, now_ns=time.time_ns)),
-        decisions=CallDecisions(CONFIG, Grants(GrantStore(database, now=time.time))),
+        SqliteToolJournal(database),
+        enforcement=EnforcementPolicy(policy, SqliteCallWindows(database, now_ns=time.time_ns)),
+        decisions=CallDecisions(CONFIG, Grants(SqliteGrantStore(database, now=time.time))),
         fence=SkillFence(lambda _: None, mounted=()),
         auditor=ToolAudit(trail, mode),
     )

@@ -27,9 +27,9 @@ from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.protocol.frames import Frame, TurnRequest, Usage
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
-from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
+from fleetwright_agent.storage.sqlite.conversations.views import SqliteViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.usage_store import UsageStore
+from fleetwright_agent.storage.sqlite.usage_store import SqliteUsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool, ToolCall
 from fleetwright_agent.turn.compaction.recall import recall_tool, search
@@ -53,7 +53,7 @@ class Ours:
     database: Database
     views: Views
     metrics: Metrics
-    ledger: UsageStore
+    ledger: SqliteUsageStore
     tools: dict[str, Tool]
     seconds: float = 0.0
     """Seconds that compaction took, without the model's own time."""
@@ -174,9 +174,9 @@ async def ours(
         metrics = Metrics(CollectorRegistry())
         model = _model(window, price, auxiliary)
         database = Database((folder or Path(temporary)) / "conversations.db", SCHEMA)
-        ledger = UsageStore(database, now=time.time)
+        ledger = SqliteUsageStore(database, now=time.time)
         books = CostAccounting([Budget.model_validate(each) for each in budgets], ledger, metrics, now=time.time)
-        views, calls = Views(ViewStore(database)), ModelCalls(model, metrics, books=books, sleep=_at_once)
+        views, calls = Views(SqliteViewStore(database)), ModelCalls(model, metrics, books=books, sleep=_at_once)
         settings = Compaction.model_validate(policy)
         script.overflow = overflow
         chat = ScriptedChat(script=script, endpoint=model)

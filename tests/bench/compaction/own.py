@@ -21,7 +21,7 @@ from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.protocol.frames import Purpose
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
-from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
+from fleetwright_agent.storage.sqlite.conversations.views import SqliteViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.turn.compaction.compactor import Compactor
 from fleetwright_agent.turn.compaction.economics import USUAL
@@ -78,7 +78,7 @@ async def kills(*, quick: bool = False, seed: int = SEED) -> Figures:
             writer.kill()
             await writer.wait()
             database = Database(path, SCHEMA)
-            standing = await Views(ViewStore(database)).get("t")
+            standing = await Views(SqliteViewStore(database)).get("t")
             await database.aclose()
             mixed += standing.view is None or not _whole(standing.view, path)
     return {"kills": rounds, "mixed": mixed}
@@ -106,7 +106,7 @@ def _whole(view: View, path: Path) -> bool:
 
 
 async def _write(path: Path) -> None:
-    views = Views(ViewStore(Database(path, SCHEMA)))
+    views = Views(SqliteViewStore(Database(path, SCHEMA)))
     number = 0
     while True:
         number += 1

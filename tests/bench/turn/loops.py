@@ -30,16 +30,9 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
 from fleetwright_agent.security.redaction import Redactor
-from fleetwright_agent.storage import open_model_calls
-from fleetwright_agent.storage.open_model_calls import OpenModelCalls
-from fleetwright_agent.storage.sqlite.call_windows import CallWindows
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import FOLDER, FactStore
-from fleetwright_agent.storage.sqlite.grants import GrantStore
-from fleetwright_agent.storage.sqlite.learned_skills import FOLDER as SKILLS
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
-from fleetwright_agent.storage.sqlite.usage_store import UsageStore
+from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
@@ -99,19 +92,23 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
         layout = Layout(root=Path(folder))
         layout.memory.mkdir(parents=True)
         database = Database(layout.memory / schema.FILE, schema.SCHEMA) if lasting else Nowhere(schema.SCHEMA)
-        calls = OpenModelCalls(layout.memory / open_model_calls.FILE) if lasting else None
+        storage = sqlite_storage(layout.memory, conversations=database)
         supplies = TurnDependencies(
             config=config,
             layout=layout,
             metrics=metrics,
-            conversations=database,
-            knowledge=FactStore(layout.memory / FOLDER, now=time.time),
-            skills=LearnedSkillStore(layout.memory / SKILLS, now=time.time),
+            storage=storage,
+            knowledge=storage.facts,
+            skills=storage.skills,
             offers=ToolCache(),
             plugins=Plugins((), metrics),
             trail=audit_trail(config, layout, metrics, Clock()),
             books=CostAccounting(
-                config.budgets, UsageStore(database, now=time.time), metrics, open_calls=calls, now=time.time
+                config.budgets,
+                storage.usage,
+                metrics,
+                open_calls=storage.open_calls if lasting else None,
+                now=time.time,
             ),
             tracing=UNTOLD,
         )
@@ -141,10 +138,10 @@ class OneTool:
 def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
     """Build the turn as the assembly does, with another model and a tool."""
     config, metrics = supplies.config, supplies.metrics
-    remembered = turn_storage(supplies.conversations, redact=Redactor().text)
+    remembered = turn_storage(supplies.storage, redact=Redactor().text)
     remembered = remembered if lasting else held(remembered)
-    enforcement = EnforcementPolicy(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
-    grants = Grants(GrantStore(supplies.conversations, now=time.time))
+    enforcement = EnforcementPolicy(config.enforcement, supplies.storage.call_windows)
+    grants = Grants(supplies.storage.grants)
     auditor = ToolAudit(supplies.trail, config.audit.mode)
     calls = ModelCalls(config.model, metrics, books=supplies.books)
     chat: Any = Prompt(endpoint=config.model)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 
-from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
+from fleetwright_agent.storage.sqlite.conversations.checkpoints import SqliteConversationSaver
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
 from fleetwright_agent.turn.memories import TurnStorage
@@ -47,7 +47,7 @@ class Nowhere(Database):
         return await self.read(work)
 
 
-class Held(ConversationSaver):
+class Held(SqliteConversationSaver):
     """Keeps the newest step of each thread as an object."""
 
     def __init__(self) -> None:

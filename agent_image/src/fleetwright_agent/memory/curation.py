@@ -6,7 +6,7 @@ Mounted skills are pinned: they are never pruned, and a learned skill similar to
 from collections.abc import Mapping, Sequence
 
 from fleetwright_agent.config.memory import SkillCuration
-from fleetwright_agent.storage.learned_skill import LearnedSkill, Merge, Plan
+from fleetwright_agent.storage.learned_skills import LearnedSkill, Merge, Plan
 from fleetwright_agent.storage.words import words
 
 

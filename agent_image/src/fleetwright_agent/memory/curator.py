@@ -12,9 +12,8 @@ from typing import Any, Final
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.curation import plan_curation
-from fleetwright_agent.storage.learned_skill import LearnedSkill, Plan
-from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.learned_skills import CurationResult, LearnedSkillStore
+from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.learned_skills import CurationResult, LearnedSkill, LearnedSkillStore, Plan
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from typing import Final
 from fleetwright_agent.config.memory import KnowledgeMemory, LearnedSkillMemory
 from fleetwright_agent.memory import fact_text
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.storage import learned_skill
-from fleetwright_agent.storage.sqlite.facts import FactStore
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
+from fleetwright_agent.storage import learned_skills
+from fleetwright_agent.storage.facts import FactStore
+from fleetwright_agent.storage.learned_skills import LearnedSkillStore
 from fleetwright_agent.storage.words import words
 
 HOT_CHARACTERS: Final = 6000
@@ -52,9 +52,9 @@ def skills_of(skills: LearnedSkillStore, policy: LearnedSkillMemory, *, recalled
         if len(words(asked)) <= _FEW:
             asked = f"{asked}\n{before[:_ASKED]}"
         best = await skills.recall(turn.owner, asked, most=policy.top_k)
-        fitting = learned_skill.fit_to_tokens(best, tokens=policy.max_tokens)
+        fitting = learned_skills.fit_to_tokens(best, tokens=policy.max_tokens)
         await skills.told(turn.owner, fitting)
         recalled(len(fitting))
-        return learned_skill.render_skills(fitting)
+        return learned_skills.render_skills(fitting)
 
     return found

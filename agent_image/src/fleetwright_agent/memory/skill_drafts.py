@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-from fleetwright_agent.storage.learned_skill import SkillDraft
+from fleetwright_agent.storage.learned_skills import SkillDraft
 
 _DESCRIPTION: Final = 200
 _TEMPLATE: Final = 4000

@@ -86,7 +86,7 @@ class Application:
     async def _begin(self) -> None:
         if not self._leaving:
             self._waiting_for = _STARTING  # Replaces the reason for which the log could not be opened.
-        await self._parts.conversations.check()
+        await self._parts.storage.file.check()
         self._parts.plugins.begin()
         self._beside(self._upkeep.run())
         self._beside(self._parts.reachability.watch())
@@ -133,9 +133,9 @@ class Application:
             parts.turns.aclose,
             parts.plugins.close,
             parts.tracing.aclose,
-            parts.stores.knowledge.aclose,
-            parts.stores.skills.aclose,
-            parts.conversations.aclose,
+            parts.storage.facts.aclose,
+            parts.storage.skills.aclose,
+            parts.storage.file.aclose,
             parts.books.aclose,
             parts.trail.aclose,
             parts.log.aclose,
@@ -155,7 +155,7 @@ class Application:
     def not_ready(self) -> str | None:
         """Return why the agent should get no traffic, for people; `None` if it should."""
         parts = self._parts
-        stored = parts.log.problem or parts.conversations.problem or self._unaudited()
+        stored = parts.log.problem or parts.storage.file.problem or self._unaudited()
         sealed = parts.pushes.problem if parts.pushes else None
         return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
 

@@ -19,7 +19,7 @@ from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.task_log import TaskLog
 from fleetwright_agent.storage.volume import MemoryVolume
 from fleetwright_agent.telemetry.logs import LogLevel
@@ -39,7 +39,7 @@ class Dependencies:
     pushes: PushService | None
     intake: MessageAcceptor
     turns: TurnLoader
-    conversations: Database
+    storage: Storage
     stores: ErasableStores
     erasure: Erasure
     volume: MemoryVolume

@@ -14,9 +14,7 @@ from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
-from fleetwright_agent.storage.sqlite.conversations.archive import expire_archive
-from fleetwright_agent.storage.sqlite.conversations.failing_compactions import count_failing_compactions
-from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.task_log import Key, TaskLogUnavailable
 from fleetwright_agent.telemetry.metrics import Metrics
 
@@ -39,7 +37,7 @@ class Maintenance:
             tasks=parts.tasks,
             runs=parts.runs,
             turns=parts.turns,
-            conversations=parts.conversations,
+            storage=parts.storage,
             clock=parts.clock,
         )
 
@@ -48,14 +46,13 @@ class Maintenance:
             volume=parts.volume,
             gate=parts.gate,
             log=parts.log,
-            database=parts.conversations,
-            sessions=parts.stores.sessions,
+            storage=parts.storage,
             metrics=metrics,
             clock=parts.clock,
         )
 
         self._curator = Curator(
-            parts.config, parts.stores.skills, tell=parts.stores.tell, metrics=metrics, clock=parts.clock
+            parts.config, parts.storage.skills, tell=parts.stores.tell, metrics=metrics, clock=parts.clock
         )
 
     async def recover(self) -> None:
@@ -132,15 +129,15 @@ class Maintenance:
 
     async def _look(self) -> None:
         """Check whether a store that was unusable works again."""
-        if self._parts.conversations.problem:
-            await self._parts.conversations.check()
+        if self._parts.storage.file.problem:
+            await self._parts.storage.file.check()
         await self._charge_interrupted()
         await self._parts.books.look()
 
     async def _count_failing_compactions(self) -> None:
         """Set the gauge from the stored views, so that it is right after a restart and after an erasure."""
         at_least = self._parts.config.compaction.guard.max_failures
-        failing = await count_failing_compactions(self._parts.conversations, at_least=at_least)
+        failing = await self._parts.storage.conversations.count_failing_compactions(at_least=at_least)
         self._metrics.compaction_breaker_open.set(failing)
 
     async def _forget(self) -> None:
@@ -167,6 +164,6 @@ class Maintenance:
 
     async def _empty_archive(self) -> None:
         retained = self._parts.config.compaction.archive.retain_seconds
-        gone = await expire_archive(self._parts.conversations, self._parts.clock.now_ns() / 1e9 - retained)
+        gone = await self._parts.storage.conversations.expire_archive(self._parts.clock.now_ns() / 1e9 - retained)
         if gone:
             _logger.info("archived messages deleted", extra={"messages": gone})

@@ -12,9 +12,8 @@ from typing import Final
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.server.tasks.admission import Admission
-from fleetwright_agent.storage.sqlite.conversations.last_use import Place, beyond, conversations, forget, idle
-from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
-from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.conversations import Place, beyond, idle
+from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.task_log import TaskLog
 from fleetwright_agent.storage.volume import MemoryVolume, VolumeUsage
 from fleetwright_agent.telemetry.metrics import Metrics
@@ -37,8 +36,7 @@ class Retention:
         volume: MemoryVolume,
         gate: Admission,
         log: TaskLog,
-        database: Database,
-        sessions: Sessions,
+        storage: Storage,
         metrics: Metrics,
         clock: Clock,
     ) -> None:
@@ -46,8 +44,7 @@ class Retention:
         self._volume = volume
         self._gate = gate
         self._log = log
-        self._database = database
-        self._sessions = sessions
+        self._storage = storage
         self._metrics = metrics
         self._clock = clock
         self._scrubbed: float | None = None
@@ -73,11 +70,11 @@ class Retention:
 
         Raises: LogUnusable, MemoryUnusable, OSError.
         """
-        found, busy = await conversations(self._database), await self._log.held()
+        found, busy = await self._storage.conversations.last_uses(), await self._log.held()
         before = self._clock.now() - self._policy.conversation_retention_seconds
         old = idle(found, before=before, busy=busy)
         await self._forget(old, "idle")
-        await self._sessions.expire(before)
+        await self._storage.sessions.expire(before)
         left = [each for each in found if each.place not in set(old)]
         await self._forget(beyond(left, most=self._policy.max_conversations_per_caller, busy=busy), "count")
 
@@ -107,11 +104,11 @@ class Retention:
             # Deleted tasks leave free pages in the SQLite file until it is vacuumed.
             self._scrubbed = now
             await self._log.scrub()
-            await self._database.shrink()
+            await self._storage.file.shrink()
             sizes = await self._measured()
         while self._volume.over(sizes) and not self._volume.overgrown(sizes):
             busy = await self._log.held()
-            places = [each.place for each in await conversations(self._database) if each.place not in busy]
+            places = [each.place for each in await self._storage.conversations.last_uses() if each.place not in busy]
             if not places:
                 break
             await self._forget(places[:_AT_ONCE], "room")
@@ -123,7 +120,7 @@ class Retention:
     async def _forget(self, places: Collection[Place], reason: str) -> None:
         if not places:
             return
-        await forget(self._database, places)
-        await self._database.shrink()
+        await self._storage.conversations.forget(places)
+        await self._storage.file.shrink()
         self._metrics.conversations_forgotten.labels(reason).inc(len(places))
         _logger.info("conversations forgotten", extra={"conversations": len(places), "reason": reason})

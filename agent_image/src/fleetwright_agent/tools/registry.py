@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
-from fleetwright_agent.storage.sqlite.facts import FactStore
+from fleetwright_agent.storage.facts import FactStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.questions import HumanTools
 from fleetwright_agent.tools.mcp.provider import McpTools, mcp_connections

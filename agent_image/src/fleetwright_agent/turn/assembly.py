@@ -1,7 +1,6 @@
 """Builds the turn of one agent from its configuration. Only this module chooses the implementations."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import httpx
@@ -10,9 +9,6 @@ import httpx2
 from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.protocol.frames import Turn
-from fleetwright_agent.storage.sqlite.call_windows import CallWindows
-from fleetwright_agent.storage.sqlite.grants import GrantStore
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
 from fleetwright_agent.tools.approval_policy import governed_tools
 from fleetwright_agent.tools.peers.tool import PeerTools, peer_client
 from fleetwright_agent.tools.registry import ToolRegistry, built_in_providers
@@ -49,7 +45,7 @@ def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable
     """
     config, layout, metrics = supplies.config, supplies.layout, supplies.metrics
     redact = redactor(layout).text
-    remembered = turn_storage(supplies.conversations, redact=redact, session_lost=metrics.sessions_lost.inc)
+    remembered = turn_storage(supplies.storage, redact=redact, session_lost=metrics.sessions_lost.inc)
     clients = [
         httpx2.AsyncClient(transport=ModelTransport(endpoint, layout))
         for endpoint in (config.model, *config.model.fallbacks)
@@ -61,11 +57,11 @@ def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable
     peers_client = peer_client(config.peers, denied=config.denied_ranges)
     peers = _peers(supplies, peers_client)
     supplies.plugins.load()
-    enforcement = EnforcementPolicy(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
+    enforcement = EnforcementPolicy(config.enforcement, supplies.storage.call_windows)
     auditor = ToolAudit(supplies.trail, config.audit.mode)
     fence = SkillFence(skill_reader(config.skills, layout), mounted=[skill.name for skill in config.skills])
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep, tracing=supplies.tracing)
-    grants = Grants(GrantStore(supplies.conversations, now=time.time))
+    grants = Grants(supplies.storage.grants)
     tools = ToolCalls(
         config.limits,
         metrics,
@@ -120,7 +116,7 @@ def _ingesting(tools: ToolRunner, supplies: TurnDependencies, redact: Callable[[
 
 def _peers(supplies: TurnDependencies, client: httpx.AsyncClient) -> PeerTools:
     config = supplies.config
-    me, kept = f"{config.namespace}/{config.name}", OpenQuestions(supplies.conversations)
+    me, kept = f"{config.namespace}/{config.name}", supplies.storage.questions
     return PeerTools(me, config.peers, supplies.layout, client, kept, outlived=not config.ephemeral_memory)
 
 

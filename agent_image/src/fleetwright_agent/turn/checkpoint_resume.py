@@ -14,9 +14,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnFailed, TurnRequest
-from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
-from fleetwright_agent.storage.sqlite.conversations.threads import SideThread, conversation
-from fleetwright_agent.storage.sqlite.tool_journal import StartedCall, ToolJournal
+from fleetwright_agent.storage.checkpoints import ConversationSaver
+from fleetwright_agent.storage.conversations import SideThread, conversation
+from fleetwright_agent.storage.tool_journal import StartedCall, ToolJournal
 from fleetwright_agent.turn.images import user_message
 
 _LOST: Final = TurnFailed("pause_lost", "The question of this task is no longer stored; send a new message.")

@@ -6,9 +6,9 @@ from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
-from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import FactStore
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
+from fleetwright_agent.storage.facts import FactStore
+from fleetwright_agent.storage.learned_skills import LearnedSkillStore
+from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import Tracing
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
@@ -20,7 +20,7 @@ class TurnDependencies:
     config: AgentConfig
     layout: Layout
     metrics: Metrics
-    conversations: Database
+    storage: Storage
     knowledge: FactStore
     skills: LearnedSkillStore
     offers: ToolCache

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from fleetwright_agent.config.callers import is_client
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnRequest
-from fleetwright_agent.storage.sqlite.grants import GrantStore
+from fleetwright_agent.storage.grants import GrantStore
 from fleetwright_agent.tools.human.approval import offered_grants, read_reply
 
 

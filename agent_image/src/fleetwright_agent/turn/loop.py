@@ -8,7 +8,7 @@ import langsmith
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 
-from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
+from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.turn.context import TurnContext, TurnState
 from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner, TurnMiddleware
 from fleetwright_agent.turn.providers.models import Chat

@@ -8,7 +8,7 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.storage.call_record import CallRecord
+from fleetwright_agent.storage.sessions import CallRecord
 
 STEPS_PER_CALL: Final = 2
 """Graph steps per model call: the call itself, and the tool calls that follow it."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from langchain_core.messages import AnyMessage
 
-from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
+from fleetwright_agent.storage.views import ViewStore
 from fleetwright_agent.turn.compaction.view import CompactionState, dump_view, load_view
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
+from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.engine.sync_read import SyncReader
 
 SCHEMA = ("CREATE TABLE kept (n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT UNIQUE);",)

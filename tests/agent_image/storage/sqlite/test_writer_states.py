@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
-from fleetwright_agent.storage.sqlite.engine.thread import LINGER
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
 from fleetwright_agent.storage.sqlite.engine.writer import SqliteWriter, WriterState
 
@@ -25,12 +24,25 @@ async def path(tmp_path: Path) -> Path:
     return tmp_path / "w.db"
 
 
-@pytest.fixture
-async def writer(path: Path) -> AsyncIterator[SqliteWriter]:
+def opened(path: Path, *, linger: float = 0.02) -> SqliteWriter:
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
 
-    writer = SqliteWriter("test-writer", WriterConnection(connect, lambda error: Unusable(str(error))))
+    connection = WriterConnection(connect, lambda error: Unusable(str(error)))
+    return SqliteWriter("test-writer", connection, linger=linger)
+
+
+@pytest.fixture
+async def writer(path: Path) -> AsyncIterator[SqliteWriter]:
+    writer = opened(path)
+    yield writer
+    await writer.aclose()
+
+
+@pytest.fixture
+async def patient(path: Path) -> AsyncIterator[SqliteWriter]:
+    """A writer that commits unawaited jobs only together with others."""
+    writer = opened(path, linger=600.0)
     yield writer
     await writer.aclose()
 
@@ -51,6 +63,13 @@ def committed(path: Path) -> int:
         connection.close()
 
 
+async def reached(writer: SqliteWriter, state: WriterState) -> None:
+    """Wait until the writer is in that state."""
+    async with asyncio.timeout(10):
+        while writer.state is not state:  # noqa: ASYNC110 - the writer announces no state
+            await asyncio.sleep(0)
+
+
 async def test_submit_passes_from_new_to_idle(writer: SqliteWriter) -> None:
     states = [writer.state]
     done = writer.submit(keep)
@@ -58,6 +77,7 @@ async def test_submit_passes_from_new_to_idle(writer: SqliteWriter) -> None:
     await asyncio.sleep(0)
     states.append(writer.state)
     await done
+    await reached(writer, WriterState.IDLE)
     states.append(writer.state)
     assert states == [WriterState.NEW, WriterState.GATHERING, WriterState.BUSY, WriterState.IDLE]
 
@@ -75,48 +95,54 @@ async def test_submit_leaves_idle_unless_no_caller_waits(
     writer: SqliteWriter, kind: JobKind, states: list[WriterState]
 ) -> None:
     await writer.submit(keep)
+    await reached(writer, WriterState.IDLE)
     done = writer.submit(count, kind)
     found = [writer.state]
     await asyncio.sleep(0)
     found.append(writer.state)
     assert found == states
-    assert await done == 1
-    assert writer.state is WriterState.IDLE
+    assert await asyncio.wait_for(done, timeout=10) == 1
+    await reached(writer, WriterState.IDLE)
 
 
-async def test_read_leaves_unawaited_writes_open(writer: SqliteWriter, path: Path) -> None:
-    await writer.submit(keep)
-    later = writer.submit(keep, JobKind.LATER)
-    assert await writer.submit(count, JobKind.READ) == 2
-    await asyncio.sleep(0)
-    assert (writer.state, later.done(), committed(path)) == (WriterState.OPEN, False, 1)
-    await asyncio.wait_for(later, timeout=100 * LINGER)
-    assert (writer.state, committed(path)) == (WriterState.IDLE, 2)
+async def test_read_leaves_unawaited_writes_open(patient: SqliteWriter, path: Path) -> None:
+    await patient.submit(keep)
+    later = patient.submit(keep, JobKind.LATER)
+    assert await patient.submit(count, JobKind.READ) == 2
+    await reached(patient, WriterState.OPEN)
+    assert (later.done(), committed(path)) == (False, 1)
 
 
-async def test_open_writes_commit_with_the_next_write(writer: SqliteWriter, path: Path) -> None:
+async def test_unawaited_write_is_committed_after_a_moment(writer: SqliteWriter, path: Path) -> None:
     await writer.submit(keep)
     later = writer.submit(keep, JobKind.LATER)
     await writer.submit(count, JobKind.READ)
-    await asyncio.sleep(0)
-    await writer.submit(keep, JobKind.SHORT)
+    await asyncio.wait_for(later, timeout=10)
+    assert committed(path) == 2
+
+
+async def test_open_writes_commit_with_the_next_write(patient: SqliteWriter, path: Path) -> None:
+    await patient.submit(keep)
+    later = patient.submit(keep, JobKind.LATER)
+    await patient.submit(count, JobKind.READ)
+    await reached(patient, WriterState.OPEN)
+    await patient.submit(keep, JobKind.SHORT)
     assert (later.done(), committed(path)) == (True, 3)
 
 
 @pytest.mark.parametrize("state", [WriterState.NEW, WriterState.GATHERING, WriterState.BUSY, WriterState.OPEN])
-async def test_aclose_commits_from_every_state(writer: SqliteWriter, path: Path, state: WriterState) -> None:
+async def test_aclose_commits_from_every_state(patient: SqliteWriter, path: Path, state: WriterState) -> None:
     jobs = []
     if state is not WriterState.NEW:
-        await writer.submit(keep)
-        jobs.append(writer.submit(keep, JobKind.LATER))
-        jobs.append(writer.submit(count, JobKind.READ if state is WriterState.OPEN else JobKind.AWAITED))
-    while writer.state is not state:  # noqa: ASYNC110 - the writer announces no state
-        await asyncio.sleep(0)
-    await writer.aclose()
+        await patient.submit(keep)
+        jobs.append(patient.submit(keep, JobKind.LATER))
+        jobs.append(patient.submit(count, JobKind.READ if state is WriterState.OPEN else JobKind.AWAITED))
+    await reached(patient, state)
+    await patient.aclose()
     assert all(job.done() and job.exception() is None for job in jobs)
-    assert (writer.state, committed(path)) == (WriterState.CLOSED, len(jobs))
+    assert (patient.state, committed(path)) == (WriterState.CLOSED, len(jobs))
     with pytest.raises(Unusable, match="nothing writes it any more"):
-        await writer.submit(keep)
+        await patient.submit(keep)
 
 
 # The thread ends by an exception on purpose.

@@ -16,7 +16,7 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.mounted_files import ConfigurationError, load
 
 if TYPE_CHECKING:
-    from fleetwright_agent.storage.sqlite.learned_skills import CurationResult
+    from fleetwright_agent.storage.learned_skills import CurationResult
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
         raise ConfigurationError("this agent does not learn skills; set memory.skills.enabled to true")
     # Imported late, so that other commands do not import them.
     from fleetwright_agent.commands.curate.once import curate_once
-    from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+    from fleetwright_agent.storage.errors import MemoryUnusable
 
     try:
         found = asyncio.run(curate_once(config, layout, dry_run=options.dry_run))

@@ -13,7 +13,8 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.curator import Curator
-from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, CurationResult, LearnedSkillStore
+from fleetwright_agent.storage.learned_skills import CurationResult
+from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, SqliteLearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 
 
@@ -21,7 +22,7 @@ async def curate_once(config: AgentConfig, layout: Layout, *, dry_run: bool) -> 
     """Raises: MemoryUnusable, OSError: the result is incomplete."""
     # These metrics are never exported; a running agent has its own.
     clock, metrics = Clock(), Metrics(CollectorRegistry())
-    skills = LearnedSkillStore(layout.memory / FOLDER, now=clock.now)
+    skills = SqliteLearnedSkillStore(layout.memory / FOLDER, now=clock.now)
     trail = audit_trail(config, layout, metrics, clock)
 
     async def tell(event: str, about: Mapping[str, Any]) -> None:

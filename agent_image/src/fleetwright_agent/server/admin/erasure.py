@@ -21,15 +21,10 @@ from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage.open_model_calls import OpenModelCalls
-from fleetwright_agent.storage.sqlite import owner_data
-from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
-from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.erasures import Erasures, ErasureTarget, PendingErasure
-from fleetwright_agent.storage.sqlite.facts import FactStore
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
-from fleetwright_agent.storage.sqlite.usage_store import NOBODY
+from fleetwright_agent.storage.erasures import ErasureTarget, PendingErasure
+from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.task_log import Key, TaskLog
+from fleetwright_agent.storage.usage import NOBODY
 
 _logger = logging.getLogger(__name__)
 
@@ -39,12 +34,8 @@ class ErasableStores:
     """All stores with data about owners."""
 
     log: TaskLog
-    conversations: Database
-    sessions: Sessions
-    knowledge: FactStore
-    skills: LearnedSkillStore
+    storage: Storage
     trail: AuditTrail
-    open_calls: OpenModelCalls
     audited: bool = True
     """True if lines are added to the audit trail; existing lines are read and erased in any case."""
 
@@ -68,7 +59,7 @@ class Erasure:
         self._runs = runs
         self._gate = gate
         self._clock = clock
-        self._records = Erasures(stores.conversations)
+        self._records = stores.storage.erasures
         self._one_at_a_time = asyncio.Lock()
         self._left_over = True
         """True if there may be an unfinished erasure; at the start, one of the previous process."""
@@ -123,9 +114,9 @@ class Erasure:
         return {
             "tasks": forgotten.tasks,
             "pushConfigs": forgotten.registrations,
-            **await owner_data.counted(self._stores.conversations, target),
-            "facts": len(await self._stores.knowledge.facts(owner, context_id)),
-            "skills": len(await self._stores.skills.skills(owner, context_id=context_id)),
+            **await self._stores.storage.owners.counted(target),
+            "facts": len(await self._stores.storage.facts.facts(owner, context_id)),
+            "skills": len(await self._stores.storage.skills.skills(owner, context_id=context_id)),
             "auditLines": len(await self._stores.trail.of(owner, context_id)),
         }
 
@@ -137,16 +128,16 @@ class Erasure:
         await self._records.counted(begun, found)
         owner, context_id = begun.target.owner, begun.target.context_id
         stores = self._stores
-        await owner_data.erase(stores.conversations, begun.target, tasks=[key.task_id for key in keys])
+        await stores.storage.owners.erase(begun.target, tasks=[key.task_id for key in keys])
         await stores.log.forget(owner, context_id)
         self._tasks.forget(keys)
-        await stores.knowledge.erase(owner, context_id)
-        await stores.skills.erase(owner, context_id)
+        await stores.storage.facts.erase(owner, context_id)
+        await stores.storage.skills.erase(owner, context_id)
         await stores.trail.erase(owner, context_id)
         # Interrupted calls are still to be charged, under the same owner name as in the ledger.
-        stores.open_calls.erase(owner, named=owner if context_id else NOBODY)
+        stores.storage.open_calls.erase(owner, named=owner if context_id else NOBODY)
         await stores.log.scrub()
-        await stores.conversations.scrub()
+        await stores.storage.file.scrub()
         receipt = _receipt(begun, found, self._clock.now())
         # The audit line comes first: after a crash in between there are two lines, but never none.
         await self._tell(receipt)

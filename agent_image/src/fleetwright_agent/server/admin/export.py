@@ -4,24 +4,18 @@ The stores are read one after another and streamed, so the export is never in me
 the number of lines before it, so that a truncated export is detectable. Credentials of push receivers are not exported.
 """
 
-import asyncio
-import importlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.server.admin.erasure import ErasableStores
-from fleetwright_agent.storage.learned_skill import skill_v1
-from fleetwright_agent.storage.sqlite.conversations.last_use import conversations
-from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
-from fleetwright_agent.storage.sqlite.grants import grants_of
-from fleetwright_agent.storage.sqlite.usage_store import costs_of
+from fleetwright_agent.storage.erasures import ErasureTarget
+from fleetwright_agent.storage.learned_skills import skill_v1
 
 Line = dict[str, Any]
-_TRANSCRIPTS: Final = "fleetwright_agent.storage.sqlite.conversations.transcripts"
 
 
 async def export_lines(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
@@ -45,38 +39,36 @@ async def _tasks(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator
 
 
 async def _conversations(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
-    found = await conversations(stores.conversations, target.owner)
-    # Imported lazily, because reading messages needs the heavy libraries of the agent loop.
-    transcripts = await asyncio.to_thread(importlib.import_module, _TRANSCRIPTS)
-    for each in found:
+    conversations = stores.storage.conversations
+    for each in await conversations.last_uses(target.owner):
         if target.context_id in ("", each.context_id):
-            for part in await transcripts.transcript(stores.conversations, each.owner, each.context_id):
+            for part in await conversations.transcript(each.owner, each.context_id):
                 yield {"kind": "conversation", "usedAt": each.used, **part}
 
 
 async def _sessions(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
-    for session in await stores.sessions.of(target.owner, target.context_id):
+    for session in await stores.storage.sessions.of(target.owner, target.context_id):
         yield {"kind": "session", **asdict(session)}
 
 
 async def _grants(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
-    for grant in await grants_of(stores.conversations, target.owner, target.context_id):
+    for grant in await stores.storage.grants.of(target.owner, target.context_id):
         yield {"kind": "grant", **asdict(grant)}
 
 
 async def _facts(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
-    for fact in await stores.knowledge.facts(target.owner, target.context_id):
+    for fact in await stores.storage.facts.facts(target.owner, target.context_id):
         yield {"kind": "fact", **asdict(fact)}
 
 
 async def _skills(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
-    for skill in await stores.skills.skills(target.owner, context_id=target.context_id):
+    for skill in await stores.storage.skills.skills(target.owner, context_id=target.context_id):
         yield {"kind": "skill", "usedAt": skill.used, "uses": skill.uses, **skill_v1(skill)}
 
 
 async def _costs(stores: ErasableStores, target: ErasureTarget) -> AsyncIterator[Line]:
     """Yield the costs; only for a whole owner, because costs are not stored per conversation."""
-    for costs in [] if target.context_id else await costs_of(stores.conversations, target.owner):
+    for costs in [] if target.context_id else await stores.storage.usage.of(target.owner):
         amounts = costs.sum
         yield {
             "kind": "cost",

@@ -17,8 +17,8 @@ from fleetwright_a2a.errors import HttpRefusal, refuse
 from fleetwright_agent.config.callers import CallerKind
 from fleetwright_agent.server.admin.erasure import ErasableStores, Erasure
 from fleetwright_agent.server.admin.export import Line, export_lines
-from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
+from fleetwright_agent.storage.erasures import ErasureTarget
+from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)

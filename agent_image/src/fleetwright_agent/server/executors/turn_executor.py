@@ -25,7 +25,7 @@ from fleetwright_agent.server.extensions import call_path, loop_refusal
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.tasks.interrupt_replies import reply_to
 from fleetwright_agent.server.tasks.messages import pictures_of, text_of
-from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.telemetry.tracing import UNTOLD, Span, Tracing
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
 

@@ -12,11 +12,7 @@ from fleetwright_a2a.task_events import (
     TERMINAL,
 )
 from fleetwright_agent.server.tasks.active_task import ActiveTask, PublishHook, ignore_event
-from fleetwright_agent.storage.task_log import (
-    Key,
-    StoredTask,
-    TaskLog,
-)
+from fleetwright_agent.storage.task_log import Key, StoredTask, TaskLog
 
 
 class ActiveTasks:

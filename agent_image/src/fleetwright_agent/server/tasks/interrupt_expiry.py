@@ -10,10 +10,8 @@ from fleetwright_a2a.task_events import TERMINAL
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage.sqlite.conversations import threads
-from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
-from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
+from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.task_log import TaskLog
 
 
@@ -25,14 +23,14 @@ class InterruptExpiry:
         tasks: ActiveTasks,
         runs: TaskRunner,
         turns: TurnLoader,
-        conversations: Database,
+        storage: Storage,
         clock: Clock,
     ) -> None:
         self._log = log
         self._tasks = tasks
         self._runs = runs
         self._turns = turns
-        self._conversations = conversations
+        self._storage = storage
         self._clock = clock
 
     async def expire(self) -> None:
@@ -49,14 +47,14 @@ class InterruptExpiry:
     async def tidy(self) -> None:
         """Delete checkpoints, usage records and open questions of peers for tasks that will not continue."""
         with suppress(MemoryUnusable):
-            for aside in await threads.asides(self._conversations):
+            for aside in await self._storage.conversations.side_threads():
                 if await self._is_over(aside.owner, aside.task_id):
-                    await threads.forget(self._conversations, aside)
-            spending = InflightUsage(self._conversations)
+                    await self._storage.conversations.forget_side_thread(aside)
+            spending = self._storage.inflight
             for owner, task_id in await spending.tasks():
                 if await self._is_over(owner, task_id):
                     await spending.forget(owner, task_id)
-            asked = await OpenQuestions(self._conversations).all()
+            asked = await self._storage.questions.all()
             for owner, task_id in {(each.place.owner, each.asked_in) for each in asked}:
                 if await self._is_over(owner, task_id):
                     await self._turns.over(owner, task_id)

@@ -1,22 +1,13 @@
-"""Sliding windows over the calls of rate-limited tools. They outlive the process."""
+"""The sliding windows of rate-limited tools in the database of conversations."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from fleetwright_agent.storage.call_windows import CallLimitWindow
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class CallLimitWindow:
-    """At most `most` calls within `seconds` for one key."""
-
-    key: str
-    most: int
-    seconds: int
-
-
-class CallWindows:
+class SqliteCallWindows:
     def __init__(self, database: Database, *, now_ns: Callable[[], int]) -> None:
         self._database = database
         self._now_ns = now_ns

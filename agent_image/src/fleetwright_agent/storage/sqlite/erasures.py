@@ -1,37 +1,15 @@
-"""The record of running and finished erasures, so that a restarted process completes an interrupted one.
-
-This module does not erase anything itself.
-"""
+"""The record of running and finished erasures in the database of conversations."""
 
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from fleetwright_agent.storage.erasures import ErasureTarget, PendingErasure
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
-@dataclass(frozen=True, slots=True)
-class ErasureTarget:
-    """All data of an owner, or of one of its conversations."""
-
-    owner: str
-    context_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingErasure:
-    number: int
-    target: ErasureTarget
-    asked_by: str
-    at: float
-    """Seconds since the epoch."""
-    found: Mapping[str, int]
-    """The number of entries in each store before the erasure; empty until they were counted."""
-
-
-class Erasures:
+class SqliteErasures:
     def __init__(self, database: Database) -> None:
         self._database = database
 

@@ -1,16 +1,15 @@
-"""Facts that callers asked the agent to remember, each with its source: caller, time and task.
+"""Facts in SQLite files: each owner has a file of its own.
 
-Each owner has a file of its own, so search and ranking for one caller never touch another caller's facts. Search uses
-FTS5 and BM25 and starts with the rare words, which bounds its time. This module does not decide which facts are worth
-remembering, and it does not present any of them as an instruction.
+Search and ranking for one caller never touch another caller's facts. Search uses FTS5 and BM25 and starts with the rare
+words, which bounds its time.
 """
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fleetwright_agent.storage.facts import Fact, TooManyFacts
 from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
 from fleetwright_agent.storage.words import MOST, quoted, words
@@ -37,22 +36,7 @@ CREATE TRIGGER fact_gone AFTER DELETE ON facts BEGIN
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    n: int
-    text: str
-    hot: bool
-    """Included in every turn, not only when a search finds it."""
-    source: Provenance
-    at: float
-    """Seconds since the epoch."""
-
-
-class TooManyFacts(Exception):  # noqa: N818 - states a fact
-    """The owner has reached its limit of facts."""
-
-
-class FactStore:
+class SqliteFactStore:
     """The facts of all owners. Each call concerns one owner."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:

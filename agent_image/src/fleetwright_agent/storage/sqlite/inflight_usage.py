@@ -1,8 +1,4 @@
-"""The costs of running turns, so that the usage is complete when another process resumes a turn.
-
-The end of a turn is stored in another file a moment later, so its costs stay here until then. This module does not
-interpret a cost, and it does not keep the costs of turns that ended long ago.
-"""
+"""The usage of running turns in the database of conversations."""
 
 import json
 import sqlite3
@@ -16,7 +12,7 @@ _NEXT = (
 )
 
 
-class InflightUsage:
+class SqliteInflightUsage:
     def __init__(self, database: Database) -> None:
         self._database = database
 

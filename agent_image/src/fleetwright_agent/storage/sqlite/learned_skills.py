@@ -1,18 +1,12 @@
-"""Skills learned from completed sub-agent tasks, each with its caller, conversation and task.
-
-Each owner has a file of its own, as for facts, so a skill learned for one caller never reaches another. Learning a
-skill again under the same name replaces it with the newest run. Search uses SQLite's FTS5 and BM25. This module does
-not decide which skills are worth learning or keeping, and it does not present any of them as an instruction.
-"""
+"""Learned skills in SQLite files: each owner has a file of its own, as for facts. Search uses FTS5 and BM25."""
 
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fleetwright_agent.storage.learned_skill import LearnedSkill, Plan, SkillDraft
+from fleetwright_agent.storage.learned_skills import CurationResult, LearnedSkill, Plan, SkillDraft
 from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
 from fleetwright_agent.storage.words import MOST, quoted, words
@@ -45,15 +39,7 @@ CREATE TRIGGER skill_changed AFTER UPDATE OF description, template, tools ON ski
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CurationResult:
-    """The owner of a file of skills, and the plan for those skills."""
-
-    owner: str
-    plan: Plan
-
-
-class LearnedSkillStore:
+class SqliteLearnedSkillStore:
     """The learned skills of all owners. Each call concerns one owner."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:

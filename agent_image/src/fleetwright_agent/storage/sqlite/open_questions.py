@@ -1,12 +1,9 @@
-"""Unanswered questions of peers, stored so that a restart neither loses an answer nor leaves a peer waiting.
-
-This module does not know peers.
-"""
+"""The open questions of peers in the database of conversations."""
 
 import sqlite3
-from dataclasses import dataclass
 from typing import Final
 
+from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 _PUT: Final = "INSERT OR REPLACE INTO questions (owner, context, peer, task, asked_in) VALUES (?,?,?,?,?)"
@@ -16,26 +13,7 @@ _TAKE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionKey:
-    """A slot for one open question of a peer."""
-
-    owner: str
-    context_id: str
-    peer: str
-    """`<namespace>/<name>`"""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenQuestion:
-    place: QuestionKey
-    task_id: str
-    """The peer's task."""
-    asked_in: str
-    """The task of this agent's caller, in which the question came up."""
-
-
-class OpenQuestions:
+class SqliteOpenQuestions:
     def __init__(self, database: Database) -> None:
         self._database = database
 

@@ -1,7 +1,4 @@
-"""Counts and erases the data of an owner, or of one conversation, in the database of conversations.
-
-Cost sums stay without the owner's name, because the agent's budgets need them. This module does not touch other files.
-"""
+"""Counts and erases the data of an owner, or of one conversation, in the database of conversations."""
 
 import asyncio
 import importlib
@@ -9,16 +6,28 @@ import sqlite3
 from collections.abc import Collection
 from typing import Final
 
+from fleetwright_agent.storage.conversations import conversation
+from fleetwright_agent.storage.erasures import ErasureTarget
 from fleetwright_agent.storage.sqlite.conversations import sessions, threads
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.erasures import ErasureTarget
 from fleetwright_agent.storage.sqlite.usage_store import disown
 
 _FORGET_QUESTIONS: Final = "DELETE FROM questions WHERE owner = :owner AND :context IN ('', context)"
 _SCRUB: Final = "fleetwright_agent.storage.sqlite.conversations.prior_session_scrub"
 
 
-async def counted(database: Database, target: ErasureTarget) -> dict[str, int]:
+class SqliteOwnerData:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def counted(self, target: ErasureTarget) -> dict[str, int]:
+        return await _counted(self._database, target)
+
+    async def erase(self, target: ErasureTarget, *, tasks: Collection[str]) -> None:
+        await _erase(self._database, target, tasks=tasks)
+
+
+async def _counted(database: Database, target: ErasureTarget) -> dict[str, int]:
     values = threads.below(_name(target))
 
     def read(db: sqlite3.Connection) -> dict[str, int]:
@@ -37,8 +46,7 @@ async def counted(database: Database, target: ErasureTarget) -> dict[str, int]:
     return await database.run(read)
 
 
-async def erase(database: Database, target: ErasureTarget, *, tasks: Collection[str]) -> None:
-    """Erase the target's data. `tasks` holds the identifiers of the target's tasks."""
+async def _erase(database: Database, target: ErasureTarget, *, tasks: Collection[str]) -> None:
     # Imported late, because it imports LangGraph.
     scrub = await asyncio.to_thread(importlib.import_module, _SCRUB)
 
@@ -58,4 +66,4 @@ async def erase(database: Database, target: ErasureTarget, *, tasks: Collection[
 
 
 def _name(target: ErasureTarget) -> str:
-    return threads.conversation(target.owner, target.context_id) if target.context_id else target.owner
+    return conversation(target.owner, target.context_id) if target.context_id else target.owner

@@ -1,45 +1,19 @@
-"""The journal of tool calls: a call happens at most once, even if the process crashes.
+"""The journal of tool calls in the database of conversations.
 
-The start of a call is on disk before the call starts, together with the message that requested it. Its result is queued
-in order and is on disk before the caller sees any effect of it. The model may see the result some tens of milliseconds
-earlier. A call that started and has no result on disk is never repeated. The journal only keeps the calls of the
-current turn.
+The model may see the result of a call some tens of milliseconds before it is on disk.
 """
 
 import asyncio
 import json
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from fleetwright_agent.storage.sqlite.conversations import threads
 from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.tool_journal import CallState, JournalEntry, StartedCall
 
 
-class CallState(StrEnum):
-    WAITING = "waiting"
-    """Waits for a person; the tool has not been called."""
-    BEGUN = "begun"
-    DONE = "done"
-
-
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
-    state: CallState
-    body: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class StartedCall:
-    """A call that has started."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-
-
-class ToolJournal:
+class SqliteToolJournal:
     def __init__(self, database: Database) -> None:
         self._database = database
 

@@ -1,8 +1,6 @@
-"""The cost of model calls on disk: sums by hour, model, purpose and caller.
+"""The cost of model calls in the database of conversations.
 
-Entries are written in the order of the calls, before data that is stored after them. A reader of a checkpoint therefore
-finds the cost of the calls that led to it. The same write adds the cost to its task's usage. Every process has its own
-rows, which equal its counters. Amounts are not rounded: money is kept in picodollars (10⁻¹² US dollars).
+Money is kept in picodollars (10⁻¹² US dollars). Every process has its own rows.
 """
 
 import asyncio
@@ -10,68 +8,19 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 from fleetwright_agent.storage.sqlite import inflight_usage
 from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.usage import NOBODY, HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
 
 _log = logging.getLogger(__name__)
 _PICO: Final = Decimal(10) ** 12
 _HOUR: Final = 3600
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCallUsage:
-    """One model call. `usd` is `None` if the model has no price."""
-
-    model: str
-    purpose: str
-    caller: str
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    usd: Decimal | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskUsageLine:
-    """The same call in the usage of its task, as JSON."""
-
-    owner: str
-    task_id: str
-    body: Any
-    call: str = ""
-    """The identifier of the call, if it was recorded before the call started."""
-
-
-@dataclass(frozen=True, slots=True)
-class UsageSum:
-    """The sum over many calls; `unpriced` counts those without a price."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    unpriced: int = 0
-    usd: Decimal = Decimal(0)
-
-
-@dataclass(frozen=True, slots=True)
-class HourlyUsage:
-    """The cost of one caller's calls of one model within an hour, for one purpose."""
-
-    hour: float
-    """The start of the hour, in seconds since the epoch."""
-    model: str
-    purpose: str
-    sum: UsageSum
-
-
-class UsageStore:
+class SqliteUsageStore:
     def __init__(self, database: Database, *, now: Callable[[], float]) -> None:
         """`now` is in seconds since the epoch."""
         self._database = database
@@ -84,8 +33,7 @@ class UsageStore:
 
         def write(db: sqlite3.Connection) -> None:
             self._write(db, entry, at)
-            body = {**line.body, "call": line.call} if line.call else line.body
-            inflight_usage.add(db, line.owner, line.task_id, body)
+            inflight_usage.add(db, line.owner, line.task_id, line.stored_body)
 
         writing = self._database.put(write, of=inflight_usage.name(line.owner, line.task_id))
         writing.add_done_callback(_written)
@@ -112,6 +60,13 @@ class UsageStore:
         query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - interpolates only constants
         rows = await self._database.run(lambda db: db.execute(query, (self._life,)).fetchall())
         return {row[0]: _sum(row[1:]) for row in rows}
+
+    async def of(self, caller: str) -> list[HourlyUsage]:
+        query = f"SELECT hour, model, purpose, {', '.join(_AMOUNTS)} FROM ledger WHERE caller = ? ORDER BY hour, life"  # noqa: S608 - interpolates only constants
+        rows = await self._database.read(lambda db: db.execute(query, (caller,)).fetchall())
+        return [
+            HourlyUsage(float(hour * _HOUR), model, purpose, _sum(tuple(row))) for hour, model, purpose, *row in rows
+        ]
 
     def _write(self, db: sqlite3.Connection, entry: ModelCallUsage, at: float) -> None:
         if self._life is None:
@@ -156,16 +111,6 @@ _ADD: Final = (
 def _sum(row: tuple[int, ...]) -> UsageSum:
     calls, tokens_in, tokens_out, read, written, unpriced, picos = row
     return UsageSum(calls, tokens_in, tokens_out, read, written, unpriced, Decimal(picos) / _PICO)
-
-
-async def costs_of(database: Database, caller: str) -> list[HourlyUsage]:
-    """Return the stored rows, the oldest first; each process has its own."""
-    query = f"SELECT hour, model, purpose, {', '.join(_AMOUNTS)} FROM ledger WHERE caller = ? ORDER BY hour, life"  # noqa: S608 - interpolates only constants
-    rows = await database.read(lambda db: db.execute(query, (caller,)).fetchall())
-    return [HourlyUsage(float(hour * _HOUR), model, purpose, _sum(tuple(row))) for hour, model, purpose, *row in rows]
-
-
-NOBODY: Final = "(erased)"
 
 
 def disown(db: sqlite3.Connection, caller: str) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
-from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey
+from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.open_questions import OpenQuestion, OpenQuestions, QuestionKey
 
 _MOST: Final = 1000
 

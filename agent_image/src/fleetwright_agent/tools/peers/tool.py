@@ -42,7 +42,7 @@ from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.protocol.frames import PeerCost
-from fleetwright_agent.storage.sqlite.open_questions import OpenQuestion, OpenQuestions, QuestionKey
+from fleetwright_agent.storage.open_questions import OpenQuestion, OpenQuestions, QuestionKey
 from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.peers.polling import ENDED, asks, cancel, poll_task
 from fleetwright_agent.tools.peers.questions import PeerQuestions

@@ -19,7 +19,7 @@ from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.model import OtherModel, Price
 from fleetwright_agent.protocol.frames import TurnRequest, Usage
 from fleetwright_agent.storage.open_model_calls import OpenModelCalls
-from fleetwright_agent.storage.sqlite.usage_store import ModelCallUsage, TaskUsageLine, UsageStore
+from fleetwright_agent.storage.usage import ModelCallUsage, TaskUsageLine, UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.cost.budgets import BudgetUsage, BudgetWindow, cheaper, exceeded, too_small, window
 from fleetwright_agent.turn.cost.task_usage import body_of, usage_from

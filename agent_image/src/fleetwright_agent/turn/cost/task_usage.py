@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from fleetwright_agent.protocol.frames import EarlierToolCall, Frame, PeerCost, Purpose, ToolStart, TurnRequest, Usage
-from fleetwright_agent.storage.sqlite.inflight_usage import InflightUsage
+from fleetwright_agent.storage.usage import InflightUsage
 
 _KEPT_SECONDS: Final = 60.0
 """How long the usage stays after the turn has ended; the end of its task is stored well within this time."""

@@ -11,10 +11,9 @@ from fleetwright_agent.config.memory import LearnedSkillMemory
 from fleetwright_agent.memory.eligibility import is_remembered
 from fleetwright_agent.memory.skill_drafts import draft_skill
 from fleetwright_agent.protocol.frames import Frame, SkillLearned, TurnRequest
-from fleetwright_agent.storage.learned_skill import skill_v1
+from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.learned_skills import LearnedSkillStore, skill_v1
 from fleetwright_agent.storage.source import Provenance
-from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
-from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.delegation.listener import FinishedTask
 

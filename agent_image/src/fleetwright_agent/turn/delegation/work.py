@@ -15,8 +15,8 @@ from langchain_core.runnables import RunnableConfig
 
 from fleetwright_agent.config.sub_agents import DELEGATING, SubAgent
 from fleetwright_agent.protocol.frames import Frame, ToolArtifact, ToolEnd, ToolOutput, ToolStart, TurnFailed
-from fleetwright_agent.storage.sqlite.conversations.threads import SideThread
-from fleetwright_agent.storage.sqlite.tool_journal import CallState, ToolJournal
+from fleetwright_agent.storage.conversations import SideThread
+from fleetwright_agent.storage.tool_journal import CallState, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError

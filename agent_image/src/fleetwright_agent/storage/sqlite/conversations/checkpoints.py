@@ -19,7 +19,6 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -28,6 +27,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from fleetwright_agent.storage.checkpoints import ConversationSaver
+from fleetwright_agent.storage.conversations import SideThread
 from fleetwright_agent.storage.sqlite.conversations import threads
 from fleetwright_agent.storage.sqlite.conversations.archive import GONE
 from fleetwright_agent.storage.sqlite.conversations.message_cache import CachedHistory, MessageCache
@@ -90,7 +91,7 @@ def _read(db: sqlite3.Connection, thread: str, ns: str, known: CachedHistory) ->
     return _Found(checkpoint, messages, begins, db.execute(query, (thread, ns, checkpoint[0])).fetchall())
 
 
-class ConversationSaver(BaseCheckpointSaver[int]):
+class SqliteConversationSaver(ConversationSaver):
     """The checkpoint saver. Reads and writes run on the database's thread, off the event loop."""
 
     def __init__(self, database: Database, *, now: Callable[[], float] = time.time) -> None:
@@ -227,9 +228,9 @@ class ConversationSaver(BaseCheckpointSaver[int]):
     async def adelete_thread(self, thread_id: str) -> None:
         await self._database.run(lambda db: threads.delete(db, thread_id))
 
-    async def adelete_aside(self, aside: threads.SideThread) -> None:
-        """Delete the part of a conversation that was set aside for the task, and the data of its sub-agents."""
-        await threads.forget(self._database, aside)
+    async def adelete_aside(self, aside: SideThread) -> None:
+        await self._database.run(lambda db: threads.delete_below(db, aside.thread))
+        self._database.taken_out()
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         await self._database.run(lambda db: threads.copy(db, source_thread_id, target_thread_id))

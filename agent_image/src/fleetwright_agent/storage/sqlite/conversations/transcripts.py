@@ -10,17 +10,16 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from fleetwright_agent.storage.conversations import Transcript, conversation
 from fleetwright_agent.storage.sqlite.conversations import threads
 from fleetwright_agent.storage.sqlite.conversations.checkpoints import message_of
 from fleetwright_agent.storage.sqlite.engine.database import Database
-
-Transcript = dict[str, Any]
 
 
 async def transcript(database: Database, owner: str, context_id: str) -> list[Transcript]:
     """Return the conversation, and each part of it that is set aside for a task."""
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)
-    values = threads.below(threads.conversation(owner, context_id))
+    values = threads.below(conversation(owner, context_id))
 
     def read(db: sqlite3.Connection) -> list[Transcript]:
         names = db.execute(f"SELECT thread FROM checkpoints WHERE {threads.BELOW} ORDER BY thread", values).fetchall()  # noqa: S608 - interpolates only constants

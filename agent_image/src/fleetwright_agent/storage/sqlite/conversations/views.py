@@ -1,7 +1,6 @@
-"""The view of each conversation: how much of it a model sees. The rest is archived.
+"""The views of conversations in the database of conversations. A view is one row.
 
-A view is one row, written in one transaction, so a crash leaves either the old or the new view. Archived messages stay
-stored until the retention time of the archive ends. Then their text is deleted, and their positions stay.
+When the retention time of an archived message ends, its text is deleted, and its position stays.
 """
 
 import json
@@ -17,7 +16,7 @@ from fleetwright_agent.storage.sqlite.conversations.failing_compactions import c
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
-class ViewStore:
+class SqliteViewStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._serde = JsonPlusSerializer(allowed_msgpack_modules=None)

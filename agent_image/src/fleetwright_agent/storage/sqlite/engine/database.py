@@ -14,16 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
 from fleetwright_agent.storage.sqlite.engine.sync_read import SyncReader
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
 from fleetwright_agent.storage.sqlite.engine.writer import MOST, SqliteWriter, WriterState
 
 T = TypeVar("T")
-
-
-class MemoryUnusable(Exception):  # noqa: N818 - states a fact about the file, and reads so where it is raised
-    """The file cannot be read or written. The text is for operators of the agent, not for callers."""
 
 
 class Database:

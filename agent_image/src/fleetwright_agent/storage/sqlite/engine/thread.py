@@ -16,8 +16,6 @@ from typing import Any, Final
 from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind, Transaction, WriteJob, lost
 
-LINGER: Final = 0.02
-"""Seconds for which a transaction stays open, and an unawaited job waits, so that more jobs share the commit."""
 _PATIENCE_MS: Final = 5000
 """How long the thread waits for a lock that another process holds."""
 
@@ -45,14 +43,18 @@ class Report:
 
 
 class WriterThread:
-    def __init__(self, name: str, connection: WriterConnection, report: Callable[[Report], None], *, most: int) -> None:
+    def __init__(
+        self, name: str, connection: WriterConnection, report: Callable[[Report], None], *, most: int, linger: float
+    ) -> None:
         """Args:
         report: Called on the thread.
         most: The largest number of jobs that share a commit.
+        linger: Seconds for which a transaction stays open if no job asks for its commit.
         """
         self._connection = connection
         self._report = report
         self._most = most
+        self._linger = linger
         self._batches: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._jobs: deque[WriteJob[Any]] = deque()
         """The jobs of the current batch that are not executed yet."""
@@ -138,7 +140,7 @@ class WriterThread:
         transaction = self._connection.transaction()
         self._connection.wait_for_others(_PATIENCE_MS)
         transaction.begin()
-        self._due = time.monotonic() + LINGER
+        self._due = time.monotonic() + self._linger
         self._transaction = transaction
         return transaction
 

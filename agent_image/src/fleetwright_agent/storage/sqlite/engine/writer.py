@@ -43,11 +43,13 @@ from enum import Enum
 from typing import Any, Final, TypeVar
 
 from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
-from fleetwright_agent.storage.sqlite.engine.thread import LINGER, Batch, Report, WriterClosed, WriterThread
+from fleetwright_agent.storage.sqlite.engine.thread import Batch, Report, WriterClosed, WriterThread
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind, WriteJob, is_busy, lost
 
 T = TypeVar("T")
 MOST: Final = 256
+_LINGER: Final = 0.02
+"""Seconds for which an unawaited job waits, and a transaction stays open, so that more jobs share the commit."""
 _MOST_SHORT: Final = 32
 """The most jobs that the event loop executes in one transaction."""
 
@@ -83,16 +85,19 @@ class SqliteWriter:
         *,
         finished: Callable[[Sequence[WriteJob[Any]]], None] = lambda _: None,
         most: int = MOST,
+        linger: float = _LINGER,
     ) -> None:
         """Args:
         finished: Called on the event loop with jobs whose results are final, before their callers see these.
         most: The largest number of jobs that share a commit.
+        linger: Seconds after which a job that no caller awaits is committed without another job.
         """
         self.state = WriterState.NEW
         self._connection = connection
-        self._thread = WriterThread(name, connection, self._report, most=most)
+        self._thread = WriterThread(name, connection, self._report, most=most, linger=linger)
         self._finished = finished
         self._most = most
+        self._linger = linger
         self._waiting: list[WriteJob[Any]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -202,7 +207,7 @@ class SqliteWriter:
 
     def _start_timer(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LINGER, self._on_timer)
+            self._timer = asyncio.get_running_loop().call_later(self._linger, self._on_timer)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -8,7 +8,7 @@ from fleetwright_a2a.extensions import labels_of, trace_of
 from fleetwright_agent.audit.trail import AuditFailed, AuditTrail, call_line
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.storage.sqlite.tool_journal import StartedCall
+from fleetwright_agent.storage.tool_journal import StartedCall
 from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.port import ToolError
 

@@ -19,7 +19,7 @@ from langgraph.types import interrupt
 from fleetwright_agent.config.server import Limits
 from fleetwright_agent.protocol.frames import Artifact, InterruptKind, ToolArtifact, ToolEnd, ToolStart, TurnFailed
 from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
-from fleetwright_agent.storage.sqlite.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
+from fleetwright_agent.storage.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import offered_grants, read_reply
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined, ToolError

@@ -1,9 +1,19 @@
-"""A learned skill, and its two formats: skill-v1 for programs, and fenced data with its source for a model. Pure."""
+"""The port of learned skills, and their two formats: skill-v1 for programs, and fenced data for a model.
+
+Every implementation guarantees:
+
+- Each call concerns one owner, and never sees the skills of another.
+- A skill and its entry in the search index are one commit.
+- `curate` reads, decides and applies the plan in one commit.
+- After `erase` returns, the storage holds no trace of the erased skills.
+
+This module does not decide which skills are worth learning or keeping, and it does not present any as an instruction.
+"""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from fleetwright_agent.protocol.fences import LEARNED, fence
 from fleetwright_agent.storage.source import Provenance
@@ -87,3 +97,46 @@ class Plan:
     kept: tuple[LearnedSkill, ...] = ()
     merged: tuple[Merge, ...] = ()
     pruned: tuple[LearnedSkill, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CurationResult:
+    """The owner of a set of skills, and the plan for those skills."""
+
+    owner: str
+    plan: Plan
+
+
+class LearnedSkillStore(Protocol):
+    """The learned skills of all owners. The methods raise MemoryUnusable if they cannot be read or written."""
+
+    async def learn(self, owner: str, draft: SkillDraft, source: Provenance, *, most: int) -> bool:
+        """Store a skill, and return whether it is new. A skill of the same name is replaced with the newest run.
+
+        Beyond `most` skills, the least recently used one is deleted.
+
+        Raises:
+            MemoryUnusable: Nothing is learned.
+        """
+
+    async def recall(self, owner: str, question: str, *, most: int) -> list[LearnedSkill]:
+        """Return the skills that match the question best, the best first."""
+
+    async def told(self, owner: str, skills: Sequence[LearnedSkill]) -> None:
+        """Record that a model was shown these skills."""
+
+    async def skills(self, owner: str, *, context_id: str = "", task_id: str = "") -> list[LearnedSkill]:
+        """Return all skills, or those of one conversation or task, in the order of learning."""
+
+    async def erase(self, owner: str, context_id: str = "") -> None:
+        """Erase the skills, and remove all traces of them."""
+
+    def owners(self) -> list[str]:
+        """Return the keys of all owners with learned skills, for `curate`. This blocks; call it off the event loop."""
+
+    async def curate(
+        self, key: str, decide: Callable[[Sequence[LearnedSkill]], Plan], *, dry_run: bool
+    ) -> CurationResult | None:
+        """Apply the plan for one owner's skills, or only return it if `dry_run`; `None` if the owner has no skills."""
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,118 @@
+"""The port of the stored conversations as wholes: their last use, their retention and their transcripts.
+
+A conversation is one thread. While one of its tasks waits for a person, the conversation may continue. The task's
+messages are then moved to a separate thread, and the task resumes there. The sub-agents of a task have threads below
+that one. Every implementation guarantees:
+
+- A thread is copied or deleted in one commit: its checkpoint, messages, node outputs, tool calls, view and archive.
+- `forget` deletes all its conversations in one commit.
+- A view that still shows a message keeps its text when the archive expires.
+
+This port does not know which conversations are in use; the caller passes them.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Place = tuple[str, str]
+"""Owner and context."""
+Transcript = dict[str, Any]
+"""A conversation as people read it: messages, tool calls, and the summary of its older part."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideThread:
+    """A task with data outside the thread of its conversation."""
+
+    owner: str
+    context_id: str
+    task_id: str
+
+    @property
+    def thread(self) -> str:
+        # No part can contain a line break: the server only accepts printable identifiers.
+        return f"{self.owner}\n{self.context_id}\n{self.task_id}"
+
+    def delegated(self, call: str) -> str:
+        """The thread of a sub-agent of this task, by the tool call that started it."""
+        # A provider chooses the ids of calls and may use any characters; a hash contains no line break.
+        return f"{self.thread}\n{hashlib.sha256(call.encode()).hexdigest()[:32]}"
+
+
+def conversation(owner: str, context_id: str) -> str:
+    """Return the thread of a conversation."""
+    return f"{owner}\n{context_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationUse:
+    owner: str
+    context_id: str
+    used: float
+    """Seconds since the epoch. If parts are set aside for a task, the latest use of any part."""
+
+    @property
+    def place(self) -> Place:
+        return self.owner, self.context_id
+
+
+def uses_of(threads: Iterable[tuple[str, float]]) -> list[ConversationUse]:
+    """Return the conversations of these threads with their times of use; the least recently used first."""
+    used: dict[Place, float] = {}
+    for thread, at in threads:
+        owner, context_id = thread.split("\n")[:2]
+        used[owner, context_id] = max(at, used.get((owner, context_id), 0.0))
+    return sorted((ConversationUse(*place, at) for place, at in used.items()), key=lambda each: each.used)
+
+
+def side_threads_of(threads: Iterable[str]) -> list[SideThread]:
+    """Return every task that has a thread of its own, or threads of its sub-agents, among these threads."""
+    found = (SideThread(*parts[:3]) for thread in threads if len(parts := thread.split("\n")) >= 3)
+    return list(dict.fromkeys(found))
+
+
+def idle(oldest_first: Iterable[ConversationUse], *, before: float, busy: Collection[Place]) -> list[Place]:
+    """Return the conversations that were not used since that time and are not busy."""
+    return [each.place for each in oldest_first if each.used < before and each.place not in busy]
+
+
+def beyond(oldest_first: Collection[ConversationUse], *, most: int, busy: Collection[Place]) -> list[Place]:
+    """Return the oldest conversations of each owner that has more than `most`."""
+    over = Counter(each.owner for each in oldest_first)
+    found: list[Place] = []
+    for each in oldest_first:
+        if over[each.owner] > most and each.place not in busy:
+            over[each.owner] -= 1
+            found.append(each.place)
+    return found
+
+
+class ConversationStore(Protocol):
+    """The methods raise MemoryUnusable if the conversations cannot be read or written."""
+
+    async def last_uses(self, owner: str = "") -> list[ConversationUse]:
+        """Return all conversations, or those of one owner; the least recently used first."""
+
+    async def transcript(self, owner: str, context_id: str) -> list[Transcript]:
+        """Return a conversation, and each part of it that is set aside for a task. Imports LangGraph."""
+
+    async def forget(self, places: Collection[Place]) -> None:
+        """Delete conversations with their views, archives, journals and set-aside parts."""
+
+    async def side_threads(self) -> list[SideThread]:
+        """Return every task with a set-aside thread, or with threads of its sub-agents."""
+
+    async def forget_side_thread(self, side: SideThread) -> None:
+        """Delete a set-aside thread and those of its sub-agents."""
+
+    async def expire_archive(self, before: float) -> int:
+        """Delete the text of messages archived before `before`, in seconds since the epoch, and return their number.
+
+        The positions of the messages stay.
+        """
+
+    async def count_failing_compactions(self, *, at_least: int) -> int:
+        """Return how many conversations have had that many failed compactions since the last success."""

@@ -1,0 +1,62 @@
+"""The ports of erasure: the record of running and finished erasures, and the data of one owner across the tables.
+
+Every implementation guarantees:
+
+- A running erasure is recorded before anything is erased, so that a restarted process completes it.
+- `OwnerData.erase` deletes threads, sessions, open questions and task usage, and renames cost sums, in one commit.
+- Cost sums stay without the owner's name, because the agent's budgets need them.
+
+The ports of tasks, facts, learned skills and the audit trail erase their own data.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureTarget:
+    """All data of an owner, or of one of its conversations."""
+
+    owner: str
+    context_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingErasure:
+    number: int
+    target: ErasureTarget
+    asked_by: str
+    at: float
+    """Seconds since the epoch."""
+    found: Mapping[str, int]
+    """The number of entries in each store before the erasure; empty until they were counted."""
+
+
+class Erasures(Protocol):
+    """The methods raise MemoryUnusable if the record cannot be read or written."""
+
+    async def begin(self, target: ErasureTarget, *, asked_by: str, at: float) -> PendingErasure:
+        """Record an erasure, and return it when it is on disk."""
+
+    async def counted(self, begun: PendingErasure, found: Mapping[str, int]) -> None:
+        """Record the number of entries in each store."""
+
+    async def finish(self, begun: PendingErasure, receipt: Mapping[str, Any]) -> None:
+        """Record the receipt, which ends the erasure."""
+
+    async def unfinished(self) -> list[PendingErasure]:
+        """Return the erasures without a receipt, in the order of their start."""
+
+    async def last(self, target: ErasureTarget) -> dict[str, Any] | None:
+        """Return the newest receipt for the target."""
+
+
+class OwnerData(Protocol):
+    """The methods raise MemoryUnusable if the data cannot be read or written."""
+
+    async def counted(self, target: ErasureTarget) -> dict[str, int]:
+        """Return the number of the target's conversations, messages and sessions, and of an owner's cost sums."""
+
+    async def erase(self, target: ErasureTarget, *, tasks: Collection[str]) -> None:
+        """Erase the target's data. `tasks` holds the identifiers of the target's tasks."""

@@ -1,0 +1,59 @@
+"""The port of the facts that callers asked the agent to remember, each with its source: caller, time and task.
+
+Every implementation guarantees:
+
+- Each call concerns one owner, and never sees the facts of another.
+- A fact and its entry in the search index are one commit.
+- After `erase` returns, the storage holds no trace of the erased facts.
+
+This module does not decide which facts are worth remembering, and it does not present any of them as an instruction.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from fleetwright_agent.storage.source import Provenance
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    n: int
+    text: str
+    hot: bool
+    """Included in every turn, not only when a search finds it."""
+    source: Provenance
+    at: float
+    """Seconds since the epoch."""
+
+
+class TooManyFacts(Exception):  # noqa: N818 - states a fact
+    """The owner has reached its limit of facts."""
+
+
+class FactStore(Protocol):
+    """The facts of all owners. The methods raise MemoryUnusable if they cannot be read or written."""
+
+    async def remember(self, owner: str, text: str, source: Provenance, *, hot: bool, most: int) -> int:
+        """Store a fact and return its number. The same text again updates the existing fact.
+
+        Raises:
+            TooManyFacts: The owner has `most` other facts.
+            MemoryUnusable: Nothing is remembered.
+        """
+
+    async def recall(self, owner: str, question: str, *, most: int) -> list[Fact]:
+        """Return the facts that match the question best, the best first."""
+
+    async def hot(self, owner: str, *, characters: int) -> list[Fact]:
+        """Return the newest facts that are included in every turn, as many as fit into `characters`."""
+
+    async def forget(self, owner: str, n: int) -> bool:
+        """Delete a fact, and return whether it existed."""
+
+    async def facts(self, owner: str, context_id: str = "") -> list[Fact]:
+        """Return all facts, or those of one conversation, in the order of their numbers."""
+
+    async def erase(self, owner: str, context_id: str = "") -> None:
+        """Erase the facts, and remove all traces of them."""
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,66 @@
+"""The port of the sessions: one row for each earlier conversation of an owner, with what it was about.
+
+Every implementation guarantees:
+
+- Reading a row, changing it and deleting the owner's oldest rows beyond the limit are one commit.
+- Rows of one owner whose commit is pending are seen by the next read of this owner's rows.
+- Every row is keyed by owner, so one caller's text never reaches another's prompt.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A tool call as memory stores it."""
+
+    name: str
+    args: str
+    """The arguments as JSON."""
+    result: str
+    duration_ms: int | None
+    """`None` if the process died between the call and the next step of the turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    context_id: str
+    exchanges: list[list[str]]
+    """The newest questions with their answers, both truncated."""
+    updated: float
+    """Seconds since the epoch."""
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    """The last tool calls behind the newest answer: name, args, result, duration_ms; truncated as well."""
+    tool_calls_total_count: int = 0
+    trace_id: str = ""
+
+
+class SessionStore(Protocol):
+    def put(
+        self, owner: str, context_id: str, change: Callable[[Session | None], Session], *, most: int
+    ) -> "asyncio.Future[None]":
+        """Queue a change of a row, and return a future of its commit.
+
+        Args:
+            change: Returns the new row for the stored one. It may run twice and off the event loop.
+            most: The number of rows that an owner keeps. The least recently updated rows beyond it are deleted.
+        """
+
+    async def written(self, writing: "asyncio.Future[None]") -> None:
+        """Commit one change now, and return when it has succeeded or failed; the future holds the result.
+
+        Raises:
+            MemoryUnusable: The storage is closed.
+        """
+
+    async def newest(self, owner: str, *, but: str, most: int) -> list[Session]:
+        """Return the most recently updated rows of an owner, except that of the conversation `but`."""
+
+    async def of(self, owner: str, context_id: str = "") -> list[Session]:
+        """Return all sessions of an owner, or that of one conversation; the newest first."""
+
+    async def expire(self, before: float) -> None:
+        """Delete the sessions last updated before that time, in seconds since the epoch."""

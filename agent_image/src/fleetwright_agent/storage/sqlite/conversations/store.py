@@ -1,0 +1,60 @@
+"""The stored conversations as wholes, in the database of conversations."""
+
+import asyncio
+import importlib
+import sqlite3
+from collections.abc import Collection
+from typing import Final
+
+from fleetwright_agent.storage.conversations import (
+    ConversationUse,
+    Place,
+    SideThread,
+    Transcript,
+    side_threads_of,
+    uses_of,
+)
+from fleetwright_agent.storage.sqlite.conversations import threads
+from fleetwright_agent.storage.sqlite.conversations.archive import expire_archive
+from fleetwright_agent.storage.sqlite.conversations.failing_compactions import count_failing_compactions
+from fleetwright_agent.storage.sqlite.engine.database import Database
+
+_TRANSCRIPTS: Final = "fleetwright_agent.storage.sqlite.conversations.transcripts"
+
+
+class SqliteConversationStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def last_uses(self, owner: str = "") -> list[ConversationUse]:
+        condition = f" WHERE {threads.BELOW}" if owner else ""
+        query = f"SELECT thread, at FROM checkpoints{condition}"  # noqa: S608 - interpolates only constants
+        return uses_of(await self._database.run(lambda db: db.execute(query, threads.below(owner)).fetchall()))
+
+    async def transcript(self, owner: str, context_id: str) -> list[Transcript]:
+        # Imported late, because reading messages needs the heavy libraries of the agent loop.
+        transcripts = await asyncio.to_thread(importlib.import_module, _TRANSCRIPTS)
+        found: list[Transcript] = await transcripts.transcript(self._database, owner, context_id)
+        return found
+
+    async def forget(self, places: Collection[Place]) -> None:
+        def write(db: sqlite3.Connection) -> None:
+            for owner, context_id in places:
+                threads.delete_conversation(db, owner, context_id)
+
+        await self._database.run(write)
+        self._database.taken_out()
+
+    async def side_threads(self) -> list[SideThread]:
+        rows = await self._database.run(lambda db: db.execute("SELECT DISTINCT thread FROM checkpoints").fetchall())
+        return side_threads_of(thread for (thread,) in rows)
+
+    async def forget_side_thread(self, side: SideThread) -> None:
+        await self._database.run(lambda db: threads.delete_below(db, side.thread))
+        self._database.taken_out()
+
+    async def expire_archive(self, before: float) -> int:
+        return await expire_archive(self._database, before)
+
+    async def count_failing_compactions(self, *, at_least: int) -> int:
+        return await count_failing_compactions(self._database, at_least=at_least)

@@ -1,0 +1,74 @@
+"""Builds the stores of an agent on SQLite files in one folder."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fleetwright_agent.storage.sqlite import facts, learned_skills, open_calls_file
+from fleetwright_agent.storage.sqlite.call_windows import SqliteCallWindows
+from fleetwright_agent.storage.sqlite.conversations import schema
+from fleetwright_agent.storage.sqlite.conversations.sessions import SqliteSessionStore
+from fleetwright_agent.storage.sqlite.conversations.store import SqliteConversationStore
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.erasures import SqliteErasures
+from fleetwright_agent.storage.sqlite.grants import SqliteGrantStore
+from fleetwright_agent.storage.sqlite.inflight_usage import SqliteInflightUsage
+from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
+from fleetwright_agent.storage.sqlite.owner_data import SqliteOwnerData
+from fleetwright_agent.storage.sqlite.tool_journal import SqliteToolJournal
+from fleetwright_agent.storage.sqlite.usage_store import SqliteUsageStore
+from fleetwright_agent.storage.storage import Storage
+from fleetwright_agent.storage.views import ViewStore
+
+if TYPE_CHECKING:
+    from fleetwright_agent.storage.checkpoints import ConversationSaver
+
+
+def sqlite_storage(
+    folder: Path,
+    *,
+    now: Callable[[], float] = time.time,
+    now_ns: Callable[[], int] = time.time_ns,
+    conversations: Database | None = None,
+) -> Storage:
+    """Return the stores, without opening any file.
+
+    Args:
+        now: Seconds since the epoch.
+        now_ns: Nanoseconds since the epoch, for the windows of rate-limited tools.
+        conversations: The database of conversations, if it is not the one in the folder.
+    """
+    database = conversations or Database(folder / schema.FILE, schema.SCHEMA)
+    return Storage(
+        file=database,
+        conversations=SqliteConversationStore(database),
+        owners=SqliteOwnerData(database),
+        erasures=SqliteErasures(database),
+        sessions=SqliteSessionStore(database),
+        usage=SqliteUsageStore(database, now=now),
+        inflight=SqliteInflightUsage(database),
+        journal=SqliteToolJournal(database),
+        call_windows=SqliteCallWindows(database, now_ns=now_ns),
+        questions=SqliteOpenQuestions(database),
+        grants=SqliteGrantStore(database, now=now),
+        facts=facts.SqliteFactStore(folder / facts.FOLDER, now=now),
+        skills=learned_skills.SqliteLearnedSkillStore(folder / learned_skills.FOLDER, now=now),
+        open_calls=open_calls_file.FileOpenModelCalls(folder / open_calls_file.FILE),
+        checkpoints=lambda: _saver(database),
+        views=lambda: _views(database),
+    )
+
+
+def _saver(database: Database) -> "ConversationSaver":
+    # Imported late: it imports LangGraph, which the first task loads.
+    from fleetwright_agent.storage.sqlite.conversations.checkpoints import SqliteConversationSaver
+
+    return SqliteConversationSaver(database)
+
+
+def _views(database: Database) -> ViewStore:
+    # Imported late, like the saver.
+    from fleetwright_agent.storage.sqlite.conversations.views import SqliteViewStore
+
+    return SqliteViewStore(database)

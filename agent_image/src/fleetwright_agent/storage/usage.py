@@ -1,0 +1,121 @@
+"""The ports of the cost of model calls: sums by hour, model, purpose and caller, and the usage of running turns.
+
+Every implementation guarantees:
+
+- The cost of a call and its line in the usage of its task are one commit.
+- Writes are stored in the order of the calls, and before data that is stored after them. A reader of a checkpoint
+  therefore finds the cost of the calls that led to it.
+- Every process has its own sums, which equal its counters. Amounts are not rounded.
+
+The end of a turn is stored in the task log a moment later, so the usage of the turn stays here until then. These ports
+do not interpret a cost.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, Protocol
+
+NOBODY: Final = "(erased)"
+"""The caller of sums whose owner was erased."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallUsage:
+    """One model call. `usd` is `None` if the model has no price."""
+
+    model: str
+    purpose: str
+    caller: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    usd: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUsageLine:
+    """The same call in the usage of its task, as JSON."""
+
+    owner: str
+    task_id: str
+    body: Any
+    call: str = ""
+    """The identifier of the call, if it was recorded before the call started."""
+
+    @property
+    def stored_body(self) -> Any:
+        """The body with the identifier of the call."""
+        return {**self.body, "call": self.call} if self.call else self.body
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSum:
+    """The sum over many calls; `unpriced` counts those without a price."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    unpriced: int = 0
+    usd: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyUsage:
+    """The cost of one caller's calls of one model within an hour, for one purpose."""
+
+    hour: float
+    """The start of the hour, in seconds since the epoch."""
+    model: str
+    purpose: str
+    sum: UsageSum
+
+
+class UsageStore(Protocol):
+    """The methods raise MemoryUnusable if the sums cannot be read or written."""
+
+    def put(self, entry: ModelCallUsage, line: TaskUsageLine) -> "asyncio.Future[None]":
+        """Queue the write without waiting for it; data stored later is written after it."""
+
+    async def has_charged(self, owner: str, task_id: str, call: str) -> bool:
+        """Return whether the stored usage of that task holds the cost of that call."""
+
+    async def since(self, seconds: float) -> UsageSum:
+        """Return the sum over all processes, from the hour that contains this time."""
+
+    async def of_this_life(self) -> dict[str, UsageSum]:
+        """Return the sums of this process by model."""
+
+    async def of(self, caller: str) -> list[HourlyUsage]:
+        """Return the sums of a caller, the oldest first; each process has its own."""
+
+
+class InflightUsage(Protocol):
+    """The methods raise MemoryUnusable if the usage cannot be read or written."""
+
+    def begin(self, owner: str, task_id: str, *, before: float) -> None:
+        """Start a new turn of the task; delete its earlier costs and those of turns that ended before `before`."""
+
+    async def add(self, owner: str, task_id: str, body: Any) -> None:
+        """Add a line to the usage of a turn, and return when it is on disk."""
+
+    def put(self, owner: str, task_id: str, body: Any) -> None:
+        """Add without waiting; `settled` returns when it is on disk."""
+
+    async def settled(self, owner: str, task_id: str) -> None:
+        """Wait until the queued costs of that turn are on disk."""
+
+    async def of(self, owner: str, task_id: str) -> list[Any]:
+        """Return the lines of a turn, in order."""
+
+    async def tasks(self) -> list[tuple[str, str]]:
+        """Return the owner and id of every task with stored costs."""
+
+    def end(self, owner: str, task_id: str, *, at: float) -> None:
+        """Mark the turn as ended. If that cannot be written, maintenance deletes its costs."""
+
+    async def forget(self, owner: str, task_id: str) -> None:
+        """Delete the usage of a task."""
