@@ -43,8 +43,8 @@ RINGS = (
     Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4")),
     # Most of these tests wait. Each worker has its own control plane.
     Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults")),
-    # One at a time: the recycler of Kubernetes empties one volume at a time only, and scenarios release several.
-    Ring("cluster", (*_PYTEST, "e2e/scenarios")),
+    # These tests wait for pods and share one cluster. One worker runs a whole module.
+    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "e2e/scenarios")),
 )  # fmt: skip
 
 

@@ -1,9 +1,8 @@
 """The manifests that a local cluster needs beyond Kubernetes itself: RBAC of the policy enforcer, DNS, volumes.
 This module does not apply them.
 
-The volumes are created in advance and bound by the API server. When a claim is deleted, the controller manager runs
-a recycler pod, which empties the folder, and the volume is available again. So the cluster needs no provisioner
-process, and a long-lived cluster does not run out of volumes.
+The volumes are created in advance. When a claim is deleted, `volume_recycler` empties the folder, and the volume is
+available again, so a long-lived cluster does not run out of volumes.
 """
 
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 from e2e.cluster.identity import Identity
 from e2e.cluster.kubeconfig import ROUTER
-from e2e.cluster.node_settings import PAUSE_IMAGE
 
 DNS_IMAGE = "localhost/fleetwright-coredns:1"
 VOLUMES = 128
@@ -138,7 +136,7 @@ def storage(identity: Identity) -> list[Manifest]:
             "spec": {
                 "capacity": {"storage": VOLUME_SIZE},
                 "accessModes": ["ReadWriteOnce"],
-                "persistentVolumeReclaimPolicy": "Recycle",
+                "persistentVolumeReclaimPolicy": "Retain",
                 "storageClassName": "standard",
                 "hostPath": {"path": str(folder), "type": "Directory"},
             },
@@ -158,26 +156,3 @@ def storage(identity: Identity) -> list[Manifest]:
         },
         *made,
     ]
-
-
-def recycler() -> Manifest:
-    """The controller manager fills the volume's source in."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"generateName": "volume-recycler-", "namespace": "kube-system"},
-        "spec": {
-            "activeDeadlineSeconds": 120,
-            "restartPolicy": "Never",
-            "containers": [
-                {
-                    "name": "scrub",
-                    "image": PAUSE_IMAGE,
-                    "imagePullPolicy": "Never",
-                    "command": ["/scrub", "/volume"],
-                    "volumeMounts": [{"name": "volume", "mountPath": "/volume"}],
-                }
-            ],
-            "volumes": [{"name": "volume", "hostPath": {"path": "/nonexistent"}}],
-        },
-    }

@@ -84,7 +84,7 @@ OFFLINE = Image(
 PAUSE = Image(
     name="pause",
     containerfile="e2e/cluster/containers/pause/Containerfile",
-    compiled=("pause", "scrub"),
+    compiled=("pause",),
     base=False,
 )
 COREDNS = Image(

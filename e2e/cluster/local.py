@@ -4,7 +4,6 @@ It needs root and Linux. The parts are in `network`, `control_plane`, `node` and
 order and stops them in reverse order.
 """
 
-import json
 import os
 import shutil
 import socket
@@ -12,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.cluster import addons, audit, binaries, cgroups, debian, files, kubeconfig, mounts, network, strays, waiting
+from e2e.cluster import addons, audit, binaries, cgroups, debian, kubeconfig, mounts, network, strays, waiting
 from e2e.cluster.buildah import Buildah
 from e2e.cluster.control_plane import ControlPlane, Place, Ports
 from e2e.cluster.identity import Identity, remembered
@@ -111,7 +110,6 @@ class Local:
         identity = self._identity()
         network.create(identity)
         plane = self._plane()
-        files.write(plane.folder / "recycler.json", json.dumps(addons.recycler()))
         node = self._node(plane)
         node.start_runtime()
         self.load(Images(self.engine(), self._progress, local_base=True).build(("pause", "coredns")))
@@ -119,6 +117,7 @@ class Local:
         self._progress.say("control plane ready")
         node.start()
         self._furnish(identity, node)
+        self._recycle_volumes(identity, plane)
 
     def _furnish(self, identity: Identity, node: Node) -> None:
         for folder in addons.volume_folders(identity):
@@ -147,6 +146,11 @@ class Local:
         node.check()  # the conditions above may be an earlier run's
         self._progress.say(f"node {identity.name} ready")
 
+    def _recycle_volumes(self, identity: Identity, plane: ControlPlane) -> None:
+        kubectl, folder = self.kubectl(), addons.volume_folders(identity)[0].parent
+        words = (sys.executable, "-m", "e2e.cluster.volume_recycler", kubectl.program, kubectl.kubeconfig, folder)
+        plane.processes.ensure("volume-recycler", words, environment={"PYTHONPATH": str(self._checkout)})
+
     def _identity(self) -> Identity:
         return remembered(self._state / "octet", self._checkout)
 
@@ -157,7 +161,6 @@ class Local:
             self._state,
             place=place,
             users=(kubeconfig.node(identity.name),),
-            controllers=(f"--pv-recycler-pod-template-filepath-hostpath={self._state / 'recycler.json'}",),
             audited=True,
             progress=self._progress,
         )

@@ -110,9 +110,8 @@ def test_a_volume_outlives_its_pod_and_is_empty_for_the_next_claim(here: Here) -
     volume = here.kubectl.run(*where)
     here.kubectl.run("delete", "pod/writer", "pvc/memory", f"--namespace={here.namespace}", "--wait")
     phase = ("get", "pv", volume, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
-    # The recycler pod may take up to its own limit of two minutes.
     waiting.until(
-        lambda: here.kubectl.run(*phase) in {"Available", ""}, what="the volume is free again", seconds=180, pause=0.5
+        lambda: here.kubectl.run(*phase) in {"Available", ""}, what="the volume is free again", seconds=30, pause=0.5
     )
     here.apply(workloads.claim("memory"), pod)
     here.wait("pod/writer", "condition=Ready")

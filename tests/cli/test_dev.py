@@ -20,6 +20,9 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.mounted_files import load
 from fleetwright_agent.server.push.encryption import parse_keys
 from fleetwright_api.model_catalog import Catalog
+from fleetwright_api.spec.agent import parse_agent
+from fleetwright_api.spec.encoder import encode
+from fleetwright_api.spec.mcp_server import McpServerSpec, RemoteServerSpec, WorkloadSpec
 from fleetwright_cli.dev.conversation import Reply, total
 from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts
 from fleetwright_cli.dev.layout import Ports, agent_files, read_skills, token_names
@@ -185,10 +188,17 @@ def test_a_key_chooses_the_real_provider():
     assert provider_from({}, offline_url="http://o") == SubstituteProvider("http://o")
 
 
+PRICE = {"inputPerMillion": "1", "outputPerMillion": "2"}
+
+
+def parsed(spec):
+    return parse_agent({"metadata": {"name": "desk", "namespace": "dev"}, "spec": spec}).spec
+
+
 def test_a_price_of_another_model_is_not_used():
-    agent = {"spec": {"model": {"name": "x", "price": {"inputPerMillion": "1"}, "baseURL": "http://gone"}}}
-    model = with_provider(agent, SubstituteProvider("http://real", "m", "k"))["spec"]["model"]
-    assert model == {"name": "m", "baseURL": "http://real", "apiKeySecretRef": {"name": "provider", "key": "api-key"}}
+    declared = parsed({"model": {"name": "x", "price": PRICE, "baseURL": "http://gone"}})
+    model = encode(with_provider(declared, SubstituteProvider("http://real", "m", "k")).model)
+    assert model == {"name": "m", "baseURL": "http://real", "apiKeySecretRef": {"name": "provider"}}
 
 
 def test_a_counter_is_summed_over_the_labels_that_are_named():
@@ -367,10 +377,10 @@ def test_an_agent_that_offers_push_has_a_key_of_its_own_here_and_may_notify_this
 
 
 OWN = {"name": "big", "baseURL": "https://big.example.com", "provider": "Anthropic", "apiKeySecretRef": {"name": "k"}}
-OTHER = {"name": "spare", "baseURL": "https://spare.example", "contextWindow": 9000, "price": {"inputPerMillion": "1"}}
-SMALL = {"name": "small", "contextWindow": 5000, "price": {"inputPerMillion": "1"}}
-LINED = {"spec": {"model": {**OWN, "fallbacks": [OTHER, {"name": "next"}], "auxiliary": SMALL}}}
-KEYED = {"apiKeySecretRef": {"name": "provider", "key": "api-key"}}
+OTHER = {"name": "spare", "baseURL": "https://spare.example", "contextWindow": 9000, "price": PRICE}
+SMALL = {"name": "small", "contextWindow": 5000, "price": PRICE}
+LINED = {"model": {**OWN, "fallbacks": [OTHER, {"name": "next"}], "auxiliary": SMALL}}
+KEYED = {"apiKeySecretRef": {"name": "provider"}}
 
 
 @pytest.mark.parametrize(
@@ -396,14 +406,14 @@ KEYED = {"apiKeySecretRef": {"name": "provider", "key": "api-key"}}
     ],
 )
 def test_fallbacks_and_auxiliary_keep_their_structure_at_the_substituted_provider(provider, own, fallbacks, auxiliary):
-    model = with_provider(LINED, provider)["spec"]["model"]
+    model = encode(with_provider(parsed(LINED), provider).model)
     assert model.pop("fallbacks") == fallbacks
     assert model.pop("auxiliary") == auxiliary
     assert model == own
 
 
 def test_every_substitution_is_one_line():
-    assert substitutions(LINED, SubstituteProvider("http://o")) == [
+    assert substitutions(parsed(LINED), SubstituteProvider("http://o")) == [
         "model big at https://big.example.com is answered by the offline model at http://o",
         "model.fallbacks[0] spare at https://spare.example is answered by the offline model at http://o",
         "model.fallbacks[1] next at https://big.example.com is answered by the offline model at http://o",
@@ -411,20 +421,21 @@ def test_every_substitution_is_one_line():
     ]
 
 
+HELPER = {"description": "Helps.", "instructions": "Help."}
 PARTS = {
     "model": OWN,
-    "subAgents": [{"name": "scout", "model": SMALL}, {"name": "plain"}],
+    "subAgents": [{**HELPER, "name": "scout", "model": SMALL}, {**HELPER, "name": "plain"}],
     "budgets": [{"period": "Day", "usd": "1", "downgrade": {"at": "0.5", "model": SMALL}}, {"period": "Month"}],
 }
 
 
 def test_models_of_sub_agents_and_budgets_are_answered_by_the_provider_too():
-    spec = with_provider({"spec": PARTS}, SubstituteProvider("http://real", "m", "k"))["spec"]
+    spec = encode(with_provider(parsed(PARTS), SubstituteProvider("http://real", "m", "k")))
     answered = {"name": "m", "contextWindow": 5000}
-    assert spec["subAgents"] == [{"name": "scout", "model": answered}, {"name": "plain"}]
+    assert spec["subAgents"] == [{**HELPER, "name": "scout", "model": answered}, {**HELPER, "name": "plain"}]
     downgraded = {"period": "Day", "usd": "1", "downgrade": {"at": "0.5", "model": answered}}
     assert spec["budgets"] == [downgraded, {"period": "Month"}]
-    assert substitutions({"spec": PARTS}, SubstituteProvider("http://real", "m", "k")) == [
+    assert substitutions(parsed(PARTS), SubstituteProvider("http://real", "m", "k")) == [
         "model big at https://big.example.com is answered by m at http://real",
         "subAgents[scout].model small at https://big.example.com is answered by m at http://real",
         "budgets[Day].downgrade.model small at https://big.example.com is answered by m at http://real",
@@ -432,7 +443,7 @@ def test_models_of_sub_agents_and_budgets_are_answered_by_the_provider_too():
 
 
 def test_models_of_sub_agents_and_budgets_keep_their_names_offline():
-    spec = with_provider({"spec": PARTS}, SubstituteProvider("http://o"))["spec"]
+    spec = encode(with_provider(parsed(PARTS), SubstituteProvider("http://o")))
     assert (spec["subAgents"], spec["budgets"]) == (PARTS["subAgents"], PARTS["budgets"])
 
 
@@ -493,20 +504,18 @@ def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, conta
 
 def test_declared_hosts_are_named_and_left_out():
     servers = {
-        "away": {"spec": {"remote": {"url": "https://tools.example.com/mcp"}}},
-        "near": {"spec": {"remote": {"url": "http://127.0.0.1:9/mcp"}}},
-        "own": {"spec": {"workload": {}}},
+        "away": McpServerSpec(remote=RemoteServerSpec(url="https://tools.example.com/mcp")),
+        "near": McpServerSpec(remote=RemoteServerSpec(url="http://127.0.0.1:9/mcp")),
+        "own": McpServerSpec(workload=WorkloadSpec(image="a/b:1")),
     }
-    spec = {
-        "mcpServers": [{"name": name} for name in servers],
-        "telemetry": {"otlp": {"endpoint": "https://traces.example.com"}},
-    }
-    assert declared_hosts({"spec": spec}, servers) == {
+    uses = [{"name": name} for name in servers]
+    spec = parsed({"mcpServers": uses, "telemetry": {"otlp": {"endpoint": "https://traces.example.com"}}})
+    assert declared_hosts(spec, servers) == {
         "mcpServers[away]": "https://tools.example.com/mcp",
         "telemetry": "https://traces.example.com",
     }
-    left = without_declared_hosts({"spec": spec}, servers)["spec"]
-    assert left == {"mcpServers": [{"name": "near"}, {"name": "own"}]}
+    left = without_declared_hosts(spec, servers)
+    assert encode(left) == {"mcpServers": [{"name": "near"}, {"name": "own"}]}
 
 
 @pytest.mark.parametrize(

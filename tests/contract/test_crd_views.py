@@ -86,7 +86,7 @@ def _field(path: str, schema: Schema, field: Field[Any], *, required: bool) -> I
     default = None if field.default is MISSING else field.default
     if schema.get("default", default) != default:
         yield f"{path}: default {schema['default']} in the CRD"
-    stated = [default] if isinstance(default, str | int) else []
+    stated = [default] if isinstance(default, str | int) and not required else []
     if any(not _documents(schema.get("description", ""), each) for each in stated):
         yield f"{path}: the description does not state the default {default}"
 

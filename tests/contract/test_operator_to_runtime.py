@@ -27,6 +27,8 @@ from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_api import names
 from fleetwright_api.endpoints import Endpoints
+from fleetwright_api.spec.agent import parse_agent
+from fleetwright_api.spec.mcp_server import parse_mcp_server
 from fleetwright_operator.build.agent_config import agent_config
 from fleetwright_operator.build.card_extensions import declared_extensions
 from fleetwright_operator.build.config.tool_access import peer_tool
@@ -92,15 +94,14 @@ SPECS = [
 @pytest.mark.parametrize(("spec", "asks"), SPECS)
 def test_the_card_declares_what_the_runtime_speaks_of_the_same_agent(spec, asks):
     model = {"name": "m", "baseURL": "https://m.example.com/v1", "contextWindow": 1000, "maxOutputTokens": 100}
-    agent = {
-        "metadata": {"name": "poet", "namespace": "team"},
-        "spec": {"instructions": "Write.", "model": model, **spec},
-    }
-    server = {"metadata": {"name": "house", "namespace": "team"}, "spec": {"remote": {"url": "https://h.example/mcp"}}}
+    metadata = {"name": "poet", "namespace": "team"}
+    agent = parse_agent({"metadata": metadata, "spec": {"instructions": "Write.", "model": model, **spec}})
+    remote = {"remote": {"url": "https://h.example/mcp"}}
+    server = parse_mcp_server({"metadata": {"name": "house", "namespace": "team"}, "spec": remote})
     compiled = agent_config(
         agent, skills=[], servers={"house": server}, peers={}, endpoints=Endpoints(), settings=Settings()
     )
-    declared = {each["uri"] for each in declared_extensions(agent["spec"])}
+    declared = {each["uri"] for each in declared_extensions(agent.spec)}
     config = AgentConfig.model_validate(compiled | {"revision": "0"})
     assert declared == spoken(config, foreign=config.executor is not None)
     assert (ASK in declared) is asks

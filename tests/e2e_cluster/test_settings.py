@@ -1,6 +1,5 @@
 """The pure functions of the local node and of the providers: texts, manifests, choices."""
 
-import json
 import tomllib
 from pathlib import Path
 
@@ -34,10 +33,10 @@ def test_names_are_served_on_the_port_that_network_policies_name() -> None:
     assert all("targetPort" not in port for port in service["ports"])
 
 
-def test_every_volume_has_a_folder_and_is_recycled() -> None:
+def test_every_volume_has_a_folder_and_is_retained() -> None:
     volumes = [item for item in addons.storage(IDENTITY) if item["kind"] == "PersistentVolume"]
     assert [Path(item["spec"]["hostPath"]["path"]) for item in volumes] == addons.volume_folders(IDENTITY)
-    assert {item["spec"]["persistentVolumeReclaimPolicy"] for item in volumes} == {"Recycle"}
+    assert {item["spec"]["persistentVolumeReclaimPolicy"] for item in volumes} == {"Retain"}
 
 
 MOUNTS = """tmpfs /sys/fs/cgroup tmpfs rw 0 0
@@ -123,10 +122,3 @@ def test_steps_show_the_seconds_since_the_start() -> None:
     lines: list[str] = []
     Progress(write=lines.append, clock=lambda: next(now)).say("done")
     assert lines == ["    3.2s  done"]
-
-
-def test_the_recycler_empties_the_volume_and_nothing_else() -> None:
-    spec = addons.recycler()["spec"]
-    (container,) = spec["containers"]
-    assert container["command"][1] == container["volumeMounts"][0]["mountPath"]
-    assert json.loads(json.dumps(spec))["restartPolicy"] == "Never"

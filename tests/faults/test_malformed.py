@@ -89,8 +89,6 @@ TAKEN = {
     "every agent speaks 1.0": "the older one alone is spoken",
     "additions to no policy": "there is no policy to add to",
     "a range and pods at once": "the range alone is opened",
-    "push is on or off": "a word is on",
-    "a temperature is text": "a number is as good",
     "an agent's name is a service's name": "a Service may begin with a digit in this Kubernetes",
     # The value is on the card unchanged.
     "a picture has an address": "the card",

@@ -14,6 +14,8 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from fleetwright_api import names
+from fleetwright_api.spec.agent import AgentView, parse_agent
+from fleetwright_api.spec.mcp_server import McpServerView, parse_mcp_server
 from fleetwright_kube.memory_api import MemoryApi
 from fleetwright_kube.port import Object
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
@@ -250,5 +252,13 @@ def objects() -> Any:
         server = staticmethod(server)
         secret = staticmethod(secret)
         custom = staticmethod(custom)
+
+        @staticmethod
+        def agent_view(*args: Any, **spec: Any) -> AgentView:
+            return parse_agent(agent(*args, **spec))
+
+        @staticmethod
+        def server_view(*args: Any, **workload: Any) -> McpServerView:
+            return parse_mcp_server(server(*args, **workload))
 
     return Objects

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import agent_card, served_card
 from fleetwright_operator.credentials.jws import new_secret, signing_key
 from fleetwright_operator.credentials.keyring import CardKey, card_signatures, key_set
@@ -154,7 +155,8 @@ def agent(tmp_path_factory, start_for_all, receiver):
 
 def _mount(root, *, url, ring, receiver):
     spec = {"instructions": "Repeat.", "auth": {"apiKey": True}, "a2a": {"push": {}}}
-    card = agent_card({"metadata": {"name": "echo", "namespace": "team"}, "spec": spec}, url=url, skills=[])
+    agent = parse_agent({"metadata": {"name": "echo", "namespace": "team"}, "spec": spec})
+    card = agent_card(agent, url=url, skills=[])
     served = served_card(card, lambda unsigned: card_signatures(unsigned, ring=ring, jku=""))
     model = {"name": "m", "baseUrl": "http://127.0.0.1:9", "contextWindow": 1000, "maxOutputTokens": 100}
     config = {

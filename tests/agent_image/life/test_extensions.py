@@ -8,6 +8,7 @@ import pytest
 
 from fleetwright_a2a.extensions import CALL_PATH
 from fleetwright_agent.protocol.frames import Text, TurnDone
+from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import agent_card
 
 EXT = "https://proto-labs.ai/a2a/ext/"
@@ -67,8 +68,8 @@ async def test_what_an_agent_says_is_what_its_card_declares_and_what_it_activate
 
 
 def declared(spec):
-    agent = {"metadata": {"name": "echo"}, "spec": {"description": "d", **spec}}
-    card = agent_card(agent, url="http://echo", skills=[])
+    agent = {"metadata": {"name": "echo", "namespace": "team"}, "spec": {"description": "d", **spec}}
+    card = agent_card(parse_agent(agent), url="http://echo", skills=[])
     return {extension["uri"] for extension in card["capabilities"]["extensions"]}
 
 

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import agent_card
 
 SKILL = "https://proto-labs.ai/a2a/ext/skill-v1"
@@ -122,7 +123,8 @@ async def test_off_means_off_and_the_card_says_so(agent, mounted):
         ({"subAgents": [WAITER]}, False),
         ({"memory": {"skills": {"enabled": True}}}, False),
     ):
-        card = agent_card({"metadata": {"name": "echo"}, "spec": {"description": "d", **spec}}, url="u", skills=[])
+        metadata = {"name": "echo", "namespace": "team"}
+        card = agent_card(parse_agent({"metadata": metadata, "spec": {"description": "d", **spec}}), url="u", skills=[])
         assert (SKILL in {each["uri"] for each in card["capabilities"]["extensions"]}) is wanted
 
 

@@ -126,7 +126,7 @@ async def test_the_status_tells_of_each_server_what_it_offered_once_that_is_know
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "allow": ["a", "b"]}
     mounted.write(mounted.layout.config_file, documents(mcpServers=[server]))
     offers = ToolCache()
-    door = await open_door(offers=offers)
+    door = await open_door(tool_cache=offers)
 
     async with door.ops() as ops:
 

@@ -22,6 +22,7 @@ from a2a.types import (
     TaskStatusUpdateEvent,
 )
 
+from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import agent_card
 
 Open = Callable[..., Any]
@@ -552,7 +553,9 @@ async def test_the_card_that_the_operator_writes_declares_exactly_what_the_edge_
     open_door: Open, mounted: Any
 ) -> None:
     spec = {"description": "d", "executor": {"name": "dice:Dice", "inputModes": ["text/plain", "image/png"]}}
-    card = agent_card({"metadata": {"name": "echo"}, "spec": spec}, url="http://echo", skills=[])
+    card = agent_card(
+        parse_agent({"metadata": {"name": "echo", "namespace": "team"}, "spec": spec}), url="http://echo", skills=[]
+    )
     mounted.write(mounted.layout.card_file, card)
     door = await open_door(executor=Scripted(says_all))
     said: list[Any] = []

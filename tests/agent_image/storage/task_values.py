@@ -3,13 +3,7 @@
 from a2a.types.a2a_pb2 import Artifact, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 
 from fleetwright_a2a.task_events import Event, status_event
-from fleetwright_agent.storage.task_log import (
-    AcceptedClaim,
-    Claim,
-    EventRecord,
-    Ownership,
-    TaskLog,
-)
+from fleetwright_agent.storage.task_log import AcceptedClaim, Claim, EventRecord, Ownership, TaskLog
 
 COMPLETED = TaskState.TASK_STATE_COMPLETED
 

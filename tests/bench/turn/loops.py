@@ -93,17 +93,16 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
         layout.memory.mkdir(parents=True)
         database = Database(layout.memory / schema.FILE, schema.SCHEMA) if lasting else Nowhere(schema.SCHEMA)
         storage = sqlite_storage(layout.memory, conversations=database)
-        supplies = TurnDependencies(
+        dependencies = TurnDependencies(
             config=config,
             layout=layout,
+            clock=Clock(),
             metrics=metrics,
             storage=storage,
-            knowledge=storage.facts,
-            skills=storage.skills,
-            offers=ToolCache(),
+            tool_cache=ToolCache(),
             plugins=Plugins((), metrics),
-            trail=audit_trail(config, layout, metrics, Clock()),
-            books=CostAccounting(
+            audit_trail=audit_trail(config, layout, metrics, Clock()),
+            cost_accounting=CostAccounting(
                 config.budgets,
                 storage.usage,
                 metrics,
@@ -112,14 +111,14 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
             ),
             tracing=UNTOLD,
         )
-        turn = _turn(supplies, lasting=lasting)
+        turn = _turn(dependencies, lasting=lasting)
         try:
             yield Ours(turn)
         finally:
             await turn.aclose()
-            await supplies.knowledge.aclose()
-            await supplies.skills.aclose()
-            await supplies.trail.aclose()
+            await dependencies.knowledge.aclose()
+            await dependencies.skills.aclose()
+            await dependencies.audit_trail.aclose()
             await database.aclose()
 
 
@@ -135,20 +134,20 @@ class OneTool:
         """Do nothing."""
 
 
-def _turn(supplies: TurnDependencies, *, lasting: bool) -> GraphTurn:
+def _turn(dependencies: TurnDependencies, *, lasting: bool) -> GraphTurn:
     """Build the turn as the assembly does, with another model and a tool."""
-    config, metrics = supplies.config, supplies.metrics
-    remembered = turn_storage(supplies.storage, redact=Redactor().text)
+    config, metrics = dependencies.config, dependencies.metrics
+    remembered = turn_storage(dependencies.storage, redact=Redactor().text)
     remembered = remembered if lasting else held(remembered)
-    enforcement = EnforcementPolicy(config.enforcement, supplies.storage.call_windows)
-    grants = Grants(supplies.storage.grants)
-    auditor = ToolAudit(supplies.trail, config.audit.mode)
-    calls = ModelCalls(config.model, metrics, books=supplies.books)
+    enforcement = EnforcementPolicy(config.enforcement, dependencies.storage.call_windows)
+    grants = Grants(dependencies.storage.grants)
+    auditor = ToolAudit(dependencies.audit_trail, config.audit.mode)
+    calls = ModelCalls(config.model, metrics, accounting=dependencies.cost_accounting)
     chat: Any = Prompt(endpoint=config.model)
     return GraphTurn(
         config,
         chat=chat,
-        links=model_links(supplies, views=remembered.views, calls=calls, chats=[chat]),
+        links=model_links(dependencies, views=remembered.views, calls=calls, chats=[chat]),
         runner=ToolCalls(
             config.limits,
             metrics,

@@ -57,7 +57,7 @@ def test_parse_agent_applies_the_defaults_of_the_crd():
 
 
 VIOLATIONS = [
-    pytest.param({"model": {}}, "Malformed", "spec.model.name is missing; set it", id="missing"),
+    pytest.param({"executor": {}}, "Malformed", "spec.executor.name is missing; set it", id="missing"),
     pytest.param(
         {"model": "m"}, "Malformed", "spec.model must be an object and is a string; correct it", id="no object"
     ),

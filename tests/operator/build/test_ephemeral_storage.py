@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as some
 
 from fleetwright_api.quantity import parse_quantity
+from fleetwright_api.spec.mcp_server import parse_mcp_server
+from fleetwright_api.spec.skill import GitRepositorySource, SkillSourceSpec
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.mcp_server import server_children, server_probe
@@ -18,17 +20,17 @@ from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.settings import Settings
 
 KEY = "ephemeral-storage"
-COMMIT = {"git": {"url": "https://git.example.com/skills", "commit": "0" * 40}}
+COMMIT = SkillSourceSpec(git=GitRepositorySource(url="https://git.example.com/skills", commit="0" * 40))
 
 
 def agent_pod(objects, settings, *, fetched=(), **spec):
     skills = {name: RemoteSkill(source=COMMIT, digest="sha256:0") for name in fetched}
-    children = agent_children(AgentParts(agent=objects.agent(**spec), snapshots=skills), settings)
+    children = agent_children(AgentParts(agent=objects.agent_view(**spec), snapshots=skills), settings)
     return children.manifests[-1]["spec"]["template"]["spec"]
 
 
 def server_pod(objects, settings, **workload):
-    children = server_children(objects.server(**workload), users=["poet"], settings=settings)
+    children = server_children(objects.server_view(**workload), users=["poet"], settings=settings)
     return children[-1]["spec"]["template"]["spec"]
 
 
@@ -202,11 +204,13 @@ def test_every_pod_has_a_limit_that_holds_its_request_and_volumes(objects, own, 
         "memory": {"storage": {"ephemeral": ephemeral, "size": "2Gi"}},
         "podTemplate": patch({"name": "side", "image": "i", "resources": added}),
     }
-    agent = objects.agent(**spec)
+    agent = objects.agent_view(**spec)
     skills = {f"s{number}": RemoteSkill(source=COMMIT, digest="sha256:0") for number in range(fetched)}
     children = agent_children(AgentParts(agent=agent, snapshots=skills), settings)
-    server = objects.server(resources=own, podTemplate=patch({"name": "side", "image": "i", "resources": added}))
-    remote = objects.custom("McpServer", "remote", {"remote": {"url": "https://tools.example.com/mcp"}})
+    server = objects.server_view(resources=own, podTemplate=patch({"name": "side", "image": "i", "resources": added}))
+    remote = parse_mcp_server(
+        objects.custom("McpServer", "remote", {"remote": {"url": "https://tools.example.com/mcp"}})
+    )
     for pod in (
         children.template["spec"],
         preflight(owner_of(agent), children.template, egress_rules=None, referenced=[]).pod,

@@ -151,7 +151,7 @@ ENTRANCES = [
 
 @pytest.mark.parametrize(("spec", "callers", "wanted"), ENTRANCES)
 def test_everybody_who_may_come_in_is_told_with_the_reason(objects, spec, callers, wanted):
-    ways = ingress_peers(objects.agent(**spec), callers=callers, settings=Settings())
+    ways = ingress_peers(objects.agent_view(**spec), callers=callers, settings=Settings())
     listed = [{"from": f"{of}, port 7870", "why": why} for of, why in wanted]
     assert ingress_status(ways) == [INVITED, *listed]
 
@@ -159,7 +159,7 @@ def test_everybody_who_may_come_in_is_told_with_the_reason(objects, spec, caller
 def test_readers_of_the_other_port_are_told_too(objects):
     monitoring = PodSelector(namespace="monitoring", labels={"app": "prometheus"})
     settings = replace(Settings(), monitoring=monitoring, operator=PodSelector(namespace="system"))
-    told = ingress_status(ingress_peers(objects.agent(), callers=[], settings=settings))
+    told = ingress_status(ingress_peers(objects.agent_view(), callers=[], settings=settings))
     assert told[1:] == [
         {"from": "pods app=prometheus of namespace monitoring, port 7871", "why": "scrapes its metrics"},
         {"from": "all pods of namespace system, port 7871", "why": "the operator, which reads its status"},
@@ -167,7 +167,7 @@ def test_readers_of_the_other_port_are_told_too(objects):
 
 
 def test_callers_of_ever_so_many_namespaces_do_not_make_the_status_grow_on(objects):
-    agent = objects.agent(allowedCallers={"namespaces": {"from": "All"}})
+    agent = objects.agent_view(allowedCallers={"namespaces": {"from": "All"}})
     callers = [(f"team-{number:03}", "poet") for number in range(200)]
     told = ingress_status(ingress_peers(agent, callers=callers, settings=Settings()))
     assert len(told) == 61

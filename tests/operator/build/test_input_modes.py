@@ -2,6 +2,7 @@
 
 import pytest
 
+from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import input_modes
 
 PICTURES = ["image/gif", "image/jpeg", "image/png", "image/webp"]
@@ -30,4 +31,4 @@ PICTURES = ["image/gif", "image/jpeg", "image/png", "image/webp"]
     ],
 )
 def test_the_card_names_what_is_taken(spec, modes):
-    assert input_modes(spec) == modes
+    assert input_modes(parse_agent({"metadata": {"name": "a", "namespace": "n"}, "spec": spec}).spec) == modes

@@ -9,6 +9,8 @@ import pytest
 from fleetwright_api import names
 from fleetwright_api.model_catalog import parse_catalog
 from fleetwright_api.skill_document import read_skill
+from fleetwright_api.spec.mcp_server import parse_mcp_server
+from fleetwright_api.spec.skill import parse_skill
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.callers import Tokens
@@ -195,15 +197,15 @@ def full(objects) -> AgentParts:
     content = read_skill("haiku", haiku["spec"]["source"]["inline"]["files"])
     header = {"name": "Authorization", "secretKeyRef": {"name": "weather", "key": "bearer"}}
     remote = {"url": "https://weather.example.com/mcp", "headersFrom": [header], "caSecretRef": {"name": "openai"}}
-    weather = objects.custom(names.MCP_SERVER, "weather", {"remote": remote})
+    weather = parse_mcp_server(objects.custom(names.MCP_SERVER, "weather", {"remote": remote}))
     return AgentParts(
-        agent=objects.agent(**FULL),
+        agent=objects.agent_view(**FULL),
         skills={"haiku": content},
         snapshots={"haiku": SkillSnapshot(name="haiku-skill-0123456789", keys=("SKILL.md", "references..form.md"))},
-        servers={"tools": objects.server(port=9000), "weather": weather},
+        servers={"tools": objects.server_view(port=9000), "weather": weather},
         peers={
-            "helper": objects.agent("helper", description="Helps."),
-            "critic": objects.agent("critic", namespace="press"),
+            "helper": objects.agent_view("helper", description="Helps."),
+            "critic": objects.agent_view("critic", namespace="press"),
         },
         callers=(("press", "critic"), ("shop", "editor")),
         services={("models", "llm"): ServiceInfo(selector={"app": "llm"}, ports={80: "http"})},
@@ -234,7 +236,7 @@ def test_an_agent_whose_names_are_opened_as_names(full, priced, golden):
 
 
 def test_an_agent_with_the_least(objects, settings, golden):
-    parts = AgentParts(agent=objects.agent(), tokens=Tokens(clients={"default": bearer("a-token")}))
+    parts = AgentParts(agent=objects.agent_view(), tokens=Tokens(clients={"default": bearer("a-token")}))
     golden("agent-least", agent_children(parts, settings).manifests)
 
 
@@ -248,21 +250,21 @@ def test_a_server_that_runs_here(objects, settings, golden):
         },
     }
     workload |= {"imagePullSecrets": [{"name": "registry"}], "podTemplate": patch}
-    golden("mcpserver", server_children(objects.server(**workload), users=["poet"], settings=settings))
+    golden("mcpserver", server_children(objects.server_view(**workload), users=["poet"], settings=settings))
 
 
 def test_a_snapshot_of_a_skill(objects, golden):
     haiku = objects.skill()
     content = read_skill("haiku", haiku["spec"]["source"]["inline"]["files"])
-    golden("skill", [skill_snapshot(haiku, content)])
+    golden("skill", [skill_snapshot(parse_skill(haiku), content)])
 
 
 def test_equal_input_gives_equal_bytes_and_any_change_of_meaning_another_revision(full, priced, objects):
     first = agent_children(full, priced)
     assert agent_children(full, priced).manifests == first.manifests
-    edited = replace(full, agent=objects.agent(**{**FULL, "instructions": "Other."}))
+    edited = replace(full, agent=objects.agent_view(**{**FULL, "instructions": "Other."}))
     assert agent_children(edited, priced).rendered.revision != first.rendered.revision
-    helped = replace(full, peers={**full.peers, "helper": objects.agent("helper", description="Helps more.")})
+    helped = replace(full, peers={**full.peers, "helper": objects.agent_view("helper", description="Helps more.")})
     assert agent_children(helped, priced).rendered.revision != first.rendered.revision
 
 
@@ -291,21 +293,21 @@ def test_no_credential_is_written_outside_a_secret(full, priced):
     ],
 )
 def test_an_agent_knows_whether_its_memory_outlives_the_pod(objects, settings, memory, told):
-    children = agent_children(AgentParts(agent=objects.agent(memory=memory)), settings).manifests
+    children = agent_children(AgentParts(agent=objects.agent_view(memory=memory)), settings).manifests
     (config,) = [json.loads(body["data"]["agent.json"]) for body in children if "agent.json" in body.get("data", {})]
     assert {key: config[key] for key in ("ephemeralMemory",) if key in config} == told
 
 
 def test_an_ephemeral_memory_has_no_claim(objects, settings):
-    parts = AgentParts(agent=objects.agent(memory={"storage": {"ephemeral": True, "size": "10Mi"}}))
+    parts = AgentParts(agent=objects.agent_view(memory={"storage": {"ephemeral": True, "size": "10Mi"}}))
     manifests = agent_children(parts, settings).manifests
     assert not [body for body in manifests if body["kind"] == "PersistentVolumeClaim"]
     volumes = manifests[-1]["spec"]["template"]["spec"]["volumes"]
     assert {"name": "memory", "emptyDir": {"sizeLimit": "10Mi"}} in volumes
 
 
-def test_a_card_that_tells_strangers_little_has_an_extended_one_for_callers(full, priced):
-    secretive = replace(full, agent=_with(full.agent, a2a={"publicCard": "Minimal"}))
+def test_a_card_that_tells_strangers_little_has_an_extended_one_for_callers(full, priced, objects):
+    secretive = replace(full, agent=objects.agent_view(**FULL | {"a2a": {"publicCard": "Minimal"}}))
     children = agent_children(secretive, priced)
     (config_map,) = [each for each in children.serving if each["metadata"]["name"] == "poet-card"]
     public, extended = (json.loads(config_map["data"][key]) for key in (names.CARD_KEY, names.EXTENDED_CARD_KEY))
@@ -319,8 +321,8 @@ def test_a_card_that_tells_strangers_little_has_an_extended_one_for_callers(full
     assert "items" not in volume["configMap"], "every key is a file, also the log level that a user adds later"
 
 
-def test_a_log_level_changes_the_card_config_map_and_no_revision(full, priced):
-    louder = replace(full, agent=_with(full.agent, logging={"level": "debug"}))
+def test_a_log_level_changes_the_card_config_map_and_no_revision(full, priced, objects):
+    louder = replace(full, agent=objects.agent_view(**FULL, logging={"level": "debug"}))
     before, after = agent_children(full, priced), agent_children(louder, priced)
     assert (before.rendered.revision, before.template_hash) == (after.rendered.revision, after.template_hash)
     changed = [new for old, new in zip(before.manifests, after.manifests, strict=True) if old != new]
@@ -328,14 +330,10 @@ def test_a_log_level_changes_the_card_config_map_and_no_revision(full, priced):
     assert changed[0]["data"]["log-level"] == "debug"
 
 
-def _with(agent, **spec):
-    return {**agent, "spec": {**agent["spec"], **spec}}
-
-
 def test_names_that_are_too_long_for_a_volume_do_not_collide(objects, settings):
     long = ["s" * 62 + end for end in "ab"]
     parts = AgentParts(
-        agent=objects.agent(skills=[{"name": name} for name in long]),
+        agent=objects.agent_view(skills=[{"name": name} for name in long]),
         skills={name: read_skill("haiku", objects.skill()["spec"]["source"]["inline"]["files"]) for name in long},
         snapshots={name: SkillSnapshot(name=name, keys=("SKILL.md",)) for name in long},
     )
@@ -349,7 +347,7 @@ def test_every_pod_is_restricted_whatever_the_spec_says(full, priced, objects, m
     children = (
         agent_children(full, priced).manifests
         if manifests == "agent"
-        else server_children(objects.server(), users=[], settings=priced)
+        else server_children(objects.server_view(), users=[], settings=priced)
     )
     pod = children[-1]["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
@@ -367,7 +365,7 @@ def test_every_pod_is_restricted_whatever_the_spec_says(full, priced, objects, m
 
 def test_a_suspended_agent_keeps_everything_but_its_pod(full, priced, objects):
     running = agent_children(full, priced)
-    suspended = agent_children(replace(full, agent=objects.agent(**FULL, suspend=True)), priced)
+    suspended = agent_children(replace(full, agent=objects.agent_view(**FULL, suspend=True)), priced)
     assert suspended.rendered.revision == running.rendered.revision
     changed = [
         (before, after) for before, after in zip(running.manifests, suspended.manifests, strict=True) if before != after

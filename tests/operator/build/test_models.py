@@ -3,6 +3,7 @@
 import pytest
 
 from fleetwright_api.model_catalog import parse_catalog
+from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.config.models import assumed, models_config, unpriced
 from fleetwright_operator.build.network.egress import derived_egress_rules
 from fleetwright_operator.build.pod.file_references import file_references
@@ -22,11 +23,17 @@ OWN = {
 }
 ELSEWHERE = {"name": "other", "baseURL": "https://other.example.com", "provider": "Anthropic"}
 CATALOG = parse_catalog({"models": {"known": {"contextWindow": 9, "maxOutputTokens": 3, "price": PRICE}}})
+
+
+def parsed(spec):
+    return parse_agent({"metadata": {"name": "poet", "namespace": "shop"}, "spec": spec}).spec
+
+
 PLACE = {"baseUrl", "apiKeyFile", "headers", "caFile", "proxyUrl"}
 
 
 def test_a_fallback_without_an_address_is_where_the_agents_model_is():
-    own = models_config({"model": {**OWN, "fallbacks": [{"name": "known"}]}}, CATALOG)
+    own = models_config(parsed({"model": {**OWN, "fallbacks": [{"name": "known"}]}}), CATALOG)
     (fallback,) = own["fallbacks"]
     assert {key: fallback[key] for key in PLACE} == {key: own[key] for key in PLACE}
     assert (fallback["name"], fallback["contextWindow"], fallback["timeoutSeconds"], fallback["retries"]) == (
@@ -38,7 +45,7 @@ def test_a_fallback_without_an_address_is_where_the_agents_model_is():
 
 
 def test_one_with_an_address_takes_no_credential_along():
-    (fallback,) = models_config({"model": {**OWN, "fallbacks": [ELSEWHERE]}}, CATALOG)["fallbacks"]
+    (fallback,) = models_config(parsed({"model": {**OWN, "fallbacks": [ELSEWHERE]}}), CATALOG)["fallbacks"]
     assert PLACE & set(fallback) == {"baseUrl"}
     assert (fallback["provider"], fallback["promptCache"], fallback["temperature"]) == ("Anthropic", True, 0.5)
 
@@ -57,20 +64,20 @@ def test_one_with_an_address_takes_no_credential_along():
     ],
 )
 def test_a_model_without_an_address_is_at_its_providers(model, address, cached):
-    found = models_config({"model": model}, CATALOG)
+    found = models_config(parsed({"model": model}), CATALOG)
     assert (found["baseUrl"], found.get("promptCache", False)) == (address, cached)
 
 
 def test_the_files_of_every_model_are_mounted():
-    agent = {"spec": {"model": {**OWN, "fallbacks": [{**ELSEWHERE, "apiKeySecretRef": {"name": "theirs"}}]}}}
-    fields = {reference.field: reference.path for reference in file_references(agent)}
+    spec = {"model": {**OWN, "fallbacks": [{**ELSEWHERE, "apiKeySecretRef": {"name": "theirs"}}]}}
+    fields = {reference.field: reference.path for reference in file_references(parsed(spec))}
     assert fields["spec.model.fallbacks[0].apiKeySecretRef"] == "secrets/theirs/api-key"
     assert len(fields) == 4
 
 
 def test_every_address_is_opened_once(objects, settings):
     own = {key: OWN[key] for key in ("name", "baseURL")}
-    agent = objects.agent(model={**own, "fallbacks": [{"name": "known"}, ELSEWHERE]})
+    agent = objects.agent_view(model={**own, "fallbacks": [{"name": "known"}, ELSEWHERE]})
     egress_rules = [
         route
         for route in derived_egress_rules(agent, servers={}, services={}, settings=settings)
@@ -100,7 +107,7 @@ def test_every_address_is_opened_once(objects, settings):
     ],
 )
 def test_what_has_no_price_is_named(spec, fields):
-    found = unpriced(spec, CATALOG)
+    found = unpriced(parsed(spec), CATALOG)
     assert [field for field in fields if found is None or f"set {field}.price" not in found.message] == []
     assert (found is None) == (not fields)
 
@@ -138,7 +145,7 @@ FAMILIES = parse_catalog({"models": {"mini": {"contextWindow": 90_000, "price": 
     ],
 )
 def test_a_dated_name_takes_window_and_price_of_its_family(name, window, is_priced):
-    made = models_config({"model": {"name": name, "baseURL": OWN["baseURL"]}}, FAMILIES)
+    made = models_config(parsed({"model": {"name": name, "baseURL": OWN["baseURL"]}}), FAMILIES)
     assert (made["contextWindow"], "price" in made) == (window, is_priced)
 
 
@@ -151,7 +158,7 @@ def test_a_dated_name_takes_window_and_price_of_its_family(name, window, is_pric
     ],
 )
 def test_the_window_of_an_unknown_model_is_a_small_guess_that_the_runtime_knows_of(model, window):
-    made = models_config({"model": {"name": "m", "baseURL": OWN["baseURL"], **model}}, CATALOG)
+    made = models_config(parsed({"model": {"name": "m", "baseURL": OWN["baseURL"], **model}}), CATALOG)
     assert made["contextWindow"] == window
     assert made.get("contextWindowAssumed", False) == ("contextWindow" not in model)
 
@@ -179,6 +186,6 @@ async def test_an_unknown_window_is_a_condition_until_the_spec_says_it(world, ap
     ],
 )
 def test_a_dated_name_says_what_it_takes_of_its_family(model, takes):
-    found = assumed({"model": {"name": "mini-2024-07-18", "baseURL": OWN["baseURL"], **model}}, FAMILIES)
+    found = assumed(parsed({"model": {"name": "mini-2024-07-18", "baseURL": OWN["baseURL"], **model}}), FAMILIES)
     wanted = f"spec.model: 'mini-2024-07-18' is not in the catalog and uses the {takes} of 'mini'"
     assert (found and (found.reason, found.message)) == (None if takes is None else ("FamilyAssumed", wanted))

@@ -13,7 +13,7 @@ from fleetwright_operator.settings import Settings
 
 
 def egress(objects, to, **rule):
-    return objects.agent(network={"egress": [{"to": to, "ports": [{"port": 443}], **rule}]})
+    return objects.agent_view(network={"egress": [{"to": to, "ports": [{"port": 443}], **rule}]}).spec
 
 
 ROUTES = [
@@ -69,10 +69,10 @@ def test_a_range_loses_the_metadata_address_unless_it_names_it(objects, block, w
 
 
 def test_added_callers_reach_the_a2a_port_only(objects):
-    agent = objects.agent(network={"ingress": [{"from": {"podSelector": {"matchLabels": {"app": "web"}}}}]})
-    (way,) = added_ingress_peers(agent)
+    agent = objects.agent_view(network={"ingress": [{"from": {"podSelector": {"matchLabels": {"app": "web"}}}}]})
+    (way,) = added_ingress_peers(agent.spec)
     assert (way.of, way.port) == ("pods app=web", 7870)
-    assert list(added_ingress_peers(objects.agent())) == []
+    assert list(added_ingress_peers(objects.agent_view().spec)) == []
 
 
 BAD_RANGES = [
@@ -93,8 +93,8 @@ def test_a_range_that_cannot_be_is_named(objects, block, says):
 
 
 def template(objects, settings):
-    agent = objects.agent()
-    return agent_template(owner_of(agent), agent, revision="r", snapshots={}, servers={}, settings=settings)
+    agent = objects.agent_view()
+    return agent_template(owner_of(agent), agent.spec, revision="r", snapshots={}, servers={}, settings=settings)
 
 
 def container(**fields):
@@ -266,10 +266,10 @@ def test_a_patch_places_equips_and_extends_the_pod(objects, settings):
         },
     }
     assert list(template_problems(patch, template(objects, settings), settings)) == []
-    agent = objects.agent(podTemplate=patch)
-    pod = agent_deployment(owner_of(agent), agent, revision="r", snapshots={}, servers={}, settings=settings)["spec"][
-        "template"
-    ]
+    agent = objects.agent_view(podTemplate=patch)
+    pod = agent_deployment(owner_of(agent), agent.spec, revision="r", snapshots={}, servers={}, settings=settings)[
+        "spec"
+    ]["template"]
     assert pod["metadata"]["annotations"] == {"fleetwright.dev/revision": "r", **ALLOWED}
     first, second = pod["spec"]["containers"]
     assert {"name": "cache", "mountPath": "/cache"} in first["volumeMounts"]

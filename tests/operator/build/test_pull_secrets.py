@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from fleetwright_api.spec.mcp_server import parse_mcp_server
+from fleetwright_api.spec.skill import parse_skill
 from fleetwright_operator.build.deployment import agent_deployment
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.mcp_server import server_children, server_probe
@@ -24,6 +26,10 @@ def pulled(pod):
     return [secret["name"] for secret in pod.get("imagePullSecrets", ())]
 
 
+def parse_source(objects, source):
+    return parse_skill(objects.custom("Skill", "haiku", {"source": source})).spec.source
+
+
 AGENTS = [
     pytest.param({}, None, ["company", "mirror"], id="the installation's where it names none"),
     pytest.param({"image": "i"}, None, ["company", "mirror"], id="also for an image of its own"),
@@ -36,27 +42,31 @@ AGENTS = [
 
 @pytest.mark.parametrize(("spec", "source", "wanted"), AGENTS)
 def test_an_agent_and_its_preflight_pull_with_the_same(objects, settings, spec, source, wanted):
-    agent = objects.agent(**spec)
-    skills = {"haiku": RemoteSkill(source=source, digest="d")} if source else {}
-    deployment = agent_deployment(owner_of(agent), agent, revision="r", snapshots=skills, servers={}, settings=settings)
+    agent = objects.agent_view(**spec)
+    skills = {"haiku": RemoteSkill(source=parse_source(objects, source), digest="d")} if source else {}
+    deployment = agent_deployment(
+        owner_of(agent), agent.spec, revision="r", snapshots=skills, servers={}, settings=settings
+    )
     template = deployment["spec"]["template"]
     assert pulled(template["spec"]) == wanted
     assert pulled(preflight(owner_of(agent), template, egress_rules=[], referenced=[]).pod) == wanted
 
 
 def test_every_pod_that_looks_at_something_pulls_with_the_installations(objects, settings):
-    server = objects.custom("McpServer", "weather", {"remote": {"url": "https://weather.example.com/mcp"}})
+    server = parse_mcp_server(
+        objects.custom("McpServer", "weather", {"remote": {"url": "https://weather.example.com/mcp"}})
+    )
     assert pulled(server_probe(server, about=[], services={}, settings=settings).pod) == ["company", "mirror"]
     wanted = [(GIT, ["company", "mirror"]), (IMAGE, ["company", "mirror", "skills"])]
     for source, names in wanted:
-        skill = objects.custom("Skill", "haiku", {"source": source})
+        skill = parse_skill(objects.custom("Skill", "haiku", {"source": source}))
         assert pulled(skill_probe(skill, about=[], services={}, settings=settings).pod) == names
 
 
 @pytest.mark.parametrize(("spec", "wanted"), [({}, []), (OWN, ["team"])], ids=["none", "its own"])
 def test_a_server_pulls_with_its_own_alone_for_its_image_is_not_ours(objects, settings, spec, wanted):
     for transport in ({}, {"transport": "Stdio", "command": ["serve"]}):
-        server = objects.server(**spec, **transport)
+        server = objects.server_view(**spec, **transport)
         deployment = server_children(server, users=[], settings=settings)[-1]
         assert pulled(deployment["spec"]["template"]["spec"]) == wanted
 

@@ -18,20 +18,21 @@ NEWEST, FORMER = "n" * 43, "f" * 43
 RECEIVER = {("shop", "receiver"): ServiceInfo(selector={"app": "receiver"}, ports={8080: "http"})}
 
 
-def pushing(objects, **push):
-    return objects.agent(a2a={"push": push})
+def pushing(**push):
+    return {"a2a": {"push": push}}
 
 
 def parts(agent):
-    tokens = Tokens(push=PushKeys((NEWEST, FORMER), "a-wish")) if offers_push(agent) else Tokens()
+    tokens = Tokens(push=PushKeys((NEWEST, FORMER), "a-wish")) if offers_push(agent.spec) else Tokens()
     return AgentParts(agent=agent, tokens=tokens, services=RECEIVER)
 
 
 def test_an_agent_with_receivers_that_are_named(objects, settings, golden):
-    agent = pushing(
-        objects,
-        allowedHosts=["hooks.example.com", "receiver:8080", "[2001:db8::7]:8443", "10.0.0.7"],
-        allowedCIDRs=["10.20.0.0/16"],
+    agent = objects.agent_view(
+        **pushing(
+            allowedHosts=["hooks.example.com", "receiver:8080", "[2001:db8::7]:8443", "10.0.0.7"],
+            allowedCIDRs=["10.20.0.0/16"],
+        )
     )
     golden("agent-push", agent_children(parts(agent), settings).manifests)
 
@@ -39,7 +40,7 @@ def test_an_agent_with_receivers_that_are_named(objects, settings, golden):
 def test_an_agent_that_may_notify_everybody_outside(objects, settings, golden):
     ranges = (ipaddress.ip_network("9.9.9.0/24"),)
     without = replace(settings, denied_ranges=ranges, stated_ranges=ranges)
-    golden("agent-push-anywhere", agent_children(parts(pushing(objects)), without).manifests)
+    golden("agent-push-anywhere", agent_children(parts(objects.agent_view(**pushing())), without).manifests)
 
 
 ROUTES = [
@@ -57,23 +58,27 @@ ROUTES = [
 
 @pytest.mark.parametrize(("push", "wanted"), ROUTES)
 def test_the_network_opens_what_is_named(objects, settings, push, wanted):
-    egress_rules = derived_egress_rules(pushing(objects, **push), servers={}, services=RECEIVER, settings=settings)
+    egress_rules = derived_egress_rules(
+        objects.agent_view(**pushing(**push)), servers={}, services=RECEIVER, settings=settings
+    )
     assert [route.to for route in egress_rules if route.why == "push notifications"] == wanted
 
 
 def test_a_named_range_loses_what_the_installation_denies(objects, settings):
     denied = replace(settings, denied_ranges=(ipaddress.ip_network("10.20.9.0/24"),))
     egress_rules = derived_egress_rules(
-        pushing(objects, allowedCIDRs=["10.20.0.0/16"]), servers={}, services={}, settings=denied
+        objects.agent_view(**pushing(allowedCIDRs=["10.20.0.0/16"])), servers={}, services={}, settings=denied
     )
     assert egress_rules[-1].peers == ({"ipBlock": {"cidr": "10.20.0.0/16", "except": ["10.20.9.0/24"]}},)
 
 
 def test_an_agent_without_push_or_with_push_switched_off_is_the_revision_it_was(objects, settings):
-    without = agent_children(parts(objects.agent()), settings)
-    for agent in (pushing(objects, enabled=False), objects.agent(a2a={})):
+    without = agent_children(parts(objects.agent_view()), settings)
+    for agent in (objects.agent_view(**pushing(enabled=False)), objects.agent_view(a2a={})):
         assert agent_children(parts(agent), settings).rendered.revision == without.rendered.revision
-    assert agent_children(parts(pushing(objects)), settings).rendered.revision != without.rendered.revision
+    assert (
+        agent_children(parts(objects.agent_view(**pushing())), settings).rendered.revision != without.rendered.revision
+    )
 
 
 INVALID = [
@@ -87,7 +92,7 @@ INVALID = [
 
 @pytest.mark.parametrize(("push", "reason", "says"), INVALID)
 async def test_a_receiver_that_nobody_may_reach_is_a_condition(world, api, objects, push, reason, says):
-    api.put(pushing(objects, **push))
+    api.put(objects.agent(**pushing(**push)))
     await world.start()
     await world.settle()
     status, found, message = world.conditions("Agent", "poet")["Accepted"]
@@ -97,7 +102,7 @@ async def test_a_receiver_that_nobody_may_reach_is_a_condition(world, api, objec
 
 
 async def test_a_service_that_is_missing_is_a_condition_until_it_is_there(world, api, objects):
-    api.put(pushing(objects, allowedHosts=["receiver:8080"]))
+    api.put(objects.agent(**pushing(allowedHosts=["receiver:8080"])))
     await world.start()
     await world.settle()
     _, reason, message = world.conditions("Agent", "poet")["ReferencesResolved"]
@@ -109,7 +114,7 @@ def _keys(api):
 
 
 async def test_an_agent_has_keys_while_it_offers_push_and_another_one_where_somebody_asks(world, api, objects):
-    api.put(pushing(objects))
+    api.put(objects.agent(**pushing()))
     await world.start()
     await world.settle()
     (first,) = _keys(api)
@@ -128,7 +133,7 @@ async def test_an_agent_has_keys_while_it_offers_push_and_another_one_where_some
 
 
 async def test_damaged_keys_are_replaced_and_the_pod_is_told_at_once(world, api, objects):
-    api.put(pushing(objects))
+    api.put(objects.agent(**pushing()))
     await world.start()
     await world.settle()
     api.roll_out("poet")

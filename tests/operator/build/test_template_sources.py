@@ -50,14 +50,14 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("spec", "environment", "volumes"), PLACES)
-def test_what_a_patch_names_is_found_whatever_its_shape(objects, spec, environment, volumes):
-    agent = objects.agent(podTemplate={"spec": spec})
-    assert (environment_places(agent), volume_places(agent)) == (environment, volumes)
+def test_what_a_patch_names_is_found_whatever_its_shape(spec, environment, volumes):
+    patch = {"spec": spec}
+    assert (environment_places(patch), volume_places(patch)) == (environment, volumes)
 
 
 def test_a_patch_that_is_no_object_names_nothing(objects):
-    agent = objects.agent(podTemplate=["x"])
-    assert (environment_places(agent), volume_places(agent)) == ([], [])
+    patch = objects.agent_view(podTemplate=["x"]).spec.pod_template
+    assert (environment_places(patch), volume_places(patch)) == ([], [])
 
 
 def template(api):

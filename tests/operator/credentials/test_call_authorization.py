@@ -20,7 +20,7 @@ CONSENT = [
 @pytest.mark.parametrize(("allowed", "wanted"), CONSENT)
 def test_an_edge_needs_both_ends_and_both_see_it_alike(objects, allowed, wanted):
     spec = {} if allowed is None else {"allowedCallers": allowed}
-    callee, caller = objects.agent("helper", **spec), objects.agent("poet", peers=[{"name": "helper"}])
+    callee, caller = objects.agent_view("helper", **spec), objects.agent_view("poet", peers=[{"name": "helper"}])
     assert callers_of(callee, [caller], {}) == ((("shop", "poet"),) if wanted else ())
     assert allowed_peers(caller, {("shop", "helper"): callee}, {}) == ((("shop", "helper"),) if wanted else ())
 
@@ -44,26 +44,26 @@ ACROSS = [
 @pytest.mark.parametrize(("allowed", "wanted"), ACROSS)
 def test_another_namespace_is_allowed_by_consent_only(objects, allowed, wanted):
     spec = {} if allowed is None else {"allowedCallers": allowed}
-    callee = objects.agent("helper", **spec)
-    caller = objects.agent("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
+    callee = objects.agent_view("helper", **spec)
+    caller = objects.agent_view("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
     assert callers_of(callee, [caller], LABELS) == ((("press", "poet"),) if wanted else ())
     assert allowed_peers(caller, {("shop", "helper"): callee}, LABELS) == ((("shop", "helper"),) if wanted else ())
 
 
 def test_labels_that_nobody_could_look_at_match_no_selector(objects):
     invitation = {"from": "Selector", "selector": {"matchLabels": {"team": "b"}}}
-    callee = objects.agent("helper", allowedCallers={"namespaces": invitation})
-    caller = objects.agent("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
+    callee = objects.agent_view("helper", allowedCallers={"namespaces": invitation})
+    caller = objects.agent_view("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
     assert callers_of(callee, [caller], {}) == ()
 
 
 def test_an_agent_that_does_not_name_its_peer_is_no_caller(objects):
-    callee = objects.agent("helper", allowedCallers={"agents": [{"name": "poet"}]})
-    assert callers_of(callee, [objects.agent("poet")], {}) == ()
+    callee = objects.agent_view("helper", allowedCallers={"agents": [{"name": "poet"}]})
+    assert callers_of(callee, [objects.agent_view("poet")], {}) == ()
 
 
 def test_nobody_is_a_caller_of_himself(objects):
-    narcissus = objects.agent("poet", peers=[{"name": "poet"}])
+    narcissus = objects.agent_view("poet", peers=[{"name": "poet"}])
     assert callers_of(narcissus, [narcissus], {}) == ()
     assert allowed_peers(narcissus, {("shop", "poet"): narcissus}, {}) == ()
 

@@ -37,7 +37,7 @@ def test_an_older_version_never_replaces_a_newer_one(cache, objects):
     assert cache.put("Agent", versioned(objects.agent(instructions="new"), 10))
     assert cache.put("Agent", versioned(objects.agent(instructions="old"), 9)) is None
     assert cache.put("Agent", versioned(objects.agent(instructions="new"), 10)) is None
-    assert cache.get("Agent", "shop", "poet").projection["spec"]["instructions"] == "new"
+    assert cache.get("Agent", "shop", "poet").projection["view"].spec.instructions == "new"
 
 
 def test_a_late_deletion_of_a_former_object_of_that_name_is_ignored(cache, objects):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleetwright_api import names
+from fleetwright_api.spec.mcp_server import parse_mcp_server
 from fleetwright_kube.errors import ApiError
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.config.tool_access import allowed_tools, denied_tools
@@ -44,6 +45,11 @@ def remote(objects):
     return make
 
 
+@pytest.fixture
+def viewed(remote):
+    return lambda **parts: parse_mcp_server(remote(**parts))
+
+
 # The children.
 
 
@@ -55,36 +61,42 @@ def test_a_stdio_server_runs_behind_the_bridge(objects, settings, golden):
         "envFrom": [{"secretRef": {"name": "zones"}, "prefix": "TZ_"}, {"configMapRef": {"name": "places"}}],
         "path": "/tools",
     }
-    server = objects.server("clock", **workload)
+    server = objects.server_view("clock", **workload)
     golden("mcpserver-stdio", server_children(server, users=[], environment=["u1 7"], settings=settings))
 
 
 def test_another_version_of_the_environment_is_another_pod(objects, settings):
-    server = objects.server(envFrom=[{"secretRef": {"name": "zones"}}])
+    server = objects.server_view(envFrom=[{"secretRef": {"name": "zones"}}])
     one, other = (
         server_children(server, users=[], environment=[version], settings=settings)[-1] for version in ("1", "2")
     )
     assert one["spec"]["template"]["metadata"]["annotations"] != other["spec"]["template"]["metadata"]["annotations"]
 
 
-def test_a_server_of_somebody_else_is_looked_at_with_its_credentials(remote, settings, golden):
-    server = remote(caSecretRef={"name": "weather-ca"})
+def test_a_server_of_somebody_else_is_looked_at_with_its_credentials(viewed, settings, golden):
+    server = viewed(caSecretRef={"name": "weather-ca"})
     probe = server_probe(server, about=["u1 7"], services={}, settings=settings)
     golden("probe-mcp", probe_manifests(probe))
 
 
 def test_an_agent_reads_the_credentials_of_its_servers_from_files_and_knows_what_was_pinned(
-    objects, remote, settings, golden
+    objects, viewed, settings, golden
 ):
     status = {"pinned": {"digest": PIN, "tools": tools(forecast="sha256:1")}, "toolsDigest": OTHER}
-    server = remote(policy={"allow": ["forecast", "alarm"], "deny": ["alarm"], "pin": PIN}, status=status)
+    server = viewed(policy={"allow": ["forecast", "alarm"], "deny": ["alarm"], "pin": PIN}, status=status)
     uses = [{"name": "weather", "tools": {"deny": ["tides"]}}]
     model = {"name": "m", "baseURL": "https://m.example.com/v1", "apiKeySecretRef": {"name": "weather", "key": "model"}}
-    parts = AgentParts(agent=objects.agent(mcpServers=uses, model=model), servers={"weather": server})
+    parts = AgentParts(agent=objects.agent_view(mcpServers=uses, model=model), servers={"weather": server})
     children = agent_children(parts, settings)
     (entry,) = children.rendered.config["mcpServers"]
     deployment = children.manifests[-1]["spec"]["template"]["spec"]
     golden("agent-of-a-server", [entry, *deployment["volumes"], *deployment["containers"][0]["volumeMounts"]])
+
+
+def use_and_server(objects, tools, policy):
+    """Return how an agent uses a server, and the server."""
+    (use,) = objects.agent_view(mcpServers=[{"name": "weather", "tools": tools}]).spec.mcp_servers
+    return use, parse_mcp_server(objects.custom(names.MCP_SERVER, "weather", {"toolPolicy": policy}))
 
 
 ALLOWED = [
@@ -98,12 +110,12 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(("agent", "server", "wanted"), ALLOWED)
-def test_an_agent_may_use_what_both_allow(agent, server, wanted):
-    assert allowed_tools({"tools": agent}, {"spec": {"toolPolicy": server}}) == wanted
+def test_an_agent_may_use_what_both_allow(objects, agent, server, wanted):
+    assert allowed_tools(*use_and_server(objects, agent, server)) == wanted
 
 
-def test_an_agent_may_not_use_what_either_denies():
-    assert denied_tools({"tools": {"deny": ["a", "b"]}}, {"spec": {"toolPolicy": {"deny": ["b", "c"]}}}) == [*"abc"]
+def test_an_agent_may_not_use_what_either_denies(objects):
+    assert denied_tools(*use_and_server(objects, {"deny": ["a", "b"]}, {"deny": ["b", "c"]})) == [*"abc"]
 
 
 # The result of a probe.
@@ -131,14 +143,14 @@ DRIFTS = [
 
 
 @pytest.mark.parametrize(("policy", "status", "says"), DRIFTS)
-def test_what_differs_from_the_pin(remote, policy, status, says):
-    assert drift(remote(policy=policy, status=status)) == says
+def test_what_differs_from_the_pin(viewed, policy, status, says):
+    assert drift(viewed(policy=policy, status=status)) == says
 
 
-def test_a_long_list_of_differences_is_told_in_part(remote):
+def test_a_long_list_of_differences_is_told_in_part(viewed):
     many = {f"tool-{number:03}": "1" for number in range(100)}
     status = {"pinned": {"digest": PIN, "tools": []}, **report(OTHER, **many)}
-    said = drift(remote(policy={"pin": PIN}, status=status)) or ""
+    said = drift(viewed(policy={"pin": PIN}, status=status)) or ""
     assert "tool-019 and 80 more" in said
     assert len(said) < 1000
 
@@ -183,14 +195,14 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("answer", "health"), ANSWERS)
-def test_what_an_answer_means(remote, answer, health):
-    server = remote()
+def test_what_an_answer_means(viewed, answer, health):
+    server = viewed()
     status = {key: value for key, value in discovery_status(server, "q", answer).items() if value is not None}
-    assert discovery_health({**server, "status": status}) == health
+    assert discovery_health(replace(server, status=status)) == health
 
 
-def test_a_failure_leaves_what_was_seen_before(remote):
-    server = remote(
+def test_a_failure_leaves_what_was_seen_before(viewed):
+    server = viewed(
         policy={"pin": PIN}, status={**report(PIN, a="1"), "pinned": {"digest": PIN, "tools": tools(a="1")}}
     )
     assert discovery_status(server, "q", ProbeFailure("Refused", "gone")) == {
@@ -519,27 +531,27 @@ async def test_a_fault_at_any_write_changes_nothing_in_the_end(api, objects, rem
     assert not [key for key in reference if key.startswith(("Pod", "NetworkPolicy"))]
 
 
-def test_a_look_is_told_what_agents_are_told_that_they_may_not_reach(remote, settings):
+def test_a_look_is_told_what_agents_are_told_that_they_may_not_reach(viewed, settings):
     ranges = tuple(map(ipaddress.ip_network, ("9.9.9.0/24", "2a00::/16")))
     with_denied_api_server = replace(
         settings, denied_ranges=(*ranges, ipaddress.ip_network("8.8.8.8/32")), stated_ranges=ranges
     )
-    (container,) = server_probe(remote(), about=[], services={}, settings=with_denied_api_server).pod["containers"]
+    (container,) = server_probe(viewed(), about=[], services={}, settings=with_denied_api_server).pod["containers"]
     words = container["command"][2:-1]
     assert words == ["mcp", "--denied", "9.9.9.0/24", "--denied", "2a00::/16"]
 
 
-def test_equal_servers_of_other_owners_are_looked_at_apart(remote, settings):
-    server = remote()
+def test_equal_servers_of_other_owners_are_looked_at_apart(viewed, settings):
+    server = viewed()
     probe = server_probe(server, about=[], services={}, settings=settings)
     other = replace(probe, owner=replace(probe.owner, namespace="else", uid="else"))
     assert probe.name != other.name
 
 
-def test_an_agent_never_gets_the_list_of_a_pin_that_was_replaced(objects, remote, settings):
+def test_an_agent_never_gets_the_list_of_a_pin_that_was_replaced(objects, viewed, settings):
     """The agent may be reconciled before the server, whose status then still has the list of the old pin."""
     status = {**report(OTHER, forecast="sha256:2"), "pinned": {"digest": PIN, "tools": tools(forecast="sha256:1")}}
-    server = remote(policy={"pin": OTHER}, status=status)
-    parts = AgentParts(agent=objects.agent(mcpServers=[{"name": "weather"}]), servers={"weather": server})
+    server = viewed(policy={"pin": OTHER}, status=status)
+    parts = AgentParts(agent=objects.agent_view(mcpServers=[{"name": "weather"}]), servers={"weather": server})
     (entry,) = agent_children(parts, settings).rendered.config["mcpServers"]
     assert entry["pinned"] == {"forecast": "sha256:2"}

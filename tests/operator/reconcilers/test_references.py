@@ -18,12 +18,12 @@ TONE = {"skillSelector": {"matchLabels": {"tone": "calm"}}}
     ],
 )
 def test_an_agent_has_what_it_names_and_what_its_selector_finds(objects, named, labels, wanted):
-    agent = objects.agent(skills=[{"name": name} for name in named], **TONE)
-    assert skill_names(agent, labels) == wanted
+    agent = objects.agent_view(skills=[{"name": name} for name in named], **TONE)
+    assert skill_names(agent.spec, labels) == wanted
 
 
 def test_without_a_selector_no_label_matters(objects):
-    assert skill_names(objects.agent(skills=[{"name": "a"}]), {"b": {}}) == ("a",)
+    assert skill_names(objects.agent_view(skills=[{"name": "a"}]).spec, {"b": {}}) == ("a",)
 
 
 async def test_a_skill_that_gets_the_label_is_mounted_and_one_that_loses_it_is_not(world, api, objects):

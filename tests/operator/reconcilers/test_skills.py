@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from fleetwright_api.spec.mcp_server import parse_mcp_server
+from fleetwright_api.spec.skill import PermissionsSpec, SkillNeeds
 from fleetwright_operator.build.config.permissions import permissions_status
 
 
@@ -223,9 +225,10 @@ GRANTS = [
 
 @pytest.mark.parametrize(("tools", "policy", "granted"), GRANTS)
 def test_a_skill_widens_what_its_agent_allows_and_nothing_that_is_denied(objects, tools, policy, granted):
-    agent = objects.agent(mcpServers=[{"name": "orders", "tools": tools}])
-    server = objects.custom("McpServer", "orders", {"toolPolicy": policy})
-    found = permissions_status(agent, {"orders": server}, {"haiku": {"tools": ["orders/refund"]}})
+    agent = objects.agent_view(mcpServers=[{"name": "orders", "tools": tools}])
+    server = parse_mcp_server(objects.custom("McpServer", "orders", {"toolPolicy": policy}))
+    needs = SkillNeeds(permissions=PermissionsSpec(tools=("orders/refund",)))
+    found = permissions_status(agent.spec, {"orders": server}, {"haiku": needs})
     assert found == {"tools": [{"name": "orders/refund", "skills": ["haiku"], "granted": granted}]}
 
 

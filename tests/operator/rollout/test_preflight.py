@@ -547,7 +547,7 @@ def preflight_of(agent, settings):
 
 
 def test_nothing_that_finds_the_agents_pods_finds_its_preflight(objects, settings):
-    pod, children = preflight_of(objects.agent(podTemplate=EQUIPPED), settings)
+    pod, children = preflight_of(objects.agent_view(podTemplate=EQUIPPED), settings)
     labels = pod["metadata"]["labels"]
     specs = [manifest["spec"] for manifest in children.serving[1:]]
     selectors = [spec.get("selector") or spec["podSelector"] for spec in specs]
@@ -563,7 +563,9 @@ def test_nothing_that_finds_the_agents_pods_finds_its_preflight(objects, setting
 @pytest.mark.parametrize("part", ["labels", "annotations"])
 def test_other_metadata_is_another_question(objects, settings, part):
     names = {
-        preflight_of(objects.agent(podTemplate={"metadata": {part: {"team": team}}}), settings)[0]["metadata"]["name"]
+        preflight_of(objects.agent_view(podTemplate={"metadata": {part: {"team": team}}}), settings)[0]["metadata"][
+            "name"
+        ]
         for team in ("verse", "prose")
     }
     assert len(names) == 2
@@ -581,7 +583,7 @@ LITTLE = [
 @pytest.mark.parametrize(("limits", "wanted"), LITTLE)
 def test_a_preflight_asks_for_little_and_never_for_more_than_its_limits(objects, settings, limits, wanted):
     resources = {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": limits}
-    pod, _ = preflight_of(objects.agent(resources=resources), settings)
+    pod, _ = preflight_of(objects.agent_view(resources=resources), settings)
     assert pod["spec"]["containers"][0]["resources"] == {
         "requests": {**wanted, "ephemeral-storage": "16Mi"},
         "limits": {**limits, "ephemeral-storage": "1Gi"},
@@ -589,7 +591,9 @@ def test_a_preflight_asks_for_little_and_never_for_more_than_its_limits(objects,
 
 
 def test_the_preflight_is_the_pod_itself_with_a_memory_of_its_own(objects, settings, golden):
-    poet = objects.agent(image="registry.example.com/poet:1", memory={"storage": {"size": "5Gi"}}, podTemplate=EQUIPPED)
+    poet = objects.agent_view(
+        image="registry.example.com/poet:1", memory={"storage": {"size": "5Gi"}}, podTemplate=EQUIPPED
+    )
     children = agent_children(AgentParts(agent=poet), settings)
     wanted = preflight(owner_of(poet), children.template, egress_rules=children.egress_rules, referenced=["7"])
     golden("preflight", probe_manifests(wanted))

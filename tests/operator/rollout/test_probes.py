@@ -29,7 +29,7 @@ from fleetwright_operator.status.workload_health import WorkloadHealth
 
 @pytest.fixture
 def probe(objects, settings) -> Probe:
-    owner = owner_of(objects.server())
+    owner = owner_of(objects.server_view())
     return Probe(owner=owner, pod=runtime_pod(["mcp", "{}"], settings), egress_rules=[dns_rule(settings)])
 
 

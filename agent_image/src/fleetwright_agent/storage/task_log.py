@@ -106,7 +106,7 @@ class StoredTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskChanges:
-    """What has happened to a task after a sequence number."""
+    """The changes of a task after a sequence number."""
 
     seq: int
     """The last sequence number; the next read continues after it."""

@@ -81,7 +81,7 @@ class GraphTurn:
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
         self._sessions = memories.sessions
-        self._bills = TaskUsage(memories.spending)
+        self._usage = TaskUsage(memories.spending)
         self.registry = registry
         self._grants = grants
         self._closing = tuple(closing)
@@ -98,10 +98,10 @@ class GraphTurn:
         work = asyncio.create_task(self._work(request, frames))
         work.add_done_callback(lambda _: frames.put_nowait(_END))
         try:
-            for spent in await self._bills.begin(request):
+            for spent in await self._usage.begin(request):
                 yield spent
             while (frame := await frames.get()) is not _END:
-                await self._bills.note(request, frame)
+                await self._usage.note(request, frame)
                 if isinstance(frame, ToolEnd) and frame.kept is not None:
                     await asyncio.wait([frame.kept])  # Later frames wait too, which keeps the order.
                 yield frame
@@ -109,7 +109,7 @@ class GraphTurn:
             if self._learned and isinstance(last, TurnDone):
                 for frame in await self._learned(request):
                     yield frame
-            self._bills.close(request)
+            self._usage.close(request)
             yield last
         except MemoryUnusable as error:
             _log.error("a conversation could not be read or stored: %s", error)
@@ -133,7 +133,7 @@ class GraphTurn:
             if isinstance(frame, Usage | PeerCost):
                 request.late(frame)
                 with suppress(MemoryUnusable):
-                    await self._bills.note(request, frame)
+                    await self._usage.note(request, frame)
 
     async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> InterruptRequest | TurnDone:
         """Run the turn until it is answered or needs a person."""

@@ -13,10 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fleetwright_api.model_catalog import Catalog
+from fleetwright_api.spec.encoder import encode
+from fleetwright_api.spec.mcp_server import WorkloadSpec
 from fleetwright_cli.dev.conversation import Address
 from fleetwright_cli.dev.hosts import declared_hosts
-from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, server_url, token_names
-from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest, read_fleet
+from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, server_url, token_names, workloads
+from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, substitutions
 
@@ -73,7 +75,7 @@ class FleetRun:
         for item in fleet.left_out if not self._running else ():
             self._say(f"left out: {item} (a cluster would run it)")
         wanted = {f"agent-{agent.name}": json.dumps(agent.files, sort_keys=True) for agent in rendered}
-        wanted |= {f"server-{name}": json.dumps(fleet.servers[name]["spec"]) for name in ports.servers}
+        wanted |= {f"server-{name}": json.dumps(encode(workload)) for name, workload in workloads(fleet).items()}
         for name in [name for name in self._running if name not in wanted]:
             self._say(f"ending {name}")
             self._processes.end(name)
@@ -87,12 +89,13 @@ class FleetRun:
 
     def _tell_differences(self, fleet: Fleet, changed: set[str]) -> None:
         """Print every model that is substituted, and every declared host that is left out."""
+        servers = {name: server.spec for name, server in fleet.servers.items()}
         for name, agent in fleet.agents.items():
             if f"agent-{name}" not in changed:
                 continue
-            for line in substitutions(agent, self._provider):
+            for line in substitutions(agent.spec, self._provider):
                 self._say(f"agent {name}: {line}")
-            for field, url in [] if self._contacts else declared_hosts(agent, fleet.servers).items():
+            for field, url in [] if self._contacts else declared_hosts(agent.spec, servers).items():
                 self._say(f"agent {name}: {field} is left out: --contact-declared-hosts connects to {url}")
 
     def lost(self, name: str) -> bool:
@@ -113,26 +116,26 @@ class FleetRun:
         }
 
     def _with_ports(self, fleet: Fleet) -> Ports:
-        workloads = [name for name, server in fleet.servers.items() if "workload" in server["spec"]]
         return Ports(
             agents={name: self._ports.agents.get(name) or free_port() for name in fleet.agents},
             ops={name: self._ports.ops.get(name) or free_port() for name in fleet.agents},
-            servers={name: self._ports.servers.get(name) or free_port() for name in workloads},
+            servers={name: self._ports.servers.get(name) or free_port() for name in workloads(fleet)},
         )
 
     def _start_servers(self, fleet: Fleet, changed: set[str]) -> None:
+        local = workloads(fleet)
         for name, port in self._ports.servers.items():
             if f"server-{name}" not in changed:
                 continue
-            workload = fleet.servers[name]["spec"]["workload"]
+            workload = local[name]
             command = _command(name, workload, port)
             self._say(f"starting McpServer {name}: {shlex.join(command)}")
-            environ = {entry["name"]: entry["value"] for entry in workload.get("env", ())}
+            environ = {variable.name: variable.value for variable in workload.env}
             # A pod gets the same two variables; here they have the address of this machine.
             self._processes.start(f"server-{name}", command, environ | {"HOST": _HOST, "PORT": str(port)})
         for name, port in self._ports.servers.items():
             if f"server-{name}" in changed:
-                self._processes.wait_ready(f"server-{name}", server_url(fleet.servers[name], port))
+                self._processes.wait_ready(f"server-{name}", server_url(local[name], port))
 
     def _start_agents(self, rendered: list[AgentFiles], changed: set[str]) -> None:
         starting = [agent for agent in rendered if f"agent-{agent.name}" in changed]
@@ -148,29 +151,29 @@ class FleetRun:
             self._processes.wait_ready(f"agent-{agent.name}", f"http://{_HOST}:{self._ports.ops[agent.name]}/readyz")
 
 
-def _command(name: str, workload: Manifest, port: int) -> list[str]:
+def _command(name: str, workload: WorkloadSpec, port: int) -> list[str]:
     """Return the workload's command line with expanded variables. `fleetwright` runs in this Python environment.
 
     Raises:
         InvalidFleet: The workload has no command.
     """
-    if not workload.get("command"):
+    if not workload.command:
         raise InvalidFleet(
             f"McpServer {name}: spec.workload.command: a local run needs a command, because it runs no images"
         )
-    words = [*_bridge(workload), *workload["command"], *workload.get("args", ())]
+    words = [*_bridge(workload), *workload.command, *workload.args]
     expanded = [word.replace("$(PORT)", str(port)).replace("$(HOST)", _HOST) for word in words]
     if expanded[:1] == ["fleetwright"]:
         return [sys.executable, "-m", "fleetwright_cli", *expanded[1:]]
     return expanded
 
 
-def _bridge(workload: Manifest) -> list[str]:
+def _bridge(workload: WorkloadSpec) -> list[str]:
     """Return the bridge command that precedes the command of a stdio server, as in a pod."""
-    if workload.get("transport") != "Stdio":
+    if workload.transport != "Stdio":
         return []
     bridge = [sys.executable, "-m", "fleetwright_agent", "bridge", "--host", _HOST, "--port", "$(PORT)"]
-    return [*bridge, "--path", workload.get("path", "/mcp"), "--"]
+    return [*bridge, "--path", workload.path, "--"]
 
 
 def _write(root: Path, files: Mapping[str, str]) -> None:

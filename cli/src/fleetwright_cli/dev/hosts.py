@@ -5,31 +5,33 @@ count.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 from urllib.parse import urlsplit
 
-Manifest = Mapping[str, Any]
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.mcp_server import McpServerSpec
+
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
-def declared_hosts(agent: Manifest, servers: Mapping[str, Manifest]) -> dict[str, str]:
+def declared_hosts(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> dict[str, str]:
     """Return the address of each declared host, by its field."""
-    spec = agent["spec"]
+    remotes = {name: server.remote for name, server in servers.items()}
     found = {
-        f"mcpServers[{use['name']}]": servers[use["name"]]["spec"]["remote"]["url"]
-        for use in spec.get("mcpServers", ())
-        if "remote" in servers.get(use["name"], {}).get("spec", {})
+        f"mcpServers[{use.name}]": remote.url
+        for use in spec.mcp_servers
+        if (remote := remotes.get(use.name)) is not None
     }
-    if "telemetry" in spec:
-        found["telemetry"] = spec["telemetry"]["otlp"]["endpoint"]
+    if spec.telemetry is not None:
+        found["telemetry"] = spec.telemetry.otlp.endpoint
     return {field: url for field, url in found.items() if urlsplit(url).hostname not in _HERE}
 
 
-def without_declared_hosts(agent: Manifest, servers: Mapping[str, Manifest]) -> dict[str, Any]:
-    """Return the agent without the parts that connect to declared hosts."""
-    spec, left_out = dict(agent["spec"]), declared_hosts(agent, servers)
-    if "telemetry" in left_out:
-        del spec["telemetry"]
-    if "mcpServers" in spec:
-        spec["mcpServers"] = [use for use in spec["mcpServers"] if f"mcpServers[{use['name']}]" not in left_out]
-    return {**agent, "spec": spec}
+def without_declared_hosts(spec: AgentSpec, servers: Mapping[str, McpServerSpec]) -> AgentSpec:
+    """Return the spec without the parts that connect to declared hosts."""
+    left_out = declared_hosts(spec, servers)
+    return replace(
+        spec,
+        telemetry=None if "telemetry" in left_out else spec.telemetry,
+        mcp_servers=tuple(use for use in spec.mcp_servers if f"mcpServers[{use.name}]" not in left_out),
+    )

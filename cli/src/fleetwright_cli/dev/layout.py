@@ -4,7 +4,7 @@ The documents come from the operator's own `render_agent`; this module does not 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,13 +16,15 @@ from fleetwright_api.endpoints import Endpoints
 from fleetwright_api.model_catalog import Catalog
 from fleetwright_api.skill_document import InvalidSkill, SkillContent, files_of, read_skill
 from fleetwright_api.skill_selection import skill_names
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.mcp_server import WorkloadSpec
+from fleetwright_api.spec.skill import SkillSourceSpec, SkillView
 from fleetwright_cli.dev.hosts import without_declared_hosts
-from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest
+from fleetwright_cli.dev.manifests import Fleet, InvalidFleet
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, SubstituteProvider, with_provider
 from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.card import served_card, unsigned
 from fleetwright_operator.build.config.push import offers_push
-from fleetwright_operator.build.deployment import is_suspended
 from fleetwright_operator.build.documents import AgentDocuments, render_agent
 from fleetwright_operator.build.pod.file_references import instructions_file
 from fleetwright_operator.build.pod.mounted_files import CONFIG_MAP
@@ -57,9 +59,9 @@ def token_names(fleet: Fleet) -> list[str]:
     with
     which an agent encrypts webhook credentials.
     """
-    clients = [f"client.{name}.{client}" for name, agent in fleet.agents.items() for client in client_names(agent)]
+    clients = [f"client.{name}.{client}" for name, agent in fleet.agents.items() for client in client_names(agent.spec)]
     edges = [f"edge.{name}.{peer}" for name in fleet.agents for _, peer in _allowed_peers(name, fleet)]
-    keys = [f"push.{name}" for name, agent in fleet.agents.items() if offers_push(agent)]
+    keys = [f"push.{name}" for name, agent in fleet.agents.items() if offers_push(agent.spec)]
     return sorted(clients + edges + keys)
 
 
@@ -72,21 +74,20 @@ def read_skills(fleet: Fleet) -> dict[str, SkillContent]:
     return {name: _skill(name, skill, fleet) for name, skill in fleet.skills.items()}
 
 
-def _skill(name: str, skill: Manifest, fleet: Fleet) -> SkillContent:
+def _skill(name: str, skill: SkillView, fleet: Fleet) -> SkillContent:
     try:
-        files = _source_files(name, skill["spec"]["source"], fleet)
-        return read_skill(name, files, permissions=skill["spec"].get("permissions"))
+        files = _source_files(name, skill.spec.source, fleet)
+        return read_skill(name, files, permissions=skill.spec.permissions)
     except InvalidSkill as error:
         raise InvalidFleet(f"Skill {name}: {error}") from None
 
 
-def _source_files(name: str, source: Manifest, fleet: Fleet) -> Mapping[str, str]:
-    if "inline" in source:
-        inline: Mapping[str, str] = source["inline"]["files"]
-        return inline
-    if "configMap" not in source:
+def _source_files(name: str, source: SkillSourceSpec, fleet: Fleet) -> Mapping[str, str]:
+    if source.inline is not None:
+        return source.inline.files
+    if source.config_map is None:
         raise InvalidFleet(f"Skill {name}: spec.source: git and image are fetched on a cluster only; use inline here")
-    wanted = source["configMap"]["name"]
+    wanted = source.config_map.name
     if wanted not in fleet.config_maps:
         raise InvalidFleet(f"Skill {name}: spec.source.configMap: no ConfigMap {wanted!r} in this folder")
     return files_of(fleet.config_maps[wanted])
@@ -109,25 +110,34 @@ def agent_files(
     Raises:
         InvalidFleet: A reference does not exist.
     """
-    skills = read_skills(fleet)
+    skills, local = read_skills(fleet), workloads(fleet)
     endpoints = Endpoints(
         agents={f"{namespace}/{name}": f"http://{_HOST}:{port}" for name, port in ports.agents.items()},
-        servers={f"{namespace}/{name}": server_url(fleet.servers[name], port) for name, port in ports.servers.items()},
+        servers={f"{namespace}/{name}": server_url(workload, ports.servers[name]) for name, workload in local.items()},
     )
     settings = Settings(catalog=catalog)
     for name in fleet.agents:
-        _require_references(name, fleet.agents[name], fleet)
-        _require_no_secrets(name, fleet.agents[name], fleet)
+        _require_references(name, fleet.agents[name].spec, fleet)
+        _require_no_secrets(name, fleet.agents[name].spec, fleet)
     if not contacts:
-        agents = {name: without_declared_hosts(agent, fleet.servers) for name, agent in fleet.agents.items()}
+        servers = {name: server.spec for name, server in fleet.servers.items()}
+        agents = {
+            name: replace(agent, spec=without_declared_hosts(agent.spec, servers))
+            for name, agent in fleet.agents.items()
+        }
         fleet = replace(fleet, agents=agents)
-    running = [name for name in sorted(fleet.agents) if not is_suspended(fleet.agents[name])]
+    running = [name for name in sorted(fleet.agents) if not fleet.agents[name].spec.suspend]
     return [_agent(name, fleet, skills, endpoints, settings, provider, tokens) for name in running]
 
 
-def server_url(server: Manifest, port: int) -> str:
+def server_url(workload: WorkloadSpec, port: int) -> str:
     """Return the address of an McpServer's workload on this machine."""
-    return f"http://{_HOST}:{port}{server['spec']['workload'].get('path', '/mcp')}"
+    return f"http://{_HOST}:{port}{workload.path}"
+
+
+def workloads(fleet: Fleet) -> dict[str, WorkloadSpec]:
+    """Return the workloads of the McpServers that run on this machine, by name."""
+    return {name: server.spec.workload for name, server in fleet.servers.items() if server.spec.workload is not None}
 
 
 def _agent(
@@ -141,8 +151,8 @@ def _agent(
 ) -> AgentFiles:
     agent = fleet.agents[name]
     rendered = render_agent(
-        with_provider(agent, provider),
-        skills={skill: skills[skill] for skill in skill_names(agent, _labels(fleet))},
+        replace(agent, spec=with_provider(agent.spec, provider)),
+        skills={skill: skills[skill] for skill in skill_names(agent.spec, fleet.skill_labels)},
         servers=fleet.servers,
         peers=fleet.agents,
         endpoints=endpoints,
@@ -150,8 +160,8 @@ def _agent(
         tokens=_edges(name, fleet, tokens),
     )
     _require_obeyable(name, rendered.config)
-    files = _mounted(agent, rendered) | _instructions(name, agent, fleet)
-    if offers_push(agent):
+    files = _mounted(agent.spec, rendered) | _instructions(name, agent.spec, fleet)
+    if offers_push(agent.spec):
         files[rendered.config["push"]["keyFile"]] = tokens[f"push.{name}"]
     if provider.key is not None:
         files[f"secrets/{KEY_SECRET}/{KEY_NAME}"] = provider.key
@@ -161,13 +171,13 @@ def _agent(
 def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:
     """Return the tokens of the agent's clients, callers and peers."""
     agent = fleet.agents[name]
-    namespace = agent["metadata"]["namespace"]
+    namespace = agent.namespace
 
     def bearer(edge: str) -> RotatingToken:
         return RotatingToken(Token(tokens[edge]))
 
     return Tokens(
-        clients={client: bearer(f"client.{name}.{client}") for client in client_names(agent)},
+        clients={client: bearer(f"client.{name}.{client}") for client in client_names(agent.spec)},
         callers={
             f"{namespace}/{caller}": bearer(f"edge.{caller}.{name}")
             for _, caller in callers_of(agent, fleet.agents.values(), {})
@@ -176,7 +186,7 @@ def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:
     )
 
 
-def _mounted(agent: Mapping[str, Any], rendered: AgentDocuments) -> dict[str, str]:
+def _mounted(spec: AgentSpec, rendered: AgentDocuments) -> dict[str, str]:
     """Return the files that a pod would mount: configuration, credentials, cards and skills."""
     card = served_card(rendered.card, unsigned)
     files = {
@@ -186,16 +196,16 @@ def _mounted(agent: Mapping[str, Any], rendered: AgentDocuments) -> dict[str, st
     }
     if card.extended:
         files["card/extended-agent-card.json"] = card.extended
-    if level := agent["spec"].get("logging", {}).get("level"):
-        files["card/log-level"] = level
+    if spec.logging.level:
+        files["card/log-level"] = spec.logging.level
     files |= {f"auth/{key}": token for key, token in rendered.peer_tokens.items()}
     for skill, content in rendered.skill_files.items():
         files |= {f"skills/{skill}/{path}": text for path, text in content.items()}
     return files
 
 
-def _instructions(name: str, agent: Manifest, fleet: Fleet) -> dict[str, str]:
-    mounted = instructions_file(agent)
+def _instructions(name: str, spec: AgentSpec, fleet: Fleet) -> dict[str, str]:
+    mounted = instructions_file(spec)
     if mounted is None:
         return {}
     if mounted.kind != CONFIG_MAP:
@@ -209,12 +219,8 @@ def _instructions(name: str, agent: Manifest, fleet: Fleet) -> dict[str, str]:
 
 
 def _allowed_peers(name: str, fleet: Fleet) -> tuple[Identity, ...]:
-    agents = {(agent["metadata"]["namespace"], name): agent for name, agent in fleet.agents.items()}
+    agents = {(agent.namespace, name): agent for name, agent in fleet.agents.items()}
     return allowed_peers(fleet.agents[name], agents, {})
-
-
-def _labels(fleet: Fleet) -> dict[str, Mapping[str, str]]:
-    return {name: skill["metadata"].get("labels", {}) for name, skill in fleet.skills.items()}
 
 
 def _require_obeyable(name: str, config: Mapping[str, Any]) -> None:
@@ -227,22 +233,28 @@ def _require_obeyable(name: str, config: Mapping[str, Any]) -> None:
         raise InvalidFleet(f"Agent {name}: {where}: {first['msg']}") from None
 
 
-def _require_references(name: str, agent: Manifest, fleet: Fleet) -> None:
-    spec = agent["spec"]
-    if any("namespace" in peer for peer in spec.get("peers", ())):
+def _require_references(name: str, spec: AgentSpec, fleet: Fleet) -> None:
+    if any(peer.namespace is not None for peer in spec.peers):
         raise InvalidFleet(f"Agent {name}: spec.peers: a local run is one namespace; remove the peer's namespace")
-    for key, known in (("skills", fleet.skills), ("mcpServers", fleet.servers), ("peers", fleet.agents)):
-        for reference in spec.get(key, ()):
-            if reference["name"] not in known:
-                raise InvalidFleet(f"Agent {name}: spec.{key}: {reference['name']!r} is not in this folder")
+    named: tuple[tuple[str, list[str], Collection[str]], ...] = (
+        ("skills", [skill.name for skill in spec.skills], fleet.skills),
+        ("mcpServers", [use.name for use in spec.mcp_servers], fleet.servers),
+        ("peers", [peer.name for peer in spec.peers], fleet.agents),
+    )
+    for key, references, known in named:
+        for reference in references:
+            if reference not in known:
+                raise InvalidFleet(f"Agent {name}: spec.{key}: {reference!r} is not in this folder")
 
 
-def _require_no_secrets(name: str, agent: Manifest, fleet: Fleet) -> None:
-    for use in agent["spec"].get("mcpServers", ()):
-        remote = fleet.servers[use["name"]]["spec"].get("remote", {})
-        for secret in ("headersFrom", "caSecretRef"):
-            if secret in remote:
-                place = f"Agent {name}: McpServer {use['name']}: spec.remote.{secret}"
+def _require_no_secrets(name: str, spec: AgentSpec, fleet: Fleet) -> None:
+    for use in spec.mcp_servers:
+        remote = fleet.servers[use.name].spec.remote
+        if remote is None:
+            continue
+        for field_name, value in (("headersFrom", remote.headers_from), ("caSecretRef", remote.ca_secret_ref)):
+            if value:
+                place = f"Agent {name}: McpServer {use.name}: spec.remote.{field_name}"
                 raise InvalidFleet(f"{place}: a local run has no Secrets; leave it out here")
 
 

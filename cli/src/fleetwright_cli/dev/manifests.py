@@ -15,6 +15,10 @@ from typing import Any
 import jsonschema
 import yaml
 
+from fleetwright_api.spec.agent import AgentView, parse_agent
+from fleetwright_api.spec.mcp_server import McpServerView, parse_mcp_server
+from fleetwright_api.spec.skill import SkillView, parse_skill
+
 Manifest = Mapping[str, Any]
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME = 63
@@ -30,9 +34,10 @@ class InvalidFleet(ValueError):  # noqa: N818 - reads as what the folder holds
 class Fleet:
     """Objects by name, all in one namespace."""
 
-    agents: Mapping[str, Manifest]
-    skills: Mapping[str, Manifest]
-    servers: Mapping[str, Manifest]
+    agents: Mapping[str, AgentView]
+    skills: Mapping[str, SkillView]
+    servers: Mapping[str, McpServerView]
+    skill_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     config_maps: Mapping[str, Manifest] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
@@ -58,9 +63,10 @@ def read_fleet(folder: Path, *, namespace: str) -> Fleet:
     if not kinds["Agent"]:
         raise InvalidFleet(f"{folder}: no Agent in any .yaml file of this folder")
     return Fleet(
-        agents=kinds["Agent"],
-        skills=kinds["Skill"],
-        servers=kinds["McpServer"],
+        agents={name: parse_agent(manifest) for name, manifest in kinds["Agent"].items()},
+        skills={name: parse_skill(manifest) for name, manifest in kinds["Skill"].items()},
+        servers={name: parse_mcp_server(manifest) for name, manifest in kinds["McpServer"].items()},
+        skill_labels={name: manifest["metadata"].get("labels", {}) for name, manifest in kinds["Skill"].items()},
         config_maps=kinds["ConfigMap"],
         left_out=tuple(left_out),
     )

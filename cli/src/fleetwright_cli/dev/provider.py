@@ -1,19 +1,20 @@
 """Selects the model of a local run: the offline server, or the provider that the environment names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.limits import BudgetSpec
+from fleetwright_api.spec.model import ModelEndpointSpec, ModelSpec, NamedModelSpec
+from fleetwright_api.spec.references import ApiKeyReference
+from fleetwright_api.spec.tools import SubAgentSpec
 
 KEY_SECRET = "provider"  # noqa: S105 - the name of a Secret, not its content
 KEY_NAME = "api-key"
 _DEFAULT_MODEL = "gpt-4o-mini"
-_OF_THE_DECLARED: Final = frozenset(
-    {
-        *("apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL", "fallbacks", "auxiliary"),
-        *("provider", "promptCache", "reasoningEffort", "vision"),
-    }
-)
-"""Fields of a model that depend on its declared provider, or that are substituted separately."""
+ModelT = TypeVar("ModelT", bound=NamedModelSpec)
+EndpointT = TypeVar("EndpointT", bound=ModelEndpointSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,77 +39,83 @@ def provider_from(environ: Mapping[str, str], *, offline_url: str) -> Substitute
     return SubstituteProvider(base_url, environ.get("OPENAI_MODEL") or _DEFAULT_MODEL, key)
 
 
-def with_provider(agent: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
-    """Return the agent with all its models replaced by the provider's.
+def with_provider(spec: AgentSpec, provider: SubstituteProvider) -> AgentSpec:
+    """Return the spec with all its models replaced by the provider's.
 
     A price that was declared for another model is removed with its name.
     """
-    own = agent["spec"]["model"]
-    model = _substituted(own, provider)
-    if fallbacks := own.get("fallbacks"):
-        model["fallbacks"] = [_keyed(_substituted(each, provider), provider) for each in fallbacks]
-    if auxiliary := own.get("auxiliary"):
-        model["auxiliary"] = _named(auxiliary, provider)
-    spec = {**agent["spec"], "model": _keyed(model, provider)}
-    if "subAgents" in spec:
-        spec["subAgents"] = [_with_other(each, provider) for each in spec["subAgents"]]
-    if "budgets" in spec:
-        spec["budgets"] = [_with_downgrade(each, provider) for each in spec["budgets"]]
-    return {**agent, "spec": spec}
+    own = replace(
+        _substituted(spec.model, provider),
+        fallbacks=tuple(_substituted(each, provider) for each in spec.model.fallbacks),
+        auxiliary=_named(spec.model.auxiliary, provider) if spec.model.auxiliary else None,
+    )
+    return replace(
+        spec,
+        model=own,
+        sub_agents=tuple(_with_other(each, provider) for each in spec.sub_agents),
+        budgets=tuple(_with_downgrade(each, provider) for each in spec.budgets),
+    )
 
 
-def substitutions(agent: Mapping[str, Any], provider: SubstituteProvider) -> list[str]:
+def substitutions(spec: AgentSpec, provider: SubstituteProvider) -> list[str]:
     """Return a line for each model of the agent that the provider's model replaces."""
-    spec = agent["spec"]
-    own = spec["model"]
-    declared = [
+    own = spec.model
+    declared: list[tuple[str, NamedModelSpec | None]] = [
         ("model", own),
-        *((f"model.fallbacks[{place}]", each) for place, each in enumerate(own.get("fallbacks", ()))),
-        ("model.auxiliary", own.get("auxiliary")),
-        *((f"subAgents[{each['name']}].model", each.get("model")) for each in spec.get("subAgents", ())),
+        *((f"model.fallbacks[{place}]", each) for place, each in enumerate(own.fallbacks)),
+        ("model.auxiliary", own.auxiliary),
+        *((f"subAgents[{each.name}].model", each.model) for each in spec.sub_agents),
         *(
-            (f"budgets[{each['period']}].downgrade.model", each.get("downgrade", {}).get("model"))
-            for each in spec.get("budgets", ())
+            (f"budgets[{each.period}].downgrade.model", each.downgrade.model if each.downgrade else None)
+            for each in spec.budgets
         ),
     ]
     return [
-        f"{field} {_told(each, own)} is answered by {_answerer(each, provider)}" for field, each in declared if each
+        f"{field} {_described(each, own)} is answered by {_answerer(each, provider)}"
+        for field, each in declared
+        if each is not None
     ]
 
 
-def _told(model: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    address = model.get("baseURL") or own.get("baseURL")
-    return f"{model['name']} at {address}" if address else str(model["name"])
+def _described(model: NamedModelSpec, own: ModelSpec) -> str:
+    address = (model.base_url if isinstance(model, ModelEndpointSpec) else None) or own.base_url
+    return f"{model.name} at {address}" if address else model.name
 
 
-def _answerer(model: Mapping[str, Any], provider: SubstituteProvider) -> str:
-    name = "the offline model" if provider.offline else provider.model or model["name"]
+def _answerer(model: NamedModelSpec, provider: SubstituteProvider) -> str:
+    name = "the offline model" if provider.offline else provider.model or model.name
     return f"{name} at {provider.base_url}"
 
 
-def _substituted(model: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
-    kept = {field: value for field, value in model.items() if field not in _OF_THE_DECLARED}
-    # A fallback without an address uses that of the agent's own model, which is the provider already.
-    return _named({**kept, "baseURL": provider.base_url}, provider)
+def _substituted(model: EndpointT, provider: SubstituteProvider) -> EndpointT:
+    """Return the model at the provider's address, without the fields that depend on the declared provider."""
+    key = None if provider.key is None else ApiKeyReference(name=KEY_SECRET, key=KEY_NAME)
+    endpoint = replace(
+        model,
+        # A fallback without an address uses that of the agent's own model, which is the provider already.
+        base_url=provider.base_url,
+        api_key_secret_ref=key,
+        headers_from=None,
+        ca_secret_ref=None,
+        proxy_url=None,
+        provider=None,
+        prompt_cache=None,
+        reasoning_effort=None,
+        vision=False,
+        temperature=model.temperature if provider.offline else None,
+    )
+    return _named(endpoint, provider)
 
 
-def _with_other(part: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
-    """Return a part of the spec whose model, if any, is replaced."""
-    return {**part, "model": _named(part["model"], provider)} if "model" in part else dict(part)
+def _with_other(sub_agent: SubAgentSpec, provider: SubstituteProvider) -> SubAgentSpec:
+    return replace(sub_agent, model=_named(sub_agent.model, provider)) if sub_agent.model else sub_agent
 
 
-def _with_downgrade(budget: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
-    downgrade = budget.get("downgrade")
-    return {**budget, "downgrade": _with_other(downgrade, provider)} if downgrade else dict(budget)
+def _with_downgrade(budget: BudgetSpec, provider: SubstituteProvider) -> BudgetSpec:
+    if budget.downgrade is None:
+        return budget
+    return replace(budget, downgrade=replace(budget.downgrade, model=_named(budget.downgrade.model, provider)))
 
 
-def _keyed(model: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
-    key = {} if provider.key is None else {"apiKeySecretRef": {"name": KEY_SECRET, "key": KEY_NAME}}
-    return {**model, **key}
-
-
-def _named(model: Mapping[str, Any], provider: SubstituteProvider) -> dict[str, Any]:
-    if provider.key is None:
-        return dict(model)
-    left = {field: value for field, value in model.items() if field not in ("price", "temperature")}
-    return {**left, "name": provider.model}
+def _named(model: ModelT, provider: SubstituteProvider) -> ModelT:
+    return model if provider.offline else replace(model, name=provider.model or model.name, price=None)

@@ -5,60 +5,60 @@ A call needs both sides: the caller names the callee as a peer, and the callee a
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-Agent = Mapping[str, Any]
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_api.spec.callers import AgentReference, CallerNamespacesSpec
+
 Identity = tuple[str, str]
 """(namespace, name)"""
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 """Labels by namespace. A namespace whose labels could not be read is missing, and matches no selector."""
 
 
-def identity_of(agent: Agent) -> Identity:
-    metadata = agent["metadata"]
-    return str(metadata["namespace"]), str(metadata["name"])
+def identity_of(agent: AgentView) -> Identity:
+    return agent.namespace, agent.name
 
 
-def peers_of(agent: Agent) -> tuple[Identity, ...]:
+def peers_of(agent: AgentView) -> tuple[Identity, ...]:
     """Return the agents that the agent names as peers, sorted."""
-    own, _ = identity_of(agent)
-    return tuple(sorted({_named(peer, own) for peer in agent["spec"].get("peers", ())}))
+    return tuple(sorted({_named(peer, agent.namespace) for peer in agent.spec.peers}))
 
 
-def allows(callee: Agent, caller: Identity, labels: NamespaceLabels) -> bool:
-    own, _ = identity_of(callee)
-    allowed = callee["spec"].get("allowedCallers")
+def allows(callee: AgentView, caller: Identity, labels: NamespaceLabels) -> bool:
+    allowed = callee.spec.allowed_callers
     if allowed is None:
-        return caller[0] == own
-    if any(_named(agent, own) == caller for agent in allowed.get("agents", ())):
+        return caller[0] == callee.namespace
+    if any(_named(agent, callee.namespace) == caller for agent in allowed.agents):
         return True
-    return _invited(allowed.get("namespaces", {}), own, caller[0], labels)
+    return allowed.namespaces is not None and _invited(allowed.namespaces, callee.namespace, caller[0], labels)
 
 
-def authorization_reason(callee: Agent, caller: Identity) -> str:
+def authorization_reason(callee: AgentView, caller: Identity) -> str:
     """Explain why an allowed caller is allowed."""
-    own, _ = identity_of(callee)
-    allowed = callee["spec"].get("allowedCallers")
+    allowed = callee.spec.allowed_callers
     if allowed is None:
         return "names this agent as a peer, from the same namespace"
-    if any(_named(agent, own) == caller for agent in allowed.get("agents", ())):
+    if allowed.namespaces is None or any(_named(agent, callee.namespace) == caller for agent in allowed.agents):
         return "names this agent as a peer, and spec.allowedCallers.agents lists it"
-    return f"names this agent as a peer, and spec.allowedCallers.namespaces has from: {allowed['namespaces']['from']}"
+    return f"names this agent as a peer, and spec.allowedCallers.namespaces has from: {allowed.namespaces.from_}"
 
 
-def selects_namespaces(callee: Agent) -> bool:
+def selects_namespaces(callee: AgentView) -> bool:
     """Return whether the allowed callers depend on the labels of namespaces."""
-    return bool(callee["spec"].get("allowedCallers", {}).get("namespaces", {}).get("from") == "Selector")
+    allowed = callee.spec.allowed_callers
+    return allowed is not None and allowed.namespaces is not None and allowed.namespaces.from_ == "Selector"
 
 
-def callers_of(callee: Agent, agents: Iterable[Agent], labels: NamespaceLabels) -> tuple[Identity, ...]:
+def callers_of(callee: AgentView, agents: Iterable[AgentView], labels: NamespaceLabels) -> tuple[Identity, ...]:
     """Return the agents that name `callee` as a peer and that it allows, sorted."""
     me = identity_of(callee)
     found = {identity_of(agent) for agent in agents if me in peers_of(agent)}
     return tuple(sorted(caller for caller in found if caller != me and allows(callee, caller, labels)))
 
 
-def allowed_peers(caller: Agent, agents: Mapping[Identity, Agent], labels: NamespaceLabels) -> tuple[Identity, ...]:
+def allowed_peers(
+    caller: AgentView, agents: Mapping[Identity, AgentView], labels: NamespaceLabels
+) -> tuple[Identity, ...]:
     """Return the peers of `caller` that exist and allow it, sorted."""
     me = identity_of(caller)
     return tuple(
@@ -66,17 +66,16 @@ def allowed_peers(caller: Agent, agents: Mapping[Identity, Agent], labels: Names
     )
 
 
-def _named(reference: Mapping[str, Any], own_namespace: str) -> Identity:
-    return str(reference.get("namespace", own_namespace)), str(reference["name"])
+def _named(reference: AgentReference, own_namespace: str) -> Identity:
+    return reference.namespace or own_namespace, reference.name
 
 
-def _invited(namespaces: Mapping[str, Any], own: str, caller: str, labels: NamespaceLabels) -> bool:
-    match namespaces.get("from"):
+def _invited(namespaces: CallerNamespacesSpec, own: str, caller: str, labels: NamespaceLabels) -> bool:
+    match namespaces.from_:
         case "All":
             return True
         case "Same":
             return caller == own
         case "Selector":
-            wanted = namespaces["selector"]["matchLabels"]
-            return bool(wanted.items() <= labels.get(caller, {}).items())
+            return namespaces.selector is not None and namespaces.selector.matches(labels.get(caller, {}))
     return False

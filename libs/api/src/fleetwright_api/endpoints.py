@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from fleetwright_api import names
-
-DEFAULT_MCP_PORT = 8000
-DEFAULT_MCP_PATH = "/mcp"
+from fleetwright_api.spec.mcp_server import McpServerView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,18 +20,22 @@ class Endpoints:
         elsewhere = self.agents.get(names.qualified(namespace, name))
         return elsewhere or names.agent_url(namespace, name, cluster_domain=self.cluster_domain)
 
-    def server(self, server: Mapping[str, Any]) -> str:
-        """Return the streamable-HTTP address of an McpServer object."""
-        namespace, name = server["metadata"]["namespace"], server["metadata"]["name"]
-        if elsewhere := self.servers.get(names.qualified(namespace, name)):
+    def server(self, server: McpServerView) -> str:
+        """Return the streamable-HTTP address of an McpServer object.
+
+        Raises:
+            ValueError: The spec has neither remote nor workload; the checks report it.
+        """
+        if elsewhere := self.servers.get(names.qualified(server.namespace, server.name)):
             return elsewhere
-        if remote := server["spec"].get("remote"):
-            return str(remote["url"])
-        workload = server["spec"]["workload"]
+        if server.spec.remote is not None:
+            return server.spec.remote.url
+        if server.spec.workload is None:
+            raise ValueError(f"McpServer {server.name!r} has neither remote nor workload")
         return names.mcp_workload_url(
-            namespace,
-            name,
+            server.namespace,
+            server.name,
             cluster_domain=self.cluster_domain,
-            port=workload.get("port", DEFAULT_MCP_PORT),
-            path=workload.get("path", DEFAULT_MCP_PATH),
+            port=server.spec.workload.port,
+            path=server.spec.workload.path,
         )

@@ -15,6 +15,7 @@ import yaml
 
 from fleetwright_api.encoding.canonical_json import digest
 from fleetwright_api.encoding.untrusted_json import HALF
+from fleetwright_api.spec.skill import NO_NEEDS, PermissionsSpec, SkillNeeds
 
 DOCUMENT = "SKILL.md"
 MAX_FILES = 200
@@ -42,11 +43,10 @@ class SkillContent:
     description: str
     digest: str
     files: Mapping[str, str] = field(default_factory=dict)
-    permissions: Mapping[str, Any] = field(default_factory=dict)
-    """The permissions that the Skill needs."""
+    needs: SkillNeeds = NO_NEEDS
 
 
-def read_skill(name: str, files: Mapping[str, str], *, permissions: Mapping[str, Any] | None = None) -> SkillContent:
+def read_skill(name: str, files: Mapping[str, str], *, permissions: PermissionsSpec | None = None) -> SkillContent:
     """Check the files of the Skill object `name`.
 
     Raises:
@@ -57,7 +57,7 @@ def read_skill(name: str, files: Mapping[str, str], *, permissions: Mapping[str,
         description=_check(files, name),
         digest=digest(dict(files)),
         files=dict(files),
-        permissions=permissions or {},
+        needs=SkillNeeds(permissions=permissions) if permissions else NO_NEEDS,
     )
 
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Agent, Identity
+from fleetwright_api.call_authorization import Identity
 from fleetwright_api.encoding.canonical_json import canonical_json
 from fleetwright_api.endpoints import Endpoints
 from fleetwright_api.skill_document import SkillContent
+from fleetwright_api.spec.agent import AgentSpec, AgentView
+from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.callers import Tokens
 from fleetwright_operator.build.card import ServedCard, Sign, card_config_map, served_card, unsigned
 from fleetwright_operator.build.cilium_policy import names_policies, plain_rules
@@ -33,11 +35,11 @@ from fleetwright_operator.settings import Settings
 class AgentParts:
     """An Agent and everything it refers to, found and checked. Mappings are by name; peers have different names."""
 
-    agent: Agent
+    agent: AgentView
     skills: Mapping[str, SkillContent] = field(default_factory=dict)
     snapshots: Skills = field(default_factory=dict)
-    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    peers: Mapping[str, Agent] = field(default_factory=dict)
+    servers: Mapping[str, McpServerView] = field(default_factory=dict)
+    peers: Mapping[str, AgentView] = field(default_factory=dict)
     callers: Sequence[Identity] = ()
     services: Services = field(default_factory=dict)
     tokens: Tokens = field(default_factory=Tokens)
@@ -85,21 +87,21 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     )
     egress_rules = list(_egress_rules(parts, settings))
     card = served_card(rendered.card, parts.sign)
-    claim = memory_claim(owner, parts.agent)
+    claim = memory_claim(owner, parts.agent.spec)
     mounted = [
-        *([] if "serviceAccountName" in parts.agent["spec"] else [_service_account(owner)]),
+        *([_service_account(owner)] if parts.agent.spec.service_account_name is None else []),
         _config_map(owner, rendered),
         *agent_access(parts.agent, parts.tokens, pending=parts.pending, callers=parts.callers, settings=settings),
         *([claim] if claim else []),
     ]
     serving = [
-        card_config_map(owner, parts.agent, card),
+        card_config_map(owner, parts.agent.spec, card),
         # The policies come before the Deployment, so that no pod runs without its policy.
-        *_egress_policies(owner, parts.agent, egress_rules, settings),
+        *_egress_policies(owner, parts.agent.spec, egress_rules, settings),
         _service(owner),
         agent_deployment(
             owner,
-            parts.agent,
+            parts.agent.spec,
             revision=rendered.revision,
             snapshots=parts.snapshots,
             servers=parts.servers,
@@ -111,28 +113,28 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
 
 
 def _egress_rules(parts: AgentParts, settings: Settings) -> Iterator[EgressRule]:
-    if is_managed(parts.agent):
+    if is_managed(parts.agent.spec):
         yield from derived_egress_rules(
             parts.agent,
             servers=parts.servers,
-            needs={name: skill.permissions for name, skill in parts.skills.items()},
+            needs={name: skill.needs for name, skill in parts.skills.items()},
             services=parts.services,
             settings=settings,
         )
-        yield from added_egress_rules(parts.agent, settings)
+        yield from added_egress_rules(parts.agent.spec, settings)
 
 
 def _egress_policies(
-    owner: Owner, agent: Agent, egress_rules: list[EgressRule], settings: Settings
+    owner: Owner, spec: AgentSpec, egress_rules: list[EgressRule], settings: Settings
 ) -> Iterator[Manifest]:
-    if is_managed(agent):
+    if is_managed(spec):
         # The Cilium policy comes first, because the plain policy no longer contains its routes.
         yield from names_policies(owner, egress_rules, settings)
         yield egress_policy(owner, plain_rules(egress_rules, settings))
 
 
 def agent_access(
-    agent: Agent, tokens: Tokens, *, pending: Mapping[str, str], callers: Sequence[Identity], settings: Settings
+    agent: AgentView, tokens: Tokens, *, pending: Mapping[str, str], callers: Sequence[Identity], settings: Settings
 ) -> list[Manifest]:
     """Return what decides who may call. It is also written while the rest is blocked, so changes take effect at once.
 
@@ -149,15 +151,15 @@ def agent_access(
     return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *policies]
 
 
-def ingress_peers(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:
+def ingress_peers(agent: AgentView, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:
     """Return the ingress peers. An empty list means that no policy is to be written.
 
     That is so if the policy is unmanaged, or if a range of the spec is invalid and the existing policy must stay.
     """
-    if not is_managed(agent) or list(ingress_problems(agent)):
+    if not is_managed(agent.spec) or list(ingress_problems(agent.spec)):
         return []
     first, *rest = derived_ingress_peers(agent, callers=callers, settings=settings)
-    return [first, *added_ingress_peers(agent), *rest]
+    return [first, *added_ingress_peers(agent.spec), *rest]
 
 
 def _service_account(owner: Owner) -> Manifest:

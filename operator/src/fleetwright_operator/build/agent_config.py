@@ -4,20 +4,21 @@ The runtime defines the schema (fleetwright_agent.config); a contract test valid
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fleetwright_api import durations
-from fleetwright_api.call_authorization import Agent
 from fleetwright_api.endpoints import Endpoints
 from fleetwright_api.model_catalog import Catalog
 from fleetwright_api.skill_document import SkillContent
-from fleetwright_operator.build.config.auth_settings import (
-    DIALECTS,
-    declared_skills,
-    dialects,
-    media_type,
-    takes_api_keys,
-)
+from fleetwright_api.spec.a2a import DIALECTS
+from fleetwright_api.spec.agent import AgentSpec, AgentView
+from fleetwright_api.spec.compaction import CompactionSpec
+from fleetwright_api.spec.encoder import encode
+from fleetwright_api.spec.limits import BudgetSpec
+from fleetwright_api.spec.mcp_server import McpServerView
+from fleetwright_api.spec.tools import EnforcementSpec, ServerUseSpec
+from fleetwright_operator.build.config.auth_settings import dialects
 from fleetwright_operator.build.config.memory import audit_config, memory_config
 from fleetwright_operator.build.config.models import models_config, other_model, output_of
 from fleetwright_operator.build.config.permissions import widened
@@ -32,152 +33,149 @@ from fleetwright_operator.build.config.tool_access import (
     server_entry,
 )
 from fleetwright_operator.build.pod.file_references import instructions_file
-from fleetwright_operator.build.pod.memory_volume import is_ephemeral
 from fleetwright_operator.settings import Settings
 
 
-def drain_seconds(agent: Agent, settings: Settings) -> int:
-    return int(agent["spec"].get("drainSeconds", settings.drain_seconds))
+def drain_seconds(spec: AgentSpec, settings: Settings) -> int:
+    return settings.drain_seconds if spec.drain_seconds is None else spec.drain_seconds
 
 
 def agent_config(
-    agent: Agent,
+    agent: AgentView,
     *,
     skills: Sequence[SkillContent],
-    servers: Mapping[str, Mapping[str, Any]],
-    peers: Mapping[str, Agent],
+    servers: Mapping[str, McpServerView],
+    peers: Mapping[str, AgentView],
     endpoints: Endpoints,
     settings: Settings,
 ) -> dict[str, Any]:
     """Return the document without its revision, which is a hash of the document."""
-    namespace, name = agent["metadata"]["namespace"], agent["metadata"]["name"]
-    spec = agent["spec"]
-    needs = {skill.name: skill.permissions for skill in skills}
+    spec = agent.spec
+    needs = {skill.name: skill.needs for skill in skills}
     return {
         "version": 1,
-        "name": name,
-        "namespace": namespace,
-        "description": spec.get("description", ""),
-        **_instructions(agent),
-        "url": endpoints.agent(namespace, name),
+        "name": agent.name,
+        "namespace": agent.namespace,
+        "description": spec.description,
+        **_instructions(spec),
+        "url": endpoints.agent(agent.namespace, agent.name),
         "model": models_config(spec, settings.catalog),
         "skills": [_skill(skill) for skill in skills],
-        "mcpServers": [
-            _server(widened(use, needs), servers[use["name"]], endpoints) for use in spec.get("mcpServers", ())
-        ],
-        "peers": [_peer(peers[peer["name"]], endpoints) for peer in spec.get("peers", ())],
-        "compaction": _compaction(spec.get("compaction", {})),
-        "limits": dict(spec.get("limits", {})),
-        "drainSeconds": drain_seconds(agent, settings),
+        "mcpServers": [_server(widened(use, needs), servers[use.name], endpoints) for use in spec.mcp_servers],
+        "peers": [_peer(peers[peer.name], endpoints) for peer in spec.peers],
+        "compaction": _compaction(spec.compaction),
+        "limits": encode(spec.limits),
+        "drainSeconds": drain_seconds(spec, settings),
         **_people(spec),
-        **_given(spec, "plugins"),
-        **_given(spec, "toolSearch"),
-        **_given({"subAgents": sub_agents_config(spec, settings.catalog)}, "subAgents"),
-        **_given({"budgets": [_budget(each, spec, settings.catalog) for each in spec.get("budgets", ())]}, "budgets"),
-        **_given({"enforcement": _enforcement(spec.get("enforcement", {}))}, "enforcement"),
-        **_given({"audit": audit_config(agent)}, "audit"),
-        **_given(spec.get("a2a", {}), "extensions"),
-        **_given({"callerChoices": sorted(spec.get("a2a", {}).get("callerChoices", ()))}, "callerChoices"),
-        **_given({"results": _results(spec)}, "results"),
-        **_asked_for(agent),
+        **_nonempty(
+            {
+                "plugins": [encode(plugin) for plugin in spec.plugins],
+                "toolSearch": encode(spec.tool_search) if spec.tool_search else None,
+                "subAgents": sub_agents_config(spec, settings.catalog),
+                "budgets": [_budget(each, spec, settings.catalog) for each in spec.budgets],
+                "enforcement": _enforcement(spec.enforcement),
+                "audit": audit_config(spec),
+                "extensions": encode(spec.a2a.extensions),
+                "callerChoices": sorted(spec.a2a.caller_choices),
+                "results": _results(spec),
+                "administrators": list(spec.auth.administrators),
+            }
+        ),
+        **_asked_for(spec),
         **({"deniedRanges": [str(each) for each in settings.stated_ranges]} if settings.stated_ranges else {}),
     }
 
 
-def _asked_for(agent: Agent) -> dict[str, Any]:
+def _asked_for(spec: AgentSpec) -> dict[str, Any]:
     """Return only the fields that the spec sets, so that unused features do not change the revision."""
-    memory, auth = agent["spec"].get("memory", {}), agent["spec"].get("auth", {})
-    retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
-    remembered = memory_config(agent)
+    retention, origins = spec.memory.task_retention, spec.auth.allowed_origins
+    remembered = memory_config(spec)
     return {
-        **({"executor": executor["name"]} if (executor := agent["spec"].get("executor")) else {}),
-        **({"requireRoutableUrl": True} if agent["spec"].get("a2a", {}).get("requireRoutableURL") else {}),
-        **({"ephemeralMemory": True} if is_ephemeral(agent) else {}),
-        **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
-        **({"dialects": dialects(agent)} if len(dialects(agent)) < len(DIALECTS) else {}),
-        **push_config(agent),
-        **telemetry_config(agent),
+        **({"executor": spec.executor.name} if spec.executor else {}),
+        **({"requireRoutableUrl": True} if spec.a2a.require_routable_url else {}),
+        **({"ephemeralMemory": True} if spec.memory.storage.ephemeral else {}),
+        **({"acceptApiKey": True} if spec.auth.api_key else {}),
+        **({"dialects": dialects(spec)} if len(dialects(spec)) < len(DIALECTS) else {}),
+        **push_config(spec),
+        **telemetry_config(spec),
         **({"allowedOrigins": list(origins)} if origins is not None else {}),
         **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
         **({"memory": remembered} if remembered else {}),
-        **_given({"administrators": list(auth.get("administrators", ()))}, "administrators"),
     }
 
 
-def _instructions(agent: Agent) -> dict[str, str]:
-    mounted = instructions_file(agent)
-    return {"instructionsFile": mounted.path} if mounted else {"instructions": agent["spec"]["instructions"]}
+def _instructions(spec: AgentSpec) -> dict[str, str]:
+    mounted = instructions_file(spec)
+    return {"instructionsFile": mounted.path} if mounted else {"instructions": spec.instructions or ""}
 
 
 def _skill(skill: SkillContent) -> dict[str, Any]:
     return {"name": skill.name, "description": skill.description, "digest": skill.digest}
 
 
-def _server(use: Mapping[str, Any], server: Mapping[str, Any], endpoints: Endpoints) -> dict[str, Any]:
+def _server(use: ServerUseSpec, server: McpServerView, endpoints: Endpoints) -> dict[str, Any]:
     pinned = pinned_list(server)
     return {
         **server_entry(server, endpoints),
         "allow": allowed_tools(use, server) or [],
         "deny": denied_tools(use, server),
-        **_given(use.get("tools", {}), "requireApproval"),
+        **_nonempty({"requireApproval": list(use.tools.require_approval)}),
         **({"pinned": digests(pinned["tools"])} if pinned else {}),
     }
 
 
-def _peer(peer: Agent, endpoints: Endpoints) -> dict[str, Any]:
-    namespace, name = peer["metadata"]["namespace"], peer["metadata"]["name"]
+def _peer(peer: AgentView, endpoints: Endpoints) -> dict[str, Any]:
     return {
-        "name": name,
-        "namespace": namespace,
-        "url": endpoints.agent(namespace, name),
-        "description": peer["spec"].get("description", ""),
+        "name": peer.name,
+        "namespace": peer.namespace,
+        "url": endpoints.agent(peer.namespace, peer.name),
+        "description": peer.spec.description,
     }
 
 
-def _results(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _results(spec: AgentSpec) -> list[dict[str, Any]]:
     """Return the output schemas of the declared skills."""
     return [
-        {"skill": skill["id"], "outputSchema": skill["outputSchema"], "mediaType": media_type(skill)}
-        for skill in declared_skills(spec)
-        if "outputSchema" in skill
+        {"skill": skill.id, "outputSchema": skill.output_schema, "mediaType": skill.output_media_type}
+        for skill in spec.a2a.skills
+        if skill.output_schema is not None
     ]
 
 
-def _people(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _people(spec: AgentSpec) -> dict[str, Any]:
     """Return the settings for questions and approvals. The runtime has the defaults."""
-    approvals = {key: value for key, value in spec.get("approvals", {}).items() if key != "expiry"}
-    if "expiry" in spec.get("approvals", {}):
-        approvals["expirySeconds"] = durations.seconds(spec["approvals"]["expiry"])
-    return {**({"approvals": approvals} if approvals else {}), **({"askHuman": True} if spec.get("askHuman") else {})}
+    approvals, expiry = encode(replace(spec.approvals, expiry=None)), spec.approvals.expiry
+    if expiry is not None:
+        approvals["expirySeconds"] = durations.seconds(expiry)
+    return {**({"approvals": approvals} if approvals else {}), **({"askHuman": True} if spec.ask_human else {})}
 
 
-def _budget(budget: Mapping[str, Any], spec: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
-    downgrade = budget.get("downgrade")
+def _budget(budget: BudgetSpec, spec: AgentSpec, catalog: Catalog) -> dict[str, Any]:
+    section, downgrade = encode(budget), budget.downgrade
     if downgrade is None:
-        return dict(budget)
-    model = other_model(downgrade["model"], catalog, output=output_of(spec["model"], catalog))
-    return {**budget, "downgrade": {**downgrade, "model": model}}
+        return section
+    model = other_model(downgrade.model, catalog, output=output_of(spec.model, catalog))
+    return {**section, "downgrade": {**section["downgrade"], "model": model}}
 
 
-def _enforcement(policy: Mapping[str, Any]) -> dict[str, Any]:
+def _enforcement(policy: EnforcementSpec) -> dict[str, Any]:
     """Return the same fields, with windows as seconds."""
     limits = [
-        {"tool": limit["tool"], "max": limit["max"], "windowSeconds": durations.seconds(limit["window"])}
-        for limit in policy.get("limits", ())
+        {"tool": limit.tool, "max": limit.max, "windowSeconds": durations.seconds(limit.window)}
+        for limit in policy.limits or ()
     ]
-    return {**policy, **({"limits": limits} if limits else {})}
+    return {**encode(policy), **({"limits": limits} if limits else {})}
 
 
-def _given(spec: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Return the field if it is not empty, so that unused features do not change the revision."""
-    return {field: spec[field]} if spec.get(field) else {}
+def _nonempty(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections that are not empty, so that unused features do not change the revision."""
+    return {name: section for name, section in sections.items() if section}
 
 
-def _compaction(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _compaction(spec: CompactionSpec) -> dict[str, Any]:
     """Return the same fields, with durations as seconds. The runtime has the defaults."""
-    groups = ("trigger", "keep", "prune", "summary", "pin", "archive", "guard")
-    policy = {key: dict(spec[key]) for key in groups if key in spec}
+    policy = encode(spec)
     for group, field in (("summary", "timeout"), ("prune", "idleAfter"), ("archive", "retain")):
         if field in policy.get(group, {}):
             policy[group][f"{field}Seconds"] = durations.seconds(policy[group].pop(field))
-    return {**({"mode": spec["mode"]} if "mode" in spec else {}), **policy}
+    return policy

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleetwright_api import names
+from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken
@@ -30,9 +31,9 @@ class Tokens:
     """Set if the agent offers push notifications."""
 
 
-def client_names(agent: Mapping[str, Any]) -> tuple[str, ...]:
-    clients = agent["spec"].get("auth", {}).get("clients")
-    return DEFAULT_CLIENTS if clients is None else tuple(client["name"] for client in clients)
+def client_names(spec: AgentSpec) -> tuple[str, ...]:
+    clients = spec.auth.clients
+    return DEFAULT_CLIENTS if clients is None else tuple(client.name for client in clients)
 
 
 def callers_document(tokens: Tokens) -> dict[str, Any]:

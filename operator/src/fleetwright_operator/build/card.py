@@ -10,23 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Agent
 from fleetwright_api.encoding.canonical_json import canonical_json, sha256_hex
 from fleetwright_api.skill_document import SkillContent
+from fleetwright_api.spec.a2a import DeclaredSkillSpec
+from fleetwright_api.spec.agent import AgentSpec, AgentView
+from fleetwright_api.spec.encoder import encode
 from fleetwright_operator.build.card_extensions import declared_extensions
 from fleetwright_operator.build.card_v03 import with_older_versions
-from fleetwright_operator.build.config.auth_settings import (
-    declared_skills,
-    dialects,
-    hides_skills_from_public,
-    media_type,
-    takes_api_keys,
-)
+from fleetwright_operator.build.config.auth_settings import dialects, hides_skills_from_public
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 
 _BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
-DEFAULT_VERSION = "0.1.0"
 _INPUT_MODES = ("text/plain",)
 _PICTURES = ("image/gif", "image/jpeg", "image/png", "image/webp")
 _OUTPUT_MODES = ("text/markdown", "text/plain")
@@ -88,33 +83,32 @@ def _minimal(card: Mapping[str, Any]) -> dict[str, Any]:
     return {**card, "skills": [_chat(card["description"])]}
 
 
-def card_config_map(owner: Owner, agent: Agent, card: ServedCard) -> Manifest:
+def card_config_map(owner: Owner, spec: AgentSpec, card: ServedCard) -> Manifest:
     """Return the ConfigMap that a running agent watches, with its cards and its log level."""
     head = manifest("v1", "ConfigMap", name=names.agent_card(owner.name), owner=owner)
     extended = {names.EXTENDED_CARD_KEY: card.extended} if card.extended else {}
-    level = agent["spec"].get("logging", {}).get("level")
+    level = spec.logging.level
     logging = {names.LOG_LEVEL_KEY: level} if level else {}
     return {**head, "data": {names.CARD_KEY: card.text, **extended, **logging}}
 
 
-def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dict[str, Any]:
-    name = agent["metadata"]["name"]
-    spec = agent["spec"]
-    description = spec.get("description") or f"The agent {name}."
-    schemes = _BEARER | (_API_KEY if takes_api_keys(agent) else {})
+def agent_card(agent: AgentView, *, url: str, skills: Sequence[SkillContent]) -> dict[str, Any]:
+    name, spec = agent.name, agent.spec
+    description = spec.description or f"The agent {name}."
+    schemes = _BEARER | (_API_KEY if spec.auth.api_key else {})
     return {
         "name": name,
         "description": description,
-        "version": spec.get("version", DEFAULT_VERSION),
-        **({"provider": dict(spec["provider"])} if "provider" in spec else {}),
-        **({"documentationUrl": spec["documentationURL"]} if "documentationURL" in spec else {}),
-        **({"iconUrl": spec["iconURL"]} if "iconURL" in spec else {}),
-        "supportedInterfaces": _interfaces(agent, url),
+        "version": spec.version,
+        **({"provider": encode(spec.provider)} if spec.provider else {}),
+        **({"documentationUrl": spec.documentation_url} if spec.documentation_url is not None else {}),
+        **({"iconUrl": spec.icon_url} if spec.icon_url is not None else {}),
+        "supportedInterfaces": _interfaces(spec, url),
         "capabilities": {
             "streaming": True,
-            "pushNotifications": offers_push(agent),
+            "pushNotifications": offers_push(spec),
             "extensions": declared_extensions(spec),
-            **({"extendedAgentCard": True} if hides_skills_from_public(agent) else {}),
+            **({"extendedAgentCard": True} if hides_skills_from_public(spec) else {}),
         },
         "securitySchemes": schemes,
         # One of the schemes is enough.
@@ -125,30 +119,30 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
     }
 
 
-def _skills(spec: Mapping[str, Any], mounted: Sequence[SkillContent]) -> list[dict[str, Any]]:
+def _skills(spec: AgentSpec, mounted: Sequence[SkillContent]) -> list[dict[str, Any]]:
     """Return the mounted and the declared skills. A skill that is both is shown as mounted."""
-    declared = {entry["id"]: entry for entry in declared_skills(spec)}
+    declared = {entry.id: entry for entry in spec.a2a.skills}
     shown = {skill.name: _skill(skill) for skill in mounted}
     shown = {**shown, **{key: _declared(entry) for key, entry in declared.items() if key not in shown}}
     for key, entry in declared.items():
-        if "outputSchema" in entry:
+        if entry.output_schema is not None:
             # Text always comes with the data.
-            shown[key]["outputModes"] = [media_type(entry), *_OUTPUT_MODES]
+            shown[key]["outputModes"] = [entry.output_media_type, *_OUTPUT_MODES]
     return list(shown.values())
 
 
-def _declared(entry: Mapping[str, Any]) -> dict[str, Any]:
-    name = entry.get("name", entry["id"])
-    tags = list(entry.get("tags", ())) or ["skill"]
-    return {"id": entry["id"], "name": name, "description": entry["description"], "tags": tags}
+def _declared(entry: DeclaredSkillSpec) -> dict[str, Any]:
+    name = entry.id if entry.name is None else entry.name
+    return {"id": entry.id, "name": name, "description": entry.description, "tags": list(entry.tags) or ["skill"]}
 
 
-def _interfaces(agent: Agent, url: str) -> list[dict[str, str]]:
+def _interfaces(spec: AgentSpec, url: str) -> list[dict[str, str]]:
     """Return the interfaces, newest first, because clients take the first one that they support."""
-    address = f"{agent['spec'].get('a2a', {}).get('publicURL', url).rstrip('/')}/a2a"
+    public = spec.a2a.public_url
+    address = f"{(url if public is None else public).rstrip('/')}/a2a"
     return [
         {"url": address, "protocolBinding": binding, "protocolVersion": version}
-        for version in dialects(agent)
+        for version in dialects(spec)
         for binding in _BINDINGS[version]
     ]
 
@@ -161,8 +155,8 @@ def _chat(description: str) -> dict[str, Any]:
     return {"id": "chat", "name": "Chat", "description": description, "tags": ["chat"]}
 
 
-def input_modes(spec: Mapping[str, Any]) -> list[str]:
+def input_modes(spec: AgentSpec) -> list[str]:
     """Return an executor's declared input modes, or text, and images if the model supports vision."""
-    given = spec.get("executor", {}).get("inputModes")
-    sees = "executor" not in spec and spec.get("model", {}).get("vision", False)
-    return list(given or (*_INPUT_MODES, *(_PICTURES if sees else ())))
+    if spec.executor is not None:
+        return list(spec.executor.input_modes or _INPUT_MODES)
+    return [*_INPUT_MODES, *(_PICTURES if spec.model.vision else ())]

@@ -4,10 +4,9 @@ A client can tell from the card which extensions it may see. An extension withou
 derives the same list from its configuration; a contract test compares both.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-from fleetwright_operator.build.config.auth_settings import DIALECTS, exposes_model_fallbacks, exposes_tool_calls
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.tools import EnforcementSpec
+from fleetwright_operator.build.config.auth_settings import exposes_model_fallbacks, exposes_tool_calls
 
 _OURS = "https://fleetwright.dev/a2a"
 _COST = "https://proto-labs.ai/a2a/ext/cost-v1"
@@ -39,16 +38,16 @@ _ASKS = {
 _CHOSEN = {f"{_OURS}/chosen-id/v1": "Marks a task whose id a client of A2A 0.1 has chosen, in its metadata."}
 
 
-def declared_extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
-    spoken = spec.get("a2a", {}).get("dialects", DIALECTS)
+def declared_extensions(spec: AgentSpec) -> list[dict[str, str]]:
+    spoken = spec.a2a.dialects
     declared = {
-        **(_OF_THE_EDGE if spec.get("executor") else _of_the_loop(spec)),
+        **(_OF_THE_EDGE if spec.executor else _of_the_loop(spec)),
         **(_CHOSEN if "0.1" in spoken and len(spoken) > 1 else {}),
     }
     return [{"uri": uri, "description": description} for uri, description in declared.items()]
 
 
-def _of_the_loop(spec: Mapping[str, Any]) -> dict[str, str]:
+def _of_the_loop(spec: AgentSpec) -> dict[str, str]:
     return {
         **_ALWAYS,
         **(_TOLD if exposes_tool_calls(spec) else {}),
@@ -58,24 +57,23 @@ def _of_the_loop(spec: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def learns(spec: Mapping[str, Any]) -> bool:
+def learns(spec: AgentSpec) -> bool:
     """Return whether a task may teach the agent a skill."""
-    return bool(spec.get("subAgents")) and bool(spec.get("memory", {}).get("skills", {}).get("enabled"))
+    learned = spec.memory.skills
+    return bool(spec.sub_agents) and learned is not None and bool(learned.enabled)
 
 
-def may_ask(spec: Mapping[str, Any]) -> bool:
+def may_ask(spec: AgentSpec) -> bool:
     """Return whether a task may wait for a person."""
-    uses = spec.get("mcpServers", ())
-    approvals = spec.get("approvals", {}).get("tools") or any(
-        use.get("tools", {}).get("requireApproval") for use in uses
-    )
-    pauses = any(budget.get("onExceeded") == "Pause" for budget in spec.get("budgets", ()))
+    approvals = spec.approvals.tools or any(use.tools.require_approval for use in spec.mcp_servers)
+    pauses = any(budget.on_exceeded == "Pause" for budget in spec.budgets)
     # If a rule names a tool that its server or plugin does not offer, all tools of that server need approval.
-    servers = tuple(f"{each['name']}__" for each in (*uses, *spec.get("plugins", ())))
-    guarded = bool(servers) and any(name.startswith(servers) for name in _ruled(spec.get("enforcement", {})))
-    return bool(spec.get("askHuman") or approvals or pauses or guarded)
+    sources = [*(use.name for use in spec.mcp_servers), *(plugin.name for plugin in spec.plugins)]
+    servers = tuple(f"{name}__" for name in sources)
+    guarded = bool(servers) and any(name.startswith(servers) for name in _ruled(spec.enforcement))
+    return bool(spec.ask_human or approvals or pauses or guarded)
 
 
-def _ruled(policy: Mapping[str, Any]) -> list[str]:
-    rules = (*policy.get("arguments", ()), *policy.get("limits", ()))
-    return [*policy.get("deny", ()), *(rule["tool"] for rule in rules)]
+def _ruled(policy: EnforcementSpec) -> list[str]:
+    limited = (limit.tool for limit in policy.limits or ())
+    return [*(policy.deny or ()), *(rule.tool for rule in policy.arguments or ()), *limited]

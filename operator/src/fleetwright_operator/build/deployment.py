@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Agent
 from fleetwright_api.encoding.canonical_json import short_hash
 from fleetwright_api.skill_document import key_to_path
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.encoder import encode
+from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.agent_config import drain_seconds
 from fleetwright_operator.build.config.push import KEYS_FOLDER, offers_push
 from fleetwright_operator.build.config.tool_access import credential_keys
@@ -34,7 +36,7 @@ from fleetwright_operator.build.pod.skill_source import (
 )
 from fleetwright_operator.settings import Settings
 
-Servers = Mapping[str, Mapping[str, Any]]
+Servers = Mapping[str, McpServerView]
 CONTAINER = "agent"
 _MEMORY = "/var/lib/fleetwright"
 _CLOSING_SECONDS = 15
@@ -53,13 +55,9 @@ Skills = Mapping[str, SkillSnapshot | RemoteSkill]
 """By skill name: the source of its files."""
 
 
-def is_suspended(agent: Agent) -> bool:
-    return bool(agent["spec"].get("suspend", False))
-
-
 def agent_deployment(
     owner: Owner,
-    agent: Agent,
+    spec: AgentSpec,
     *,
     revision: str,
     snapshots: Skills,
@@ -68,8 +66,8 @@ def agent_deployment(
     settings: Settings,
 ) -> Manifest:
     """Return the Deployment. `environment` are versions of the patch's environment; a change creates a new pod."""
-    sealed = agent_template(owner, agent, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
-    patch = agent["spec"].get("podTemplate")
+    sealed = agent_template(owner, spec, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
+    patch = spec.pod_template
     template = apply_patch(sealed, patch, settings.agent_resources) if patch else sealed
     if environment:
         template["metadata"]["annotations"][names.ENVIRONMENT_ANNOTATION] = short_hash(list(environment))
@@ -78,7 +76,7 @@ def agent_deployment(
         **manifest("apps/v1", "Deployment", name=owner.name, owner=owner, annotations=annotations),
         "spec": {
             # The memory has a single writer, so there are never two pods, even if a user scales the Deployment.
-            "replicas": 0 if is_suspended(agent) else 1,
+            "replicas": 0 if spec.suspend else 1,
             "strategy": {"type": "Recreate"},
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": owner.selector},
@@ -89,7 +87,7 @@ def agent_deployment(
 
 def agent_template(
     owner: Owner,
-    agent: Agent,
+    spec: AgentSpec,
     *,
     revision: str,
     snapshots: Skills,
@@ -97,31 +95,31 @@ def agent_template(
     settings: Settings,
 ) -> dict[str, Any]:
     """Return the agent's pod before a `podTemplate` is laid over it."""
-    files = _files(agent, servers)
-    volumes = _volumes(owner, agent, revision=revision, snapshots=snapshots, files=files)
-    own = agent["spec"].get("resources", {})
+    files = _files(spec, servers)
+    volumes = _volumes(owner, spec, revision=revision, snapshots=snapshots, files=files)
+    own = encode(spec.resources)
     resources = limited(own, settings.agent_resources, room=sizes(volumes))
     labels = {**owner.labels, names.COMPONENT: "agent"}
     return {
         "metadata": {"labels": labels, "annotations": {names.REVISION_ANNOTATION: revision}},
         "spec": {
             **sealed_pod(),
-            "serviceAccountName": agent["spec"].get("serviceAccountName", owner.name),
-            **_pull_secrets(agent, snapshots, settings),
-            "terminationGracePeriodSeconds": drain_seconds(agent, settings) + _CLOSING_SECONDS,
+            "serviceAccountName": owner.name if spec.service_account_name is None else spec.service_account_name,
+            **_pull_secrets(spec, snapshots, settings),
+            "terminationGracePeriodSeconds": drain_seconds(spec, settings) + _CLOSING_SECONDS,
             **_fetching(snapshots, settings),
-            "containers": [_container(agent, snapshots, files, resources, settings)],
+            "containers": [_container(spec, snapshots, files, resources, settings)],
             "volumes": [*volumes, tmp_volume(own, settings.agent_resources)],
         },
     }
 
 
 def _container(
-    agent: Agent, snapshots: Skills, files: Sequence[File], resources: Mapping[str, Any], settings: Settings
+    spec: AgentSpec, snapshots: Skills, files: Sequence[File], resources: Mapping[str, Any], settings: Settings
 ) -> dict[str, Any]:
     return {
         "name": CONTAINER,
-        **_program(agent, settings),
+        **_program(spec, settings),
         "imagePullPolicy": "IfNotPresent",
         "ports": [
             {"name": "a2a", "containerPort": names.A2A_PORT, "protocol": "TCP"},
@@ -133,18 +131,21 @@ def _container(
         "resources": dict(resources),
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _mounts(agent, files, sorted(snapshots)),
+        "volumeMounts": _mounts(spec, files, sorted(snapshots)),
     }
 
 
-def _program(agent: Agent, settings: Settings) -> dict[str, Any]:
+def _program(spec: AgentSpec, settings: Settings) -> dict[str, Any]:
     """A custom image runs its own command, which must follow the runtime contract."""
-    own = agent["spec"].get("image")
-    return {"image": own} if own else {"image": settings.agent_image, "command": ["fleetwright-agent", "serve"]}
+    return (
+        {"image": spec.image}
+        if spec.image
+        else {"image": settings.agent_image, "command": ["fleetwright-agent", "serve"]}
+    )
 
 
-def _pull_secrets(agent: Agent, skills: Skills, settings: Settings) -> dict[str, Any]:
-    own = [secret["name"] for secret in agent["spec"].get("imagePullSecrets", ())]
+def _pull_secrets(spec: AgentSpec, skills: Skills, settings: Settings) -> dict[str, Any]:
+    own = [secret.name for secret in spec.image_pull_secrets]
     # A skill is fetched with the installation's agent image, even if the agent has a custom one.
     usual = settings.pull_secrets if not own or _fetching(skills, settings) else ()
     return pull_secrets([*own, *usual, *image_pull_secrets(list(_remote(skills).values()))])
@@ -163,12 +164,12 @@ def _remote(skills: Skills) -> dict[str, RemoteSkill]:
     return {name: skill for name, skill in skills.items() if isinstance(skill, RemoteSkill)}
 
 
-def _mounts(agent: Agent, files: Sequence[File], skills: Sequence[str]) -> list[dict[str, Any]]:
+def _mounts(spec: AgentSpec, files: Sequence[File], skills: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {"name": "config", "mountPath": _ROOT, "readOnly": True},
         {"name": "card", "mountPath": f"{_ROOT}/card", "readOnly": True},
         {"name": "auth", "mountPath": f"{_ROOT}/auth", "readOnly": True},
-        *([{"name": "push", "mountPath": f"{_ROOT}/{KEYS_FOLDER}", "readOnly": True}] if offers_push(agent) else []),
+        *([{"name": "push", "mountPath": f"{_ROOT}/{KEYS_FOLDER}", "readOnly": True}] if offers_push(spec) else []),
         *file_mounts(files),
         *({"name": skill_volume(name), "mountPath": f"{_ROOT}/skills/{name}", "readOnly": True} for name in skills),
         {"name": "memory", "mountPath": _MEMORY},
@@ -177,7 +178,7 @@ def _mounts(agent: Agent, files: Sequence[File], skills: Sequence[str]) -> list[
 
 
 def _volumes(
-    owner: Owner, agent: Agent, *, revision: str, snapshots: Skills, files: Sequence[File]
+    owner: Owner, spec: AgentSpec, *, revision: str, snapshots: Skills, files: Sequence[File]
 ) -> list[dict[str, Any]]:
     return [
         config_map_volume(
@@ -185,16 +186,16 @@ def _volumes(
         ),
         config_map_volume("card", names.agent_card(owner.name)),
         secret_volume("auth", names.agent_auth(owner.name)),
-        *([secret_volume("push", names.agent_push(owner.name))] if offers_push(agent) else []),
+        *([secret_volume("push", names.agent_push(owner.name))] if offers_push(spec) else []),
         *file_volumes(files),
         *(volume for name, skill in sorted(snapshots.items()) for volume in _skill(name, skill)),
-        memory_volume(owner, agent),
+        memory_volume(owner, spec),
     ]
 
 
-def _files(agent: Agent, servers: Servers) -> list[File]:
+def _files(spec: AgentSpec, servers: Servers) -> list[File]:
     """Return the Secret and ConfigMap keys that the pod mounts. Other keys of these objects are not mounted."""
-    own = [(reference.kind, reference.name, reference.key) for reference in file_references(agent)]
+    own = [(reference.kind, reference.name, reference.key) for reference in file_references(spec)]
     return own + [(SECRET, *key) for server in servers.values() for key in credential_keys(server)]
 
 

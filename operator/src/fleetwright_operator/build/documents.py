@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetwright_api.call_authorization import Agent
 from fleetwright_api.encoding.canonical_json import short_hash
 from fleetwright_api.endpoints import Endpoints
 from fleetwright_api.skill_document import SkillContent
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.agent_config import agent_config
 from fleetwright_operator.build.callers import Tokens, callers_document, peer_token_files
 from fleetwright_operator.build.card import agent_card
@@ -37,11 +38,11 @@ class AgentDocuments:
 
 
 def render_agent(
-    agent: Agent,
+    agent: AgentView,
     *,
     skills: Mapping[str, SkillContent],
-    servers: Mapping[str, Mapping[str, Any]],
-    peers: Mapping[str, Agent],
+    servers: Mapping[str, McpServerView],
+    peers: Mapping[str, AgentView],
     endpoints: Endpoints,
     settings: Settings,
     tokens: Tokens,
@@ -49,7 +50,7 @@ def render_agent(
     """Return the documents of one agent. All its references must exist; the checks report missing ones.
 
     Args:
-        agent: The Agent object, with metadata.name, metadata.namespace and a valid spec.
+        agent: The Agent, with a valid spec.
         skills: Exactly the skills that the agent has, by name and in their order.
         servers: McpServer objects by name, with every one that the agent names.
         peers: Agent objects by name, with every peer that the agent names.

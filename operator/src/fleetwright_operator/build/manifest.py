@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_api import names
+from fleetwright_api.spec.custom_object import CustomObject
 
 Manifest = dict[str, Any]
 
@@ -47,10 +48,9 @@ class Owner:
         return {"apiVersion": names.API_VERSION, "kind": self.kind, "name": self.name, "uid": self.uid}
 
 
-def owner_of(custom_object: Mapping[str, Any]) -> Owner:
-    metadata = custom_object["metadata"]
+def owner_of(custom_object: CustomObject) -> Owner:
     return Owner(
-        kind=custom_object["kind"], namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"]
+        kind=custom_object.kind, namespace=custom_object.namespace, name=custom_object.name, uid=custom_object.uid
     )
 
 

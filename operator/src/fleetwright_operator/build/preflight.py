@@ -43,19 +43,19 @@ def preflight(
     )
 
 
-def _pod(spec: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in spec.items() if key not in {"affinity", "topologySpreadConstraints"}}
-    main = next(container for container in spec["containers"] if container["name"] == CONTAINER)
-    beside = [_sidecar(container) for container in spec["containers"] if container["name"] != CONTAINER]
-    first = [*spec.get("initContainers", ()), *beside]
-    affinity = {key: value for key, value in spec.get("affinity", {}).items() if key != "podAntiAffinity"}
+def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in pod.items() if key not in {"affinity", "topologySpreadConstraints"}}
+    main = next(container for container in pod["containers"] if container["name"] == CONTAINER)
+    beside = [_sidecar(container) for container in pod["containers"] if container["name"] != CONTAINER]
+    first = [*pod.get("initContainers", ()), *beside]
+    affinity = {key: value for key, value in pod.get("affinity", {}).items() if key != "podAntiAffinity"}
     return {
         **kept,
         **({"affinity": affinity} if affinity else {}),
         **({"initContainers": first} if first else {}),
         "containers": [_container(main)],
         "volumes": [
-            volume if volume["name"] != "memory" else empty_dir("memory", limit_of(main)) for volume in spec["volumes"]
+            volume if volume["name"] != "memory" else empty_dir("memory", limit_of(main)) for volume in pod["volumes"]
         ],
         "readinessGates": [{"conditionType": _NEVER}],
     }

@@ -3,15 +3,15 @@
 The Skill owns it, and the agents that mount it are additional owners, because agents outlive a deleted Skill.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from fleetwright_api import names
 from fleetwright_api.skill_document import SkillContent, path_to_key
+from fleetwright_api.spec.skill import SkillView
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 
 
-def skill_snapshot(skill: Mapping[str, Any], content: SkillContent, *, holders: Sequence[Owner] = ()) -> Manifest:
+def skill_snapshot(skill: SkillView, content: SkillContent, *, holders: Sequence[Owner] = ()) -> Manifest:
     owner = owner_of(skill)
     head = manifest(
         "v1",

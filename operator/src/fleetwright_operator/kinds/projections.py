@@ -2,27 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from sys import intern
 from typing import Any
 
 from fleetwright_api import names
+from fleetwright_api.spec.agent import parse_agent
+from fleetwright_api.spec.custom_object import CustomObject
+from fleetwright_api.spec.mcp_server import parse_mcp_server
+from fleetwright_api.spec.skill import parse_skill
 from fleetwright_kube.port import Object
+from fleetwright_operator.kinds.views import VIEW
 
 
-def _custom(kind: str, body: Object) -> dict[str, Any]:
-    kept = ("name", "namespace", "uid", "generation", "creationTimestamp")
-    metadata = {key: body["metadata"][key] for key in kept if key in body["metadata"]}
-    parts = {key: _lean(body.get(key, {})) for key in ("spec", "status")}
-    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": metadata, **parts}
-
-
-def _lean(value: Any) -> Any:
-    """Return the same value with interned strings, because thousands of specs and conditions share the same words."""
-    if isinstance(value, str):
-        return intern(value)
-    if isinstance(value, dict):
-        return {intern(key): _lean(below) for key, below in value.items()}
-    return [_lean(below) for below in value] if isinstance(value, list) else value
+def _custom(parse: Callable[[Object], CustomObject], body: Object) -> dict[str, Any]:
+    view = parse(body)
+    return {VIEW: view, "status": view.status}
 
 
 def _deployment(body: Object) -> dict[str, Any]:
@@ -62,11 +55,11 @@ def _data(body: Object) -> dict[str, Any]:
 
 
 def _service(body: Object) -> dict[str, Any]:
-    spec = body.get("spec", {})
+    service = body.get("spec", {})
     # HTTP uses TCP, and the same number may also be a UDP port.
-    tcp = [port for port in spec.get("ports", ()) if port.get("protocol", "TCP") == "TCP"]
+    tcp = [port for port in service.get("ports", ()) if port.get("protocol", "TCP") == "TCP"]
     ports = {port["port"]: port.get("targetPort", port["port"]) for port in tcp}
-    return {"selector": spec.get("selector", {}), "ports": ports, "headless": spec.get("clusterIP") == "None"}
+    return {"selector": service.get("selector", {}), "ports": ports, "headless": service.get("clusterIP") == "None"}
 
 
 def _claim(body: Object) -> dict[str, Any]:
@@ -85,7 +78,9 @@ def _key_names(body: Object) -> dict[str, Any]:
 
 
 PROJECTIONS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
-    **{kind: partial(_custom, kind) for kind in (names.AGENT, names.SKILL, names.MCP_SERVER)},
+    names.AGENT: partial(_custom, parse_agent),
+    names.SKILL: partial(_custom, parse_skill),
+    names.MCP_SERVER: partial(_custom, parse_mcp_server),
     "Deployment": _deployment,
     "Pod": _pod,
     "ConfigMap": _config_map,

@@ -5,11 +5,13 @@ This reads the cache only, so a reconcile that changes nothing makes no request.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Agent, Identity, NamespaceLabels, callers_of, peers_of
+from fleetwright_api.call_authorization import Identity, NamespaceLabels, callers_of, peers_of
 from fleetwright_api.skill_selection import skill_names
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_api.spec.mcp_server import McpServerView
+from fleetwright_api.spec.skill import SkillView
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.config.permissions import Needs
@@ -32,6 +34,7 @@ from fleetwright_operator.credentials.stored_credentials import (
     push_keys,
     stored_ring,
 )
+from fleetwright_operator.kinds.views import agent_of, server_of, skill_of
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReport
 
@@ -41,13 +44,14 @@ class ObservedAgent:
     """An Agent and everything it refers to. Mappings are by name within the namespace."""
 
     entry: CachedObject
-    skills: Mapping[str, CachedObject | None]
+    agent: AgentView
+    skills: Mapping[str, SkillView | None]
     snapshots: Mapping[str, CachedObject]
     """By skill: the ConfigMap that the skill's status names, if it exists."""
     mounted_snapshots: Mapping[str, CachedObject]
     """By skill: the ConfigMap with its files that the Deployment mounts, even if the skill was deleted."""
-    servers: Mapping[str, Agent | None]
-    peers: Mapping[Identity, Agent | None]
+    servers: Mapping[str, McpServerView | None]
+    peers: Mapping[Identity, AgentView | None]
     namespace_labels: NamespaceLabels
     """Labels of the namespaces of this agent and of the agents that name it as a peer."""
     callers: tuple[Identity, ...]
@@ -75,10 +79,6 @@ class ObservedAgent:
     """The report of the agent's current pod; None before it was read."""
 
     @property
-    def agent(self) -> Agent:
-        return self.entry.projection
-
-    @property
     def needs(self) -> Needs:
         return needs_of(self.skills)
 
@@ -103,36 +103,35 @@ class ObservedAgent:
 def observe_agent(
     cache: Cache, entry: CachedObject, *, settings: Settings, report: AgentReport | None
 ) -> ObservedAgent:
-    space, agent = entry.namespace, entry.projection
-    spec = agent["spec"]
-    skills = {name: _live(cache, names.SKILL, space, name) for name in skill_names(agent, _skill_labels(cache, agent))}
-    servers = {use["name"]: _live(cache, names.MCP_SERVER, space, use["name"]) for use in spec.get("mcpServers", ())}
+    space, agent = entry.namespace, agent_of(entry)
+    skills = _skills(cache, agent)
+    servers = _servers(cache, agent)
     peers = {peer: _live(cache, names.AGENT, *peer) for peer in peers_of(agent)}
-    calling = [caller.projection for caller in cache.find("calls", space, entry.name) if not caller.deleting]
-    labels = _namespace_labels(cache, {space, *(caller["metadata"]["namespace"] for caller in calling)})
+    calling = [agent_of(caller) for caller in cache.find("calls", space, entry.name) if not caller.deleting]
+    labels = _namespace_labels(cache, {space, *(caller.namespace for caller in calling)})
     callers = callers_of(agent, calling, labels)
-    server_facts = _facts(servers)
     children = tuple(cache.find("child-of", *entry.id))
     keys, rotation_request = push_keys(cache, entry)
     return ObservedAgent(
         entry=entry,
+        agent=agent,
         skills=skills,
         snapshots=_snapshots(cache, skills),
         mounted_snapshots=_mounted_snapshots(cache, entry),
-        servers=server_facts,
-        peers={peer: found.projection if found else None for peer, found in peers.items()},
+        servers=servers,
+        peers={peer: agent_of(found) if found else None for peer, found in peers.items()},
         namespace_labels=labels,
         callers=callers,
         referenced={
             place: _metadata(cache, space, *place)
-            for place in {reference.object for reference in file_references(agent)}
+            for place in {reference.object for reference in file_references(agent.spec)}
         },
-        template_files={place: _metadata(cache, space, *place) for place in volume_places(agent)},
-        environment={place: _metadata(cache, space, *place) for place in environment_places(agent)},
+        template_files={place: _metadata(cache, space, *place) for place in volume_places(agent.spec.pod_template)},
+        environment={place: _metadata(cache, space, *place) for place in environment_places(agent.spec.pod_template)},
         server_secrets=observe_secrets(
-            cache, space, [key for server in server_facts.values() if server for key in credential_keys(server)]
+            cache, space, [key for server in servers.values() if server for key in credential_keys(server)]
         ),
-        services=observe_services(cache, _addresses(agent, server_facts, needs_of(skills), settings)),
+        services=observe_services(cache, _addresses(agent, servers, needs_of(skills), settings)),
         client_tokens=client_tokens(cache, entry),
         own_tokens=peer_tokens(cache, space, entry.name),
         own_list=callers_list(cache, space, entry.name),
@@ -155,16 +154,13 @@ class ObservedServer:
     """One McpServer and what it refers to."""
 
     entry: CachedObject
+    server: McpServerView
     users: list[str]
     services: Services
     secrets: Mapping[str, CachedObject | None]
     environment: Mapping[tuple[str, str], CachedObject | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps in the workload's environment."""
     pods: list[CachedObject]
-
-    @property
-    def server(self) -> Agent:
-        return self.entry.projection
 
     @property
     def environment_versions(self) -> list[str]:
@@ -183,15 +179,16 @@ class ObservedServer:
 
 
 def observe_server(cache: Cache, entry: CachedObject, *, settings: Settings) -> ObservedServer:
-    server, space = entry.projection, entry.namespace
+    server, space = server_of(entry), entry.namespace
     # A server that has just become remote may have a pod left, which no longer answers.
-    children = cache.find("child-of", *entry.id) if "workload" in server["spec"] else []
+    children = cache.find("child-of", *entry.id) if server.spec.workload is not None else []
     return ObservedServer(
         entry=entry,
+        server=server,
         users=[user.name for user in cache.find("uses", *entry.id)],
         services=observe_services(cache, _remote_address(server, settings)),
         secrets=observe_secrets(cache, space, credential_keys(server)),
-        environment={place: _metadata(cache, space, *place) for place in environment_sources(server)},
+        environment={place: _metadata(cache, space, *place) for place in environment_sources(server.spec)},
         pods=[child for child in children if child.kind == "Pod"],
     )
 
@@ -221,21 +218,28 @@ def _live(cache: Cache, kind: str, namespace: str, name: str) -> CachedObject | 
     return None if entry is None or entry.deleting else entry
 
 
-def _skill_labels(cache: Cache, agent: Agent) -> dict[str, Mapping[str, str]]:
+def _skills(cache: Cache, agent: AgentView) -> dict[str, SkillView | None]:
+    found = skill_names(agent.spec, _skill_labels(cache, agent))
+    skills = {name: _live(cache, names.SKILL, agent.namespace, name) for name in found}
+    return {name: skill_of(entry) if entry else None for name, entry in skills.items()}
+
+
+def _servers(cache: Cache, agent: AgentView) -> dict[str, McpServerView | None]:
+    servers = {use.name: _live(cache, names.MCP_SERVER, agent.namespace, use.name) for use in agent.spec.mcp_servers}
+    return {name: server_of(entry) if entry else None for name, entry in servers.items()}
+
+
+def _skill_labels(cache: Cache, agent: AgentView) -> dict[str, Mapping[str, str]]:
     """Return the labels of the Skills in the namespace, if the agent selects Skills by label."""
-    if "skillSelector" not in agent["spec"]:
+    if agent.spec.skill_selector is None:
         return {}
-    skills = cache.find("in", names.SKILL, agent["metadata"]["namespace"])
+    skills = cache.find("in", names.SKILL, agent.namespace)
     return {skill.name: skill.labels for skill in skills if not skill.deleting}
 
 
 def _namespace_labels(cache: Cache, namespaces: Iterable[str]) -> dict[str, Mapping[str, str]]:
     found = {name: cache.get("NamespaceMetadata", "", name) for name in namespaces}
     return {name: entry.labels for name, entry in found.items() if entry is not None}
-
-
-def _facts(entries: Mapping[str, CachedObject | None]) -> dict[str, Agent | None]:
-    return {name: entry.projection if entry else None for name, entry in entries.items()}
 
 
 def _restarts(pod: CachedObject) -> int:
@@ -246,28 +250,23 @@ def _version(entry: CachedObject | None) -> str:
     return f"{entry.uid} {entry.resource_version}" if entry else ""
 
 
-def _remote_address(server: Agent, settings: Settings) -> list[HostAddress]:
-    remote = server["spec"].get("remote")
+def _remote_address(server: McpServerView, settings: Settings) -> list[HostAddress]:
+    remote = server.spec.remote
     if remote is None:
         return []
     try:
-        return [parse_address(remote["url"], namespace=server["metadata"]["namespace"], settings=settings)]
+        return [parse_address(remote.url, namespace=server.namespace, settings=settings)]
     except UnusableAddress:
         return []  # the checks report it
 
 
-def needs_of(skills: Mapping[str, CachedObject | None]) -> Needs:
+def needs_of(skills: Mapping[str, SkillView | None]) -> Needs:
     """Return the permissions that each Skill's reconcile has accepted, together with the origin of its files."""
-    return {name: _needs(skill.projection["status"]) for name, skill in skills.items() if skill is not None}
-
-
-def _needs(status: Mapping[str, Any]) -> dict[str, Any]:
-    git = status.get("source", {}).get("git")
-    return {**status.get("permissions", {}), **({"fetchedFrom": git["url"]} if git else {})}
+    return {name: skill.needs for name, skill in skills.items() if skill is not None}
 
 
 def _addresses(
-    agent: Agent, servers: Mapping[str, Agent | None], needs: Needs, settings: Settings
+    agent: AgentView, servers: Mapping[str, McpServerView | None], needs: Needs, settings: Settings
 ) -> list[HostAddress]:
     found = {name: server for name, server in servers.items() if server is not None}
     try:
@@ -283,9 +282,9 @@ def _mounted_snapshots(cache: Cache, agent: CachedObject) -> dict[str, CachedObj
     return {entry.labels[names.SKILL_LABEL]: entry for entry in found if entry and names.SKILL_LABEL in entry.labels}
 
 
-def _snapshots(cache: Cache, skills: Mapping[str, CachedObject | None]) -> dict[str, CachedObject]:
+def _snapshots(cache: Cache, skills: Mapping[str, SkillView | None]) -> dict[str, CachedObject]:
     found = {
-        name: cache.get("ConfigMap", skill.namespace, skill.projection["status"].get("snapshot", ""))
+        name: cache.get("ConfigMap", skill.namespace, skill.status.get("snapshot", ""))
         for name, skill in skills.items()
         if skill is not None
     }

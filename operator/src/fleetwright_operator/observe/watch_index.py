@@ -20,13 +20,14 @@ from fleetwright_operator.build.pod.skill_source import source_secret
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 from fleetwright_operator.credentials.stored_credentials import stored_ring
 from fleetwright_operator.kinds.resources import RESOURCES
+from fleetwright_operator.kinds.views import agent_of, server_of, skill_of
 from fleetwright_operator.settings import Settings
 
 Key = tuple[str, str, str]
 """(kind, namespace, name) of an Agent, a Skill or an McpServer."""
 
-MALFORMED = (KeyError, TypeError, AttributeError, ValueError)
-"""Errors from reading a spec that does not match its CRD. An older CRD may have accepted such a spec."""
+UNREADABLE = (KeyError, TypeError, AttributeError, ValueError)
+"""Errors from reading a value of a spec, such as a temperature that is not a number. An older CRD may accept it."""
 OWN_KINDS = (names.AGENT, names.SKILL, names.MCP_SERVER)
 _LABELS = {
     names.AGENT_LABEL: names.AGENT,
@@ -55,7 +56,7 @@ class WatchIndex:
             return
         try:
             yield from list(self._own_index_keys(entry))
-        except MALFORMED:
+        except UNREADABLE:
             return  # the object's own reconcile reports the error; other objects must not be affected
 
     def _own_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
@@ -63,16 +64,17 @@ class WatchIndex:
             yield from self._agent_index_keys(entry)
         elif entry.kind == names.SKILL:
             yield ("in", names.SKILL, entry.namespace)
-            if source := entry.projection["spec"].get("source", {}).get("configMap"):
-                yield ("source", entry.namespace, source["name"])
-            spec = entry.projection["spec"]
-            if secret := source_secret(spec):
+            skill = skill_of(entry)
+            source = skill.spec.source
+            if source.config_map is not None:
+                yield ("source", entry.namespace, source.config_map.name)
+            if secret := source_secret(source):
                 yield ("mounts", "Secret", entry.namespace, secret[1])
-            if git := spec.get("source", {}).get("git"):
-                yield from self._reaches(entry, git["url"])
-            for need in entry.projection["status"].get("permissions", {}).get("egress", ()):
-                if host := need.get("host"):
-                    yield from self._reaches(entry, f"https://{host}")
+            if source.git is not None:
+                yield from self._reaches(entry, source.git.url)
+            for need in skill.accepted_permissions.egress:
+                if need.host:
+                    yield from self._reaches(entry, f"https://{need.host}")
         else:
             yield from self._server_index_keys(entry)
 
@@ -115,35 +117,35 @@ class WatchIndex:
                 return _sides_owners(change)
 
     def _agent_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
-        agent = entry.projection
-        space = entry.namespace
-        for skill in agent["spec"].get("skills", ()):
-            yield ("uses", names.SKILL, space, skill["name"])
-        for server in agent["spec"].get("mcpServers", ()):
-            yield ("uses", names.MCP_SERVER, space, server["name"])
-        if "skillSelector" in agent["spec"]:
+        agent = agent_of(entry)
+        spec, space = agent.spec, entry.namespace
+        for skill in spec.skills:
+            yield ("uses", names.SKILL, space, skill.name)
+        for server in spec.mcp_servers:
+            yield ("uses", names.MCP_SERVER, space, server.name)
+        if spec.skill_selector is not None:
             yield ("selects-skills", space)
         if selects_namespaces(agent):
             yield ("selects-namespaces",)
         for peer in peers_of(agent):
             yield ("calls", *peer)
-        for reference in file_references(agent):
+        for reference in file_references(spec):
             yield ("mounts", reference.kind, space, reference.name)
-        for kind, name in [*environment_places(agent), *volume_places(agent)]:
+        for kind, name in [*environment_places(spec.pod_template), *volume_places(spec.pod_template)]:
             yield ("mounts", kind, space, name)
-        collectors = [url] if (url := collector(agent)) else []
-        models = [destination(model, self._settings.catalog) for _, model in declared_models(agent["spec"])]
-        for url in [*models, *(url for _, url in receivers(agent)), *collectors]:
+        collectors = [url] if (url := collector(spec)) else []
+        models = [destination(model, self._settings.catalog) for _, model in declared_models(spec)]
+        for url in [*models, *(url for _, url in receivers(spec)), *collectors]:
             yield from self._reaches(entry, url)
 
     def _server_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
-        server = entry.projection
+        server = server_of(entry)
         for secret, _ in credential_keys(server):
             yield ("mounts", "Secret", entry.namespace, secret)
-        for kind, name in environment_sources(server):
+        for kind, name in environment_sources(server.spec):
             yield ("mounts", kind, entry.namespace, name)
-        if remote := server["spec"].get("remote"):
-            yield from self._reaches(entry, remote["url"])
+        if server.spec.remote is not None:
+            yield from self._reaches(entry, server.spec.remote.url)
 
     def _reaches(self, entry: CachedObject, url: str) -> Iterator[IndexKey]:
         try:
@@ -177,7 +179,7 @@ def users_of_skill(cache: Cache, skill: CachedObject) -> list[CachedObject]:
     """Return the agents that name the skill, and those whose selector matches it."""
     named = cache.find("uses", *skill.id)
     found = [
-        agent for agent in cache.find("selects-skills", skill.namespace) if selects(agent.projection, skill.labels)
+        agent for agent in cache.find("selects-skills", skill.namespace) if selects(agent_of(agent).spec, skill.labels)
     ]
     return list({agent.id: agent for agent in [*named, *found]}.values())
 
@@ -188,12 +190,12 @@ def holders_of_snapshot(cache: Cache, skill: CachedObject, snapshot: str) -> lis
     mounting = [deployment.controller for deployment in deployments if deployment.controller]
     owners = [cache.get(owner.kind, skill.namespace, owner.name) for owner in mounting]
     alive = [agent for agent, owner in zip(owners, mounting, strict=True) if agent and agent.uid == owner.uid]
-    return list({agent.uid: owner_of(agent.projection) for agent in [*users_of_skill(cache, skill), *alive]}.values())
+    return list({agent.uid: owner_of(agent_of(agent)) for agent in [*users_of_skill(cache, skill), *alive]}.values())
 
 
 def _selectable(cache: Cache, agents: list[CachedObject]) -> set[Key]:
     """Return the Skills whose number of users an agent with a selector may have changed."""
-    spaces = {agent.namespace for agent in agents if "skillSelector" in agent.projection["spec"]}
+    spaces = {agent.namespace for agent in agents if agent_of(agent).spec.skill_selector is not None}
     return {skill.id for space in spaces for skill in cache.find("in", names.SKILL, space)}
 
 

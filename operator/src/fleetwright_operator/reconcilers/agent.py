@@ -24,10 +24,9 @@ from fleetwright_operator.build.agent import AgentChildren, AgentParts, agent_ac
 from fleetwright_operator.build.callers import client_names
 from fleetwright_operator.build.config.models import assumed, unpriced
 from fleetwright_operator.build.config.permissions import permissions_status
-from fleetwright_operator.build.deployment import SkillSnapshot, is_suspended
+from fleetwright_operator.build.deployment import SkillSnapshot
 from fleetwright_operator.build.network.ingress import ingress_status
 from fleetwright_operator.build.network.network_additions import is_managed
-from fleetwright_operator.build.pod.memory_volume import is_ephemeral
 from fleetwright_operator.build.pod.skill_source import RemoteSkill
 from fleetwright_operator.credentials.keyring import card_signatures
 from fleetwright_operator.observe.observation import ObservedAgent, observe_agent
@@ -76,7 +75,7 @@ class AgentReconciler:
             settings=self.settings,
             report=self.reports.get(entry.namespace, entry.name),
         )
-        accepted = violations(ACCEPTED, observed, self.settings)
+        accepted = list(observed.agent.problems) or violations(ACCEPTED, observed, self.settings)
         resolved = None if accepted else violations(RESOLVED, observed, self.settings)
         now = self.now()
         held = credentials_for(observed, settings=self.settings, now=now, mint=self.mint)
@@ -152,9 +151,9 @@ class AgentReconciler:
             not_reported=observed.report is None and any(not pod.deleting for pod in observed.of_kind("Pod")),
             degraded=degraded(observed.report, tools, servers=tuple(observed.servers), plugins=_plugins(observed)),
             drift=self._drift(observed, children),
-            unpriced=unpriced(observed.agent["spec"], self.settings.catalog),
-            assumed=assumed(observed.agent["spec"], self.settings.catalog),
-            over_budget=over_budget(observed.report, observed.agent["spec"].get("budgets", ())),
+            unpriced=unpriced(observed.agent.spec, self.settings.catalog),
+            assumed=assumed(observed.agent.spec, self.settings.catalog),
+            over_budget=over_budget(observed.report, observed.agent.spec.budgets),
             audit_cut=lost_lines(record),
             facts={**self._facts(observed, children, held), "tools": tools or None, "auditTrail": record},
         )
@@ -196,7 +195,7 @@ class AgentReconciler:
             observed.of_kind("Pod"),
             revision=revision,
             claim=cache.get("PersistentVolumeClaim", space, names.agent_memory(name)),
-            suspended=is_suspended(observed.agent),
+            suspended=observed.agent.spec.suspend,
         )
 
     def _drift(self, observed: ObservedAgent, children: AgentChildren) -> Violation | None:
@@ -215,7 +214,7 @@ class AgentReconciler:
         return {
             "url": rendered.config["url"],
             "revision": rendered.revision,
-            "previousRevision": _previous(observed.agent["status"], rendered.revision),
+            "previousRevision": _previous(observed.agent.status, rendered.revision),
             "card": {
                 "digest": children.card.digest,
                 "skills": len(rendered.card["skills"]),
@@ -224,7 +223,7 @@ class AgentReconciler:
             "skills": [{key: skill[key] for key in ("name", "digest")} for skill in rendered.config["skills"]],
             "clients": [
                 {"name": client, "secret": names.agent_client(observed.entry.name, client)}
-                for client in client_names(observed.agent)
+                for client in client_names(observed.agent.spec)
             ],
             "credentials": {"expires": format_timestamp(held.expires)} if held.expires is not None else None,
             "memory": self._memory(observed),
@@ -240,7 +239,7 @@ class AgentReconciler:
 
     def _audit_record(self, observed: ObservedAgent) -> Record | None:
         """Return the record of the audit trail, or None for a trail that is off or ends with its pod."""
-        if is_ephemeral(observed.agent) or observed.agent["spec"].get("audit", {}).get("mode") == "Off":
+        if observed.agent.spec.memory.storage.ephemeral or observed.agent.spec.audit.mode == "Off":
             return None
         return record_of(
             observed.entry.projection["status"].get("auditTrail"),
@@ -255,7 +254,7 @@ class AgentReconciler:
         return {} if any(self.cluster.outdated(policy) for policy in policies) else self._ingress(observed)
 
     def _memory(self, observed: ObservedAgent) -> dict[str, Any] | None:
-        if is_ephemeral(observed.agent):
+        if observed.agent.spec.memory.storage.ephemeral:
             return None
         name = names.agent_memory(observed.entry.name)
         claim = self.cluster.cache.get("PersistentVolumeClaim", observed.entry.namespace, name)
@@ -272,28 +271,28 @@ def _previous(status: Mapping[str, Any], revision: str) -> str | None:
 
 def _permissions(observed: ObservedAgent) -> dict[str, Any] | None:
     servers = {name: server for name, server in observed.servers.items() if server is not None}
-    return permissions_status(observed.agent, servers, observed.needs)
+    return permissions_status(observed.agent.spec, servers, observed.needs)
 
 
 def _egress(observed: ObservedAgent, children: AgentChildren) -> list[dict[str, str]]:
-    if not is_managed(observed.agent):
+    if not is_managed(observed.agent.spec):
         return [{"to": "wherever other policies allow", "why": _UNMANAGED}]
     return [{"to": route.to, "why": route.why} for route in children.egress_rules]
 
 
 def _parts(observed: ObservedAgent, held: AgentCredentials, settings: Settings) -> AgentParts:
     """Collect what the children are made from. The checks have passed, so every reference exists."""
-    skills = {name: skill.projection["status"] for name, skill in observed.skills.items() if skill is not None}
+    skills = {name: skill for name, skill in observed.skills.items() if skill is not None}
     return AgentParts(
         agent=observed.agent,
         skills={
             name: SkillContent(
                 name=name,
-                description=status["description"],
-                digest=status["digest"],
-                permissions=observed.needs.get(name, {}),
+                description=skill.status["description"],
+                digest=skill.status["digest"],
+                needs=skill.needs,
             )
-            for name, status in skills.items()
+            for name, skill in skills.items()
         },
         snapshots={
             **{
@@ -301,9 +300,9 @@ def _parts(observed: ObservedAgent, held: AgentCredentials, settings: Settings) 
                 for name, held in observed.snapshots.items()
             },
             **{
-                name: RemoteSkill(source=status["source"], digest=status["digest"])
-                for name, status in skills.items()
-                if "source" in status
+                name: RemoteSkill(source=skill.accepted_source, digest=skill.status["digest"])
+                for name, skill in skills.items()
+                if skill.accepted_source is not None
             },
         },
         servers={name: server for name, server in observed.servers.items() if server is not None},
@@ -318,4 +317,4 @@ def _parts(observed: ObservedAgent, held: AgentCredentials, settings: Settings) 
 
 
 def _plugins(observed: ObservedAgent) -> tuple[str, ...]:
-    return tuple(plugin["name"] for plugin in observed.agent["spec"].get("plugins", ()))
+    return tuple(plugin.name for plugin in observed.agent.spec.plugins)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Agent, Identity, allowed_peers
+from fleetwright_api.call_authorization import Identity, allowed_peers
+from fleetwright_api.spec.agent import AgentView
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.config.auth_settings import token_rotation
@@ -35,10 +36,13 @@ class AgentCredentials:
 def credentials_for(
     observed: ObservedAgent, *, settings: Settings, now: str, mint: Callable[[], str]
 ) -> AgentCredentials:
-    own = token_rotation(observed.agent, settings)
-    clients = {name: (observed.client_tokens.get(name, StoredToken()), own) for name in client_names(observed.agent)}
+    own = token_rotation(observed.agent.spec, settings)
+    clients = {
+        name: (observed.client_tokens.get(name, StoredToken()), own) for name in client_names(observed.agent.spec)
+    }
     peers = {
-        names.qualified(*identity): token_rotation(peer, settings) for identity, peer in _allowing(observed).items()
+        names.qualified(*identity): token_rotation(peer.spec, settings)
+        for identity, peer in _allowing(observed).items()
     }
     edges = {peer: (observed.own_tokens.get(peer, StoredToken()), rotation) for peer, rotation in peers.items()}
     lead = settings.token_lead_seconds
@@ -47,7 +51,7 @@ def credentials_for(
         callers=observed.caller_tokens,
         peers=_rotated(edges, parse_timestamp(now), mint, lead),
         push=renew_keys(observed.push_keys, asked=observed.push_rotation_request, mint=mint)
-        if offers_push(observed.agent)
+        if offers_push(observed.agent.spec)
         else None,
     )
     held = [(tokens.clients[name], *found) for name, found in clients.items()]
@@ -72,7 +76,7 @@ def _pending(observed: ObservedAgent, tokens: Tokens, now: int) -> dict[str, str
     return {sha256: format_timestamp(now if known is None else min(known, now)) for sha256, known in since.items()}
 
 
-def _allowing(observed: ObservedAgent) -> dict[Identity, Agent]:
+def _allowing(observed: ObservedAgent) -> dict[Identity, AgentView]:
     existing = {peer: agent for peer, agent in observed.peers.items() if agent is not None}
     return {peer: existing[peer] for peer in allowed_peers(observed.agent, existing, observed.namespace_labels)}
 

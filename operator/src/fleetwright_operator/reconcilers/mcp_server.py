@@ -1,7 +1,7 @@
 """The reconciler of an McpServer: creates the Deployment of a workload, and probes the tools of any server."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleetwright_api import names
@@ -109,7 +109,7 @@ class McpServerReconciler:
 
     def _process_health(self, observed: ObservedServer) -> WorkloadHealth | None:
         """Return why the workload's pod is unhealthy; None if it is healthy or the server is remote."""
-        if "remote" in observed.server["spec"]:
+        if observed.server.spec.remote is not None:
             return None
         deployment = self.cluster.cache.get(
             "Deployment", observed.entry.namespace, names.mcp_workload(observed.entry.name)
@@ -119,7 +119,7 @@ class McpServerReconciler:
 
     async def _probe(self, observed: ObservedServer) -> _ProbeState:
         """Start a probe if the answer is unknown or out of date."""
-        server, status = observed.server, observed.server["status"]
+        server, status = observed.server, observed.server.status
         probe = server_probe(
             server, about=observed.answer_depends_on, services=observed.services, settings=self.settings
         )
@@ -137,12 +137,12 @@ class McpServerReconciler:
             if isinstance(probe_state.answer, ProbePending)
             else None
         )
-        looked_at = {**observed.server, "status": {**observed.server["status"], **probe_state.facts}}
+        looked_at = replace(observed.server, status={**observed.server.status, **probe_state.facts})
         return self._missed(observed) or waiting or discovery_health(looked_at)
 
     def _missed(self, observed: ObservedServer) -> WorkloadHealth | None:
         """Return the error that a running agent reports for a remote server. Agents are read once a minute."""
-        if "remote" not in observed.server["spec"]:
+        if observed.server.spec.remote is None:
             return None
         for user in sorted(observed.users):
             if why := self.reports.connection_errors(observed.entry.namespace, user).get(observed.entry.name):

@@ -6,14 +6,16 @@ The steps of each kind are in `agent`, `skill`, `mcp_server` and `card_keys`.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from fleetwright_api import names
+from fleetwright_api.spec.decoder import MALFORMED
 from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
-from fleetwright_operator.observe.watch_index import MALFORMED, Key
+from fleetwright_operator.kinds.views import view_of
+from fleetwright_operator.observe.watch_index import UNREADABLE, Key
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 
@@ -59,11 +61,16 @@ class Reconciler:
             return ReconcileResult()
         if entry.deleting or self._is_ending(entry.namespace):
             return ReconcileResult()
+        if mistakes := view_of(entry).malformed:
+            # The pass writes nothing. The meaning of such a spec is unknown, and what runs may still be right.
+            await self._report_malformed(entry, mistakes)
+            return ReconcileResult(settled=False)
         try:
             return await self._kinds[entry.kind](entry)
-        except MALFORMED as error:
+        except UNREADABLE as error:
             logger.exception("unreadable", extra={"kind": key[0], "namespace": key[1], "object": key[2]})
-            await self._report_unreadable(entry, error)
+            message = f"the spec has a value that cannot be read, {type(error).__name__}: {error}. Apply a valid object"
+            await self._report_malformed(entry, [Violation(MALFORMED, message)])
             return ReconcileResult(settled=False)
 
     def _is_ending(self, namespace: str) -> bool:
@@ -73,12 +80,11 @@ class Reconciler:
         space = self._cluster.cache.get("NamespaceMetadata", "", namespace)
         return space is not None and space.deleting
 
-    async def _report_unreadable(self, entry: CachedObject, error: Exception) -> None:
-        """Report an object that cannot be parsed. A retry would not help: the object or the operator has to change."""
-        message = f"the spec does not have the shape of its CRD, {type(error).__name__}: {error}. Apply a valid object"
+    async def _report_malformed(self, entry: CachedObject, mistakes: Sequence[Violation]) -> None:
+        """Report a spec that does not match its CRD. A retry would not help: the object or the CRD has to change."""
         status = custom_status(
             entry.projection["status"],
-            StageOutcomes(accepted=[Violation("Malformed", message)]),
+            StageOutcomes(accepted=mistakes),
             generation=entry.generation,
             now=self._now(),
             rolls_out=entry.kind != names.SKILL,

@@ -9,6 +9,8 @@ from typing import Any
 
 from fleetwright_api import names
 from fleetwright_api.skill_document import InvalidSkill, SkillContent, files_of, read_skill
+from fleetwright_api.spec.decoder import MALFORMED
+from fleetwright_api.spec.skill import SkillSourceSpec
 from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
@@ -18,6 +20,7 @@ from fleetwright_operator.build.config.permissions import declared_permissions, 
 from fleetwright_operator.build.network.addresses import UnusableAddress, destination
 from fleetwright_operator.build.pod.skill_source import git_address, remote_source, skill_probe, source_secret
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
+from fleetwright_operator.kinds.views import skill_of
 from fleetwright_operator.observe.observation import observe_services
 from fleetwright_operator.observe.watch_index import Key, holders_of_snapshot, users_of_skill
 from fleetwright_operator.reconcilers.result import ReconcileResult
@@ -36,6 +39,7 @@ from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 
 Files = Mapping[str, str]
+_NO_SOURCE = "spec.source needs exactly one of inline, configMap, git and image"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,7 @@ class SkillReconciler:
         )
         await self.cluster.write_status(entry, status)
         # Delete the pod only after the status stores its answer; until then the pod is the only copy.
-        remote = remote_source(entry.projection["spec"])
+        remote = remote_source(skill_of(entry).spec.source)
         if "look" in outcome.facts:
             self.schedule.record_result(entry.id, failed=has_failed(status))
         pending = any(violation.reason == SOURCE_PENDING for violation in outcome.resolved or ())
@@ -84,13 +88,18 @@ class SkillReconciler:
         return ReconcileResult(settled=settled, refused=is_refusal(stopped))
 
     async def _outcome(self, entry: CachedObject) -> StageOutcomes:
-        if "configMap" not in entry.projection["spec"]["source"]:
+        skill = skill_of(entry)
+        source, permissions = skill.spec.source, skill.spec.permissions
+        if source.config_map is None:
             self._forget_files(entry.id)
-        permissions = entry.projection["spec"].get("permissions", {})
+        if skill.problems:
+            return StageOutcomes(accepted=skill.problems)
+        if source == SkillSourceSpec():
+            return StageOutcomes(accepted=[Violation(MALFORMED, _NO_SOURCE)])
         if problems := list(permission_problems(permissions, namespace=entry.namespace, settings=self.settings)):
             return StageOutcomes(accepted=[Violation("InvalidPermission", problem) for problem in problems])
-        if source := remote_source(entry.projection["spec"]):
-            return await self._probe(entry, source)
+        if remote := remote_source(source):
+            return await self._probe(entry, remote)
         try:
             files = await self._files(entry)
             if isinstance(files, Violation):
@@ -100,15 +109,15 @@ class SkillReconciler:
             return StageOutcomes(accepted=[Violation("InvalidSkill", str(invalid))])
         name = names.skill_snapshot(entry.name, content.digest)
         holders = holders_of_snapshot(self.cluster.cache, entry, name)
-        stopped = await write_children(self.cluster, [skill_snapshot(entry.projection, content, holders=holders)])
+        stopped = await write_children(self.cluster, [skill_snapshot(skill, content, holders=holders)])
         if stopped is not None:
             return StageOutcomes(resolved=(), programmed=stopped)
         await prune_history(self.cluster, entry, current=name)
         return StageOutcomes(resolved=(), written=f"snapshot {name}", facts=_facts(content, name))
 
-    async def _probe(self, entry: CachedObject, source: Mapping[str, Any]) -> StageOutcomes:
+    async def _probe(self, entry: CachedObject, source: SkillSourceSpec) -> StageOutcomes:
         """Start a probe if the answer is unknown, or if it was a failure and the retry is due."""
-        skill, cache = entry.projection, self.cluster.cache
+        skill, cache = skill_of(entry), self.cluster.cache
         try:
             address = git_address(skill, self.settings)
         except UnusableAddress as error:
@@ -117,15 +126,15 @@ class SkillReconciler:
         found = destination(address, services, self.settings) if address else None
         if isinstance(found, str):
             return StageOutcomes(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")])
-        secret = source_secret(skill["spec"])
+        secret = source_secret(skill.spec.source)
         held = cache.get("SecretMetadata", entry.namespace, secret[1]) if secret else None
         if secret and (held is None or held.deleting):
             message = f"{secret[0]} names Secret {secret[1]!r}, which does not exist in its namespace"
             return StageOutcomes(resolved=[Violation("SecretNotFound", message)])
         about = [f"{held.uid} {held.resource_version}"] if held else []
         probe = skill_probe(skill, about=about, services=services, settings=self.settings)
-        failed = has_failed(skill["status"])
-        if has_answer(skill["status"], probe.question) and not (failed and self.schedule.is_due(entry.id, failed=True)):
+        failed = has_failed(skill.status)
+        if has_answer(skill.status, probe.question) and not (failed and self.schedule.is_due(entry.id, failed=True)):
             return outcomes_of_probe(skill, probe.question, {}, None)
         answer = with_pull_failure(source, await run_probe(self.cluster, probe))
         facts = status_of_probe(skill, source, probe.question, answer)
@@ -133,11 +142,10 @@ class SkillReconciler:
 
     async def _files(self, entry: CachedObject) -> Files | Violation:
         """Return the files, or a violation if their source does not exist. Raises InvalidSkill."""
-        source = entry.projection["spec"]["source"]
-        if "inline" in source:
-            inline: Files = source["inline"]["files"]
-            return inline
-        name = source["configMap"]["name"]
+        source = skill_of(entry).spec.source
+        if source.inline is not None or source.config_map is None:
+            return source.inline.files if source.inline else {}
+        name = source.config_map.name
         seen = self.cluster.cache.get("ConfigMapMetadata", entry.namespace, name)
         missing = Violation("ConfigMapNotFound", f"ConfigMap {name!r} does not exist in namespace {entry.namespace!r}")
         if seen is None or seen.deleting:
@@ -164,5 +172,5 @@ def _facts(content: SkillContent, snapshot: str) -> dict[str, Any]:
         "snapshot": snapshot,
         "source": None,
         "look": None,
-        "permissions": declared_permissions(content.permissions),
+        "permissions": declared_permissions(content.needs.permissions),
     }

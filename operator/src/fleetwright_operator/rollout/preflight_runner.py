@@ -12,7 +12,6 @@ from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.apply.child_writer import write_children
 from fleetwright_operator.build.agent import AgentChildren
-from fleetwright_operator.build.deployment import is_suspended
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.preflight import preflight
@@ -48,10 +47,10 @@ class PreflightRunner:
         Args: `serving` is the text that names the revision which keeps serving.
         """
         deployment = observed.child("Deployment", observed.entry.name)
-        if not is_replacement(deployment, template=children.template_hash, suspended=is_suspended(observed.agent)):
+        if not is_replacement(deployment, template=children.template_hash, suspended=observed.agent.spec.suspend):
             return None
         owner = owner_of(observed.agent)
-        egress_rules = children.egress_rules if is_managed(observed.agent) else None
+        egress_rules = children.egress_rules if is_managed(observed.agent.spec) else None
         wanted = preflight(owner, children.template, egress_rules=egress_rules, referenced=observed.referenced_versions)
         if not is_serving(deployment) and not self._has_begun(observed.entry, wanted):
             return None
@@ -69,7 +68,7 @@ class PreflightRunner:
         self.backoff.forget(observed.entry.id)
         self.limiter.cancel(observed.entry.id)
         deployment = self.cluster.cache.get("Deployment", observed.entry.namespace, observed.entry.name)
-        if not is_rolling(deployment, suspended=is_suspended(observed.agent)):
+        if not is_rolling(deployment, suspended=observed.agent.spec.suspend):
             await delete_probes(self.cluster, observed.entry)
             return
         for pod in self._pods(observed.entry):

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleetwright_api.skill_document import InvalidSkill, read_head
+from fleetwright_api.spec.encoder import encode
+from fleetwright_api.spec.skill import SkillSourceSpec, SkillView
 from fleetwright_api.violation import Violation
 from fleetwright_operator.build.config.permissions import declared_permissions
 from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, ProbePending, ProbeResult
@@ -27,27 +29,25 @@ def has_failed(status: Mapping[str, Any]) -> bool:
     return "failure" in status.get("look", {})
 
 
-def with_pull_failure(source: Mapping[str, Any], answer: ProbeResult) -> ProbeResult:
+def with_pull_failure(source: SkillSourceSpec, answer: ProbeResult) -> ProbeResult:
     """Turn a failing image pull into a result.
 
     Otherwise the pod would run into its deadline, and the reason would be lost.
     """
     why = answer.why if isinstance(answer, ProbePending) else None
-    digest = source.get("image", {}).get("reference", "").rpartition("@")[2]
+    digest = source.image.reference.rpartition("@")[2] if source.image else ""
     if why and why.reason == IMAGE_PULL and digest and digest in why.message:
         return ProbeFailure(REFUSED, why.message)
     return answer
 
 
-def status_of_probe(
-    skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: ProbeResult
-) -> dict[str, Any]:
+def status_of_probe(skill: SkillView, source: SkillSourceSpec, question: str, answer: ProbeResult) -> dict[str, Any]:
     """Return the part of the status that an answer changes. Agents use the last good answer until the next one."""
     if isinstance(answer, ProbePending):
         return {}
     if isinstance(answer, ProbeFailure):
         return _failed(question, answer.reason, answer.message)
-    name, report = skill["metadata"]["name"], answer.document
+    name, report = skill.name, answer.document
     head, files, digest = report.get("head"), report.get("files"), report.get("digest")
     if not (isinstance(head, str) and isinstance(files, list) and isinstance(digest, str)):
         return _failed(question, "NoReport", "the probe's report does not have the expected format")
@@ -55,25 +55,25 @@ def status_of_probe(
         description = read_head(name, head, [str(path) for path in files])
     except InvalidSkill as invalid:
         return _failed(question, _INVALID, str(invalid))
-    facts = {"name": name, "description": description, "digest": digest, "source": dict(source), "snapshot": None}
+    facts = {"name": name, "description": description, "digest": digest, "source": encode(source), "snapshot": None}
     return {
         **facts,
-        "permissions": declared_permissions(skill["spec"].get("permissions")),
+        "permissions": declared_permissions(skill.spec.permissions),
         "look": {"question": question},
     }
 
 
 def outcomes_of_probe(
-    skill: Mapping[str, Any], question: str, facts: Mapping[str, Any], pending: ProbePending | None
+    skill: SkillView, question: str, facts: Mapping[str, Any], pending: ProbePending | None
 ) -> StageOutcomes:
     """Return the outcome for the conditions; `facts` are the new parts of the status."""
-    status = {**skill["status"], **facts}
+    status = {**skill.status, **facts}
     if not has_answer(status, question):
         why = f"; the probe does not run: {pending.why.message}" if pending and pending.why else ""
         return StageOutcomes(resolved=[Violation(SOURCE_PENDING, f"its files are being checked{why}")], facts=facts)
     failure = status["look"].get("failure")
     if failure is None:
-        known = {**facts, "permissions": declared_permissions(skill["spec"].get("permissions"))}
+        known = {**facts, "permissions": declared_permissions(skill.spec.permissions)}
         return StageOutcomes(
             resolved=(), written="nothing to write: its agents fetch the files themselves", facts=known
         )

@@ -5,9 +5,11 @@ failure is kept beside the tools that were discovered before it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from fleetwright_operator.build.config.tool_access import digests, pinned_list, policy
+from fleetwright_api.spec.mcp_server import McpServerView
+from fleetwright_operator.build.config.tool_access import digests, pinned_list
 from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending, ProbeReport
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
@@ -26,19 +28,19 @@ def has_failed(status: Mapping[str, Any]) -> bool:
     return "failure" in status.get("discovery", {})
 
 
-def discovery_status(server: Mapping[str, Any], question: str, answer: ProbeReport | ProbeFailure) -> dict[str, Any]:
+def discovery_status(server: McpServerView, question: str, answer: ProbeReport | ProbeFailure) -> dict[str, Any]:
     """Return the part of the status that a probe's answer changes. A failure keeps the tools discovered before."""
-    about = {"question": question, "generation": server["metadata"]["generation"]}
+    about = {"question": question, "generation": server.generation}
     facts = answer if isinstance(answer, ProbeFailure) else _facts(answer.document)
     if isinstance(facts, ProbeFailure):
         failure = {"reason": facts.reason, "message": facts.message}
         return {"discovery": {**about, "failure": failure}, "pinned": pinned_list(server)}
-    return {"discovery": about, **facts, "pinned": pinned_list({**server, "status": {**server["status"], **facts}})}
+    return {"discovery": about, **facts, "pinned": pinned_list(replace(server, status={**server.status, **facts}))}
 
 
-def discovery_health(server: Mapping[str, Any]) -> WorkloadHealth:
+def discovery_health(server: McpServerView) -> WorkloadHealth:
     """Return the health of a server whose process, if the operator runs it, is healthy."""
-    status = server["status"]
+    status = server.status
     if "discovery" not in status:
         return WorkloadHealth(None, "NotObserved", "its tools are being discovered")
     if failure := status["discovery"].get("failure"):
@@ -52,22 +54,22 @@ def discovery_health(server: Mapping[str, Any]) -> WorkloadHealth:
     return WorkloadHealth(True, "Discovered", f"{len(status['tools'])} tools")
 
 
-def pending_health(server: Mapping[str, Any], pending: ProbePending) -> WorkloadHealth | None:
+def pending_health(server: McpServerView, pending: ProbePending) -> WorkloadHealth | None:
     """Return the health while a probe is pending; None if this generation of the spec was probed before."""
-    if server["status"].get("discovery", {}).get("generation") == server["metadata"]["generation"]:
+    if server.status.get("discovery", {}).get("generation") == server.generation:
         return None
     why = f"; the probe does not run: {pending.why.message}" if pending.why else ""
     return WorkloadHealth(None, "NotObserved", f"its tools are being discovered{why}")
 
 
-def awaits_pin(server: Mapping[str, Any]) -> bool:
+def awaits_pin(server: McpServerView) -> bool:
     """Return whether the server has a pin and its tools are not known yet."""
-    return "pin" in policy(server) and "toolsDigest" not in server.get("status", {})
+    return server.spec.tool_policy.pin is not None and "toolsDigest" not in server.status
 
 
-def drift(server: Mapping[str, Any]) -> str | None:
+def drift(server: McpServerView) -> str | None:
     """Describe how the tools differ from the pinned ones; None if they do not."""
-    pin, status = policy(server).get("pin"), server.get("status", {})
+    pin, status = server.spec.tool_policy.pin, server.status
     now = status.get("toolsDigest")
     if pin is None or now is None or now == pin:
         return None

@@ -6,6 +6,7 @@ While there is no report, after a restart of the operator or of the agent, the s
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.violation import Violation
 from fleetwright_operator.status.agent_reports import AgentReport
 
@@ -61,9 +62,9 @@ def drift(report: AgentReport | None, *, wanted: str, revision: str, serves_anot
     return Violation("AnotherCard", text)
 
 
-def over_budget(report: AgentReport | None, budgets: Sequence[Mapping[str, Any]]) -> Violation | None:
+def over_budget(report: AgentReport | None, budgets: Sequence[BudgetSpec]) -> Violation | None:
     """Return a violation that lists the spec's budgets which the agent reports as used up."""
-    declared = {budget["period"] for budget in budgets}
+    declared = {budget.period for budget in budgets}
     full = [each for each in report.budgets if each.exceeded and each.period in declared] if report else []
     if not full:
         return None

@@ -1,19 +1,19 @@
 """Checks of the URLs in a spec: a pod must be able to use the URL, and it must lead somewhere. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from ipaddress import ip_address
-from typing import Any
 from urllib.parse import urlsplit
 
+from fleetwright_api.spec.custom_object import CustomObject
 from fleetwright_api.violation import Violation
 from fleetwright_operator.build.network.addresses import HostAddress, UnusableAddress, destination, parse_address
 from fleetwright_operator.build.network.egress import Services
 from fleetwright_operator.settings import Settings
 
 
-def address_problems(field: str, url: str, holder: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
+def address_problems(field: str, url: str, holder: CustomObject, settings: Settings) -> Iterator[Violation]:
     try:
-        parse_address(url, namespace=holder["metadata"]["namespace"], settings=settings)
+        parse_address(url, namespace=holder.namespace, settings=settings)
     except UnusableAddress as error:
         yield Violation("InvalidAddress", f"{field}: {error}")
 

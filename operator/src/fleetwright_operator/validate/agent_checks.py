@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fleetwright_api import durations
 from fleetwright_api.call_authorization import identity_of, peers_of, selects_namespaces
 from fleetwright_api.violation import Violation
-from fleetwright_operator.build.config.auth_settings import declared_rotation, declared_skills
+from fleetwright_operator.build.config.auth_settings import declared_rotation
 from fleetwright_operator.build.config.memory import max_audit_bytes, max_memory_bytes
 from fleetwright_operator.build.config.models import (
     base_url,
@@ -25,39 +25,37 @@ from fleetwright_operator.build.deployment import agent_template
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.network_additions import range_problems
 from fleetwright_operator.build.pod.file_references import instructions_file
-from fleetwright_operator.build.pod.memory_volume import is_ephemeral
 from fleetwright_operator.build.pod.pod_template import template_problems
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.validate.address_checks import address_problems, is_local_to_reader
 from fleetwright_operator.validate.argument_schema_checks import rules_can_be_kept
 from fleetwright_operator.validate.check import Check
-from fleetwright_operator.validate.enum_checks import words_are_known
 from fleetwright_operator.validate.extra_body_checks import requests_are_the_runtimes
 from fleetwright_operator.validate.tool_reference_checks import named_tools_are_its_own, plugins_are_told_apart
 
 
 def instructions_are_written(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    spec = observed.agent["spec"]
-    if "instructionsFrom" in spec:
-        if "instructions" in spec:
+    spec = observed.agent.spec
+    if spec.instructions_from is not None:
+        if spec.instructions is not None:
             message = "spec has both instructions and instructionsFrom: remove one of them"
             yield Violation("InstructionsAmbiguous", message)
-        elif instructions_file(observed.agent) is None:
+        elif instructions_file(spec) is None:
             message = "spec.instructionsFrom needs exactly one of configMapKeyRef and secretKeyRef"
             yield Violation("InstructionsMissing", message)
-    elif not spec.get("instructions", "").strip():
+    elif not (spec.instructions or "").strip():
         yield Violation("InstructionsMissing", "spec.instructions is empty; describe what the agent is for")
 
 
 def models_are_usable(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    for field, model in declared_models(observed.agent["spec"]):
-        if not model.get("name"):
+    for field, model in declared_models(observed.agent.spec):
+        if not model.name:
             yield Violation("ModelMissing", f"{field}.name is empty; use the provider's name of the model")
             continue
         yield from address_problems(f"{field}.baseURL", base_url(model, settings.catalog), observed.agent, settings)
-        if "proxyURL" in model:
-            yield from address_problems(f"{field}.proxyURL", model["proxyURL"], observed.agent, settings)
+        if model.proxy_url is not None:
+            yield from address_problems(f"{field}.proxyURL", model.proxy_url, observed.agent, settings)
         output = output_of(model, settings.catalog)
         window = window_of(model, settings.catalog, output=output)
         if output >= window:
@@ -66,20 +64,19 @@ def models_are_usable(observed: ObservedAgent, settings: Settings) -> Iterator[V
 
 
 def sub_agents_have_room(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    own = observed.agent["spec"].get("model", {})
-    output = output_of(own, settings.catalog)
-    for each in (each for each in observed.agent["spec"].get("subAgents", ()) if "model" in each):
-        window = window_of(each["model"], settings.catalog, output=output)
-        if window <= output:
-            field = f"spec.subAgents[{each['name']}].model.contextWindow"
+    output = output_of(observed.agent.spec.model, settings.catalog)
+    for name, model in ((each.name, each.model) for each in observed.agent.spec.sub_agents):
+        window = None if model is None else window_of(model, settings.catalog, output=output)
+        if window is not None and window <= output:
+            field = f"spec.subAgents[{name}].model.contextWindow"
             message = f"{field} is {window} and must be above spec.model.maxOutputTokens, which is {output}"
             yield Violation("ModelLimits", message)
 
 
 def learning_has_a_source(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    spec = observed.agent["spec"]
-    known = {each["name"] for each in spec.get("subAgents", ())}
-    for name in spec.get("memory", {}).get("skills", {}).get("subAgents", ()):
+    spec = observed.agent.spec
+    known = {each.name for each in spec.sub_agents}
+    for name in (spec.memory.skills.sub_agents or ()) if spec.memory.skills else ():
         if name not in known:
             text = f"spec.memory.skills.subAgents names {name!r}, which is not in spec.subAgents"
             yield Violation("UnknownSubAgent", f"{text}: correct it, or remove it")
@@ -87,48 +84,49 @@ def learning_has_a_source(observed: ObservedAgent, settings: Settings) -> Iterat
 
 def budgets_can_be_kept(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     """The agent adds up its spending in its memory, by the prices of its models."""
-    spec = observed.agent["spec"]
-    for place, budget in ((f"spec.budgets[{each['period']}]", each) for each in spec.get("budgets", ())):
-        if is_ephemeral(observed.agent):
+    spec = observed.agent.spec
+    for place, budget in ((f"spec.budgets[{each.period}]", each) for each in spec.budgets):
+        if spec.memory.storage.ephemeral:
             text = f"{place} needs memory that outlives the pod: remove spec.memory.storage.ephemeral"
             yield Violation("BudgetNeedsMemory", text)
         for field, model in priced_models(spec):
-            if "usd" in budget and price_of(model, settings.catalog) is None:
-                text = f"{place}.usd needs the price of {model['name']!r}: set {field}.price, or use tokens"
+            if budget.usd is not None and price_of(model, settings.catalog) is None:
+                text = f"{place}.usd needs the price of {model.name!r}: set {field}.price, or use tokens"
                 yield Violation("BudgetUnpriced", text)
 
 
 def trail_leaves_room(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     """The audit trail takes two files of the memory volume, and cleanup of conversations never shrinks it."""
-    spec = observed.agent["spec"]
-    audit, most = spec.get("audit", {}), max_audit_bytes(observed.agent)
-    if audit.get("mode") != "Off" and audit.get("maxBytes", 0) > most:
-        derived = "" if "maxBytes" in spec.get("memory", {}) else " (four fifths of spec.memory.storage.size)"
+    spec = observed.agent.spec
+    audit, most = spec.audit, max_audit_bytes(spec)
+    if audit.mode != "Off" and (audit.max_bytes or 0) > most:
+        derived = "" if spec.memory.max_bytes is not None else " (four fifths of spec.memory.storage.size)"
         yield Violation(
             "AuditTooLarge",
-            f"spec.audit.maxBytes is {audit['maxBytes']}, and two files of it are more than half of"
-            f" spec.memory.maxBytes, which is {max_memory_bytes(observed.agent)}{derived}: lower spec.audit.maxBytes"
+            f"spec.audit.maxBytes is {audit.max_bytes}, and two files of it are more than half of"
+            f" spec.memory.maxBytes, which is {max_memory_bytes(spec)}{derived}: lower spec.audit.maxBytes"
             f" to {most} or less, or raise spec.memory.maxBytes and spec.memory.storage.size",
         )
 
 
 def durations_are_durations(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    spec = observed.agent["spec"]
-    compaction = spec.get("compaction", {})
-    curation = spec.get("memory", {}).get("skills", {}).get("curation", {})
+    spec = observed.agent.spec
+    summary, prune, archive = spec.compaction.summary, spec.compaction.prune, spec.compaction.archive
+    curation = spec.memory.skills.curation if spec.memory.skills else None
     places = {
-        **{f"{field}.timeout": model.get("timeout") for field, model in declared_models(spec)},
-        **{f"spec.subAgents[{each['name']}].timeout": each.get("timeout") for each in spec.get("subAgents", ())},
-        "spec.approvals.expiry": spec.get("approvals", {}).get("expiry"),
-        "spec.compaction.summary.timeout": compaction.get("summary", {}).get("timeout"),
-        "spec.compaction.prune.idleAfter": compaction.get("prune", {}).get("idleAfter"),
-        "spec.compaction.archive.retain": compaction.get("archive", {}).get("retain"),
-        "spec.memory.taskRetention": spec.get("memory", {}).get("taskRetention"),
-        "spec.memory.conversationRetention": spec.get("memory", {}).get("conversationRetention"),
-        **{f"spec.memory.skills.curation.{field}": curation.get(field) for field in ("interval", "halfLife")},
+        **{f"{field}.timeout": model.timeout for field, model in declared_models(spec)},
+        **{f"spec.subAgents[{each.name}].timeout": each.timeout for each in spec.sub_agents},
+        "spec.approvals.expiry": spec.approvals.expiry,
+        "spec.compaction.summary.timeout": summary.timeout if summary else None,
+        "spec.compaction.prune.idleAfter": prune.idle_after if prune else None,
+        "spec.compaction.archive.retain": archive.retain if archive else None,
+        "spec.memory.taskRetention": spec.memory.task_retention,
+        "spec.memory.conversationRetention": spec.memory.conversation_retention,
+        "spec.memory.skills.curation.interval": curation.interval if curation else None,
+        "spec.memory.skills.curation.halfLife": curation.half_life if curation else None,
         **{
-            f"spec.enforcement.limits[{number}].window": limit.get("window")
-            for number, limit in enumerate(spec.get("enforcement", {}).get("limits", ()))
+            f"spec.enforcement.limits[{number}].window": limit.window
+            for number, limit in enumerate(spec.enforcement.limits or ())
         },
     }
     for place, text in places.items():
@@ -148,31 +146,32 @@ def callers_can_be_judged(observed: ObservedAgent, settings: Settings) -> Iterat
 
 
 def additions_are_harmless(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    for problem in range_problems(observed.agent, settings):
+    for problem in range_problems(observed.agent.spec, settings):
         yield Violation("InvalidRange", problem)
-    if "podTemplate" not in observed.agent["spec"]:
+    patch = observed.agent.spec.pod_template
+    if patch is None:
         return
     template = agent_template(
-        owner_of(observed.agent), observed.agent, revision="", snapshots={}, servers={}, settings=settings
+        owner_of(observed.agent), observed.agent.spec, revision="", snapshots={}, servers={}, settings=settings
     )
-    for problem in template_problems(observed.agent["spec"]["podTemplate"], template, settings):
+    for problem in template_problems(patch, template, settings):
         yield Violation("PodTemplate", f"spec.{problem}")
 
 
 def receivers_can_be_reached(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    for field, url in receivers(observed.agent):
+    for field, url in receivers(observed.agent.spec):
         yield from address_problems(field, url, observed.agent, settings)
-    for problem in push_range_problems(observed.agent, settings):
+    for problem in push_range_problems(observed.agent.spec, settings):
         yield Violation("InvalidRange", problem)
 
 
 def collector_can_be_reached(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    if url := collector(observed.agent):
+    if url := collector(observed.agent.spec):
         yield from address_problems(COLLECTOR, url, observed.agent, settings)
 
 
 def public_address_is_public(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    url = observed.agent["spec"].get("a2a", {}).get("publicURL", "")
+    url = observed.agent.spec.a2a.public_url
     if url and is_local_to_reader(url):
         message = f"spec.a2a.publicURL: {url} points at the reader's own machine; use the address of the gateway"
         yield Violation("InvalidAddress", message)
@@ -180,7 +179,7 @@ def public_address_is_public(observed: ObservedAgent, settings: Settings) -> Ite
 
 def rotation_is_possible(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     try:
-        declared_rotation(observed.agent["spec"].get("auth", {}), settings.token_rotation)
+        declared_rotation(observed.agent.spec.auth, settings.token_rotation)
     except ValueError as error:
         yield Violation("InvalidDuration", str(error))
 
@@ -191,14 +190,13 @@ def peers_are_others(observed: ObservedAgent, settings: Settings) -> Iterator[Vi
 
 
 def results_are_objects(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for number, skill in enumerate(declared_skills(observed.agent["spec"])):
-        if skill.get("outputSchema", {}).get("type", "object") != "object":
+    for number, skill in enumerate(observed.agent.spec.a2a.skills):
+        if (skill.output_schema or {}).get("type", "object") != "object":
             place = f"spec.a2a.skills[{number}].outputSchema.type"
             yield Violation("OutputSchema", f"{place} must be object; wrap the value in a property of an object")
 
 
 ACCEPTED: tuple[Check, ...] = (
-    words_are_known,
     instructions_are_written,
     models_are_usable,
     sub_agents_have_room,

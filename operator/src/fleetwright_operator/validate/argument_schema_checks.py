@@ -14,9 +14,9 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def rules_can_be_kept(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for rule in observed.agent["spec"].get("enforcement", {}).get("arguments", ()):
-        place = f"spec.enforcement.arguments[{rule['tool']}].schema"
-        if problem := next(_problems(rule["schema"]), None):
+    for rule in observed.agent.spec.enforcement.arguments or ():
+        place = f"spec.enforcement.arguments[{rule.tool}].schema"
+        if problem := next(_problems(rule.schema), None):
             yield Violation("ArgumentSchema", f"{place} {problem}")
 
 

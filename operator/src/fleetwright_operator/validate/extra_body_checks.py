@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fleetwright_api.violation import Violation
-from fleetwright_operator.build.config.models import OPENAI, declared_models
+from fleetwright_operator.build.config.models import OPENAI, declared_models, provider_of
 from fleetwright_operator.observe.observation import ObservedAgent
 from fleetwright_operator.settings import Settings
 
@@ -27,9 +27,9 @@ _OURS: Final = frozenset(
 
 
 def requests_are_the_runtimes(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for field, model in declared_models(observed.agent["spec"]):
-        extra = model.get("extraBody", {})
-        if extra and model.get("provider", OPENAI) != OPENAI:
+    for field, model in declared_models(observed.agent.spec):
+        extra = model.extra_body or {}
+        if extra and provider_of(model) != OPENAI:
             message = f"{field}.extraBody needs provider {OPENAI}; remove it, or change provider"
             yield Violation("ExtraBody", message)
         for name in sorted(extra):

@@ -1,36 +1,42 @@
 """Checks of an McpServer's spec, and of what it refers to. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
+from fleetwright_api.spec.mcp_server import McpServerView, WorkloadSpec
 from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.config.tool_access import SecretKey
+from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.mcp_server import environment_sources, is_stdio, server_template
 from fleetwright_operator.build.network.addresses import parse_address
 from fleetwright_operator.build.network.egress import Services
 from fleetwright_operator.build.pod.pod_template import template_problems
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.validate.address_checks import address_problems, resolution_problems
-from fleetwright_operator.validate.enum_checks import transport_is_known
 
 
-def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
-    yield from transport_is_known(server)
-    spec = server["spec"]
-    remote, workload = spec.get("remote"), spec.get("workload")
+def server_accepted(server: McpServerView, settings: Settings) -> Iterator[Violation]:
+    if server.problems:
+        yield from server.problems
+        return
+    remote, workload = server.spec.remote, server.spec.workload
     if (remote is None) == (workload is None):
         yield Violation("SourceAmbiguous", "spec needs exactly one of remote and workload")
-    elif remote is not None:
-        yield from address_problems("spec.remote.url", remote["url"], server, settings)
-    elif not (workload or {}).get("image"):
+    if remote is not None and workload is None:
+        yield from address_problems("spec.remote.url", remote.url, server, settings)
+    if workload is not None and remote is None:
+        yield from _workload_problems(server, workload, settings)
+
+
+def _workload_problems(server: McpServerView, workload: WorkloadSpec, settings: Settings) -> Iterator[Violation]:
+    if not workload.image:
         yield Violation("ImageMissing", "spec.workload.image is empty; name the image that serves MCP")
-    elif is_stdio(workload or {}) and not (workload or {}).get("command"):
+    elif is_stdio(workload) and not workload.command:
         message = "spec.workload.command is empty; set the command of the Stdio server"
         yield Violation("CommandMissing", message)
-    elif "podTemplate" in (workload or {}):
-        template = server_template(server, settings=settings)
-        for problem in template_problems(spec["workload"]["podTemplate"], template, settings):
+    elif workload.pod_template is not None:
+        template = server_template(owner_of(server), workload, settings=settings)
+        for problem in template_problems(workload.pod_template, template, settings):
             yield Violation("PodTemplate", f"spec.workload.{problem}")
 
 
@@ -45,13 +51,13 @@ def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, CachedObject 
 
 
 def environment_exists(
-    server: Mapping[str, Any], objects: Mapping[tuple[str, str], CachedObject | None]
+    server: McpServerView, objects: Mapping[tuple[str, str], CachedObject | None]
 ) -> Iterator[Violation]:
     """Check that the objects of the environment exist.
 
-    Args: `objects` are by (kind, name), as `desired.mcpserver.environment_sources` names them.
+    Args: `objects` are by (kind, name), as `environment_sources` names them.
     """
-    for kind, name in environment_sources(server):
+    for kind, name in environment_sources(server.spec):
         if objects.get((kind, name)) is None:
             yield Violation(f"{kind}NotFound", f"spec.workload.envFrom names {kind} {name!r}, which does not exist")
 
@@ -64,9 +70,8 @@ def _has_key(secret: CachedObject, key: str, *, field: str) -> Iterator[Violatio
         yield Violation("SecretKeyNotFound", message)
 
 
-def server_resolved(server: Mapping[str, Any], services: Services, settings: Settings) -> Iterator[Violation]:
+def server_resolved(server: McpServerView, services: Services, settings: Settings) -> Iterator[Violation]:
     """Check that the address of an accepted server resolves, as far as the cluster shows."""
-    if remote := server["spec"].get("remote"):
-        space = server["metadata"]["namespace"]
-        address = parse_address(remote["url"], namespace=space, settings=settings)
+    if remote := server.spec.remote:
+        address = parse_address(remote.url, namespace=server.namespace, settings=settings)
         yield from resolution_problems("spec.remote.url", address, services, settings)

@@ -33,7 +33,7 @@ def skills_are_ready(observed: ObservedAgent, settings: Settings) -> Iterator[Vi
         if skill is None:
             yield Violation("SkillNotFound", _skill_not_found(observed, name))
             continue
-        ready = _ready(skill.projection)
+        ready = _ready(skill.status)
         if ready.get("observedGeneration") == skill.generation and ready.get("status") != "True":
             reason = "SkillPending" if ready["reason"] == SOURCE_PENDING else "SkillNotReady"
             yield Violation(reason, f"Skill {name!r} is not ready: {ready['message']}")
@@ -51,8 +51,8 @@ def _skill_not_found(observed: ObservedAgent, name: str) -> str:
 
 def _is_held(observed: ObservedAgent, skill: str) -> bool:
     """Return whether the skill's files stay available even if the Skill is deleted. Only then may a pod mount them."""
-    entry = observed.skills[skill]
-    if entry is not None and "source" in entry.projection["status"]:
+    view = observed.skills[skill]
+    if view is not None and view.accepted_source is not None:
         return True  # its pods fetch the files themselves, even if the Skill is deleted
     snapshot = observed.snapshots.get(skill)
     if snapshot is None:
@@ -74,8 +74,8 @@ def servers_are_usable(observed: ObservedAgent, settings: Settings) -> Iterator[
 
 
 def tools_are_as_pinned(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for use in (widened(use, observed.needs) for use in observed.agent["spec"].get("mcpServers", ())):
-        name, server = use["name"], observed.servers[use["name"]]
+    for use in (widened(use, observed.needs) for use in observed.agent.spec.mcp_servers):
+        name, server = use.name, observed.servers[use.name]
         if server is None:
             continue
         if awaits_pin(server):
@@ -102,7 +102,7 @@ def peers_exist_and_agree(observed: ObservedAgent, settings: Settings) -> Iterat
 
 
 def mounted_files_exist(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for reference in file_references(observed.agent):
+    for reference in file_references(observed.agent.spec):
         yield from _file_exists(reference, observed.referenced[reference.object], observed.entry.namespace)
 
 
@@ -133,7 +133,7 @@ def addresses_resolve(observed: ObservedAgent, settings: Settings) -> Iterator[V
         # The URL of a Skill whose own reconcile has not reported the error yet.
         yield Violation("InvalidAddress", str(error))
         return
-    if not is_managed(observed.agent):
+    if not is_managed(observed.agent.spec):
         return  # no rule is derived, so the addresses need not resolve
     for field, address in addresses:
         for violation in resolution_problems(field, address, observed.services, settings):
@@ -141,8 +141,8 @@ def addresses_resolve(observed: ObservedAgent, settings: Settings) -> Iterator[V
             yield Violation(violation.reason, violation.message + (_BY_HAND if unseen else ""))
 
 
-def _ready(custom: Mapping[str, Any]) -> Mapping[str, Any]:
-    conditions = custom.get("status", {}).get("conditions", ())
+def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    conditions = status.get("conditions", ())
     return next((condition for condition in conditions if condition["type"] == "Ready"), {})
 
 

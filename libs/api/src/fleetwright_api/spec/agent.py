@@ -10,7 +10,7 @@ from fleetwright_api.spec.callers import AgentReference, AllowedCallersSpec, Aut
 from fleetwright_api.spec.compaction import CompactionSpec
 from fleetwright_api.spec.custom_object import CustomObject, identity
 from fleetwright_api.spec.decoder import decode, shared
-from fleetwright_api.spec.fields import one_of
+from fleetwright_api.spec.fields import checked, one_of
 from fleetwright_api.spec.limits import AuditSpec, BudgetSpec, LimitsSpec
 from fleetwright_api.spec.memory import MemorySpec
 from fleetwright_api.spec.model import ModelSpec
@@ -83,7 +83,7 @@ class AgentSpec:
     icon_url: str | None = None
     instructions: str | None = None
     instructions_from: InstructionsSource | None = None
-    model: ModelSpec
+    model: ModelSpec = checked(ModelSpec())
     skills: tuple[ObjectReference, ...] = ()
     skill_selector: RequiredLabels | None = None
     mcp_servers: tuple[ServerUseSpec, ...] = ()

@@ -14,7 +14,7 @@ from sys import intern
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from fleetwright_api.spec.fields import crd_name, is_required, words_of
+from fleetwright_api.spec.fields import crd_name, has_default, words_of
 from fleetwright_api.violation import Violation
 
 MALFORMED: Final = "Malformed"
@@ -52,7 +52,7 @@ def decode(view: type[ViewT], value: object, path: str, problems: _Problems) -> 
     A value that is not an object gives an empty view. So a broken list of permitted callers permits no caller.
     """
     plan = _plan(cast("Any", view))
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         _wrong("an object", value, path, problems)
         return view(**dict(plan.required.values()))
     found: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def _plan(view: Any) -> _Plan:
     known = {crd_name(each): each for each in fields(view)}
     return _Plan(
         {name: (each.name, _decoder(hints[each.name], words_of(each))) for name, each in known.items()},
-        {name: (each.name, _empty(hints[each.name])) for name, each in known.items() if is_required(each)},
+        {name: (each.name, _empty(hints[each.name])) for name, each in known.items() if not has_default(each)},
     )
 
 
@@ -116,12 +116,14 @@ def _word(words: tuple[str, ...], value: Any, path: str, problems: _Problems) ->
 
 
 def _scalar(kinds: tuple[type, ...], value: Any, path: str, problems: _Problems) -> Any:
+    if type(value) is float and value.is_integer() and int in kinds:
+        return int(value)  # JSON does not distinguish 1 from 1.0.
     # True is an int for isinstance.
     return value if type(value) in kinds else _wrong(" or ".join(_KINDS[kind] for kind in kinds), value, path, problems)
 
 
 def _items(decoder: _Decode, are_words: bool, value: Any, path: str, problems: _Problems) -> Any:
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, list):
         return _wrong("a list", value, path, problems)
     # The message about an unknown word contains the word, so it needs no index.
     places = (path if are_words else f"{path}[{index}]" for index in range(len(value)))
@@ -131,12 +133,12 @@ def _items(decoder: _Decode, are_words: bool, value: Any, path: str, problems: _
 
 def _views(view: type, value: Any, path: str, problems: _Problems) -> Any:
     """Decode a list of objects, without the items that are not objects."""
-    if not isinstance(value, list | tuple):
+    if not isinstance(value, list):
         return _wrong("a list", value, path, problems)
     decoded: list[Any] = []
     for index, item in enumerate(value):
         place = f"{path}[{index}]"
-        if isinstance(item, Mapping):
+        if isinstance(item, dict):
             decoded.append(decode(view, item, place, problems))
         else:
             _wrong("an object", item, place, problems)
@@ -145,7 +147,7 @@ def _views(view: type, value: Any, path: str, problems: _Problems) -> Any:
 
 def _texts(value: Any, path: str, problems: _Problems) -> Any:
     """Decode an object whose values are all strings, such as labels."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return _wrong("an object", value, path, problems)
     decoded = {str(key): _text(text, f"{path}[{key}]", problems) for key, text in value.items()}
     return {intern(key): text for key, text in decoded.items() if text is not _WRONG}
@@ -153,14 +155,14 @@ def _texts(value: Any, path: str, problems: _Problems) -> Any:
 
 def _free(value: Any, path: str, problems: _Problems) -> Any:
     """Decode an object whose fields the CRD leaves open. It stays a mapping."""
-    return shared(value) if isinstance(value, Mapping) else _wrong("an object", value, path, problems)
+    return shared(value) if isinstance(value, dict) else _wrong("an object", value, path, problems)
 
 
 def shared(value: Any) -> Any:
     """Return an equal JSON value with interned strings, because thousands of objects share the same words."""
     if type(value) is str:
         return intern(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {shared(key): shared(below) for key, below in value.items()}
     return [shared(below) for below in value] if isinstance(value, list) else value
 

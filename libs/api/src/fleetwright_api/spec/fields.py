@@ -8,6 +8,7 @@ from dataclasses import MISSING, Field, field
 from typing import Any, Final
 
 _ABBREVIATIONS: Final = {"cidrs": "CIDRs", "ttl": "TTL", "url": "URL"}
+_CHECKED: Final = "checked"
 _NAME: Final = "name"
 _WORDS: Final = "words"
 
@@ -15,6 +16,11 @@ _WORDS: Final = "words"
 def named(name: str, *, default: Any = MISSING) -> Any:
     """Declare a field whose name in the CRD does not follow from its name in Python."""
     return field(default=default, metadata={_NAME: name})
+
+
+def checked(empty: Any) -> Any:
+    """Declare a required field whose absence a check reports with a reason of its own."""
+    return field(default=empty, metadata={_CHECKED: True})
 
 
 def one_of(*words: str, default: Any = MISSING) -> Any:
@@ -40,4 +46,8 @@ def words_of(view_field: Field[Any]) -> tuple[str, ...]:
 
 
 def is_required(view_field: Field[Any]) -> bool:
-    return view_field.default is MISSING and view_field.default_factory is MISSING
+    return not has_default(view_field) or _CHECKED in view_field.metadata
+
+
+def has_default(view_field: Field[Any]) -> bool:
+    return view_field.default is not MISSING or view_field.default_factory is not MISSING

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from fleetwright_api import names
 from fleetwright_api.spec.custom_object import CustomObject, identity
 from fleetwright_api.spec.decoder import decode, shared
-from fleetwright_api.spec.fields import one_of
+from fleetwright_api.spec.fields import checked, one_of
 from fleetwright_api.spec.references import AuthorityReference, HeaderSource, ObjectReference
 from fleetwright_api.spec.resources import ResourcesSpec
 from fleetwright_api.violation import Violation
@@ -33,16 +33,16 @@ class EnvironmentVariable:
 class EnvironmentSource:
     """A Secret or a ConfigMap whose keys become environment variables."""
 
-    prefix: str | None = None
     secret_ref: ObjectReference | None = None
     config_map_ref: ObjectReference | None = None
+    prefix: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSpec:
     """A server that the operator runs. `pod_template` stays a mapping, because it is a patch of a pod."""
 
-    image: str
+    image: str = checked("")
     image_pull_secrets: tuple[ObjectReference, ...] = ()
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_api.spec.fields import one_of
+from fleetwright_api.spec.fields import checked, one_of
 from fleetwright_api.spec.references import ApiKeyReference, AuthorityReference, HeaderSource
 
 PROVIDERS = ("OpenAI", "Anthropic", "Google")
@@ -36,6 +36,7 @@ class ModelEndpointSpec(NamedModelSpec):
     `extra_body` stays a mapping, because the provider defines its fields.
     """
 
+    name: str = checked("")
     provider: str | None = one_of(*PROVIDERS, default=None)
     base_url: str | None = None
     api_key_secret_ref: ApiKeyReference | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from fleetwright_api import names
 from fleetwright_api.spec.custom_object import CustomObject, identity
@@ -62,6 +62,18 @@ class PermissionsSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkillNeeds:
+    """The permissions that the agents of a skill get, and the source from which their pods fetch its files."""
+
+    permissions: PermissionsSpec = PermissionsSpec()
+    fetched_from: str = ""
+    """The URL of the git repository from which the agents' pods fetch the files."""
+
+
+NO_NEEDS: Final = SkillNeeds()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SkillSpec:
     source: SkillSourceSpec
     permissions: PermissionsSpec = PermissionsSpec()
@@ -75,6 +87,12 @@ class SkillView(CustomObject):
     """The permissions of `status`, which belong to the files that agents mount now."""
     accepted_source: SkillSourceSpec | None = None
     """The source of `status` from which agents get the files; None if they mount a snapshot."""
+
+    @property
+    def needs(self) -> SkillNeeds:
+        """The permissions that the Skill's reconciliation accepted, with the origin of its files."""
+        git = self.accepted_source.git if self.accepted_source else None
+        return SkillNeeds(permissions=self.accepted_permissions, fetched_from=git.url if git else "")
 
 
 def parse_skill(body: Mapping[str, Any]) -> SkillView:

@@ -1,19 +1,16 @@
 """An agent's settings for its callers: token lifetime, how tokens are sent, protocol versions and extensions."""
 
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from fleetwright_api import durations
-from fleetwright_api.call_authorization import Agent
+from fleetwright_api.spec.a2a import DIALECTS
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.callers import AuthSpec
 from fleetwright_operator.credentials.rotation import SHORTEST, Rotation
 from fleetwright_operator.settings import Settings
 
-DIALECTS = ("1.0", "0.3", "0.1")
-"""Versions of the protocol, newest first."""
 
-
-def token_rotation(agent: Agent, settings: Settings) -> Rotation:
+def token_rotation(spec: AgentSpec, settings: Settings) -> Rotation:
     """Return the token rotation. The installation provides the defaults, with an overlap of at most the lifetime.
 
     An invalid value also falls back to the installation's, so callers keep their tokens while the checks report the
@@ -21,63 +18,46 @@ def token_rotation(agent: Agent, settings: Settings) -> Rotation:
     """
     usual = settings.token_rotation
     with suppress(ValueError):
-        return declared_rotation(agent["spec"].get("auth", {}), usual)
+        return declared_rotation(spec.auth, usual)
     return usual
 
 
-def declared_rotation(auth: dict[str, Any], usual: Rotation) -> Rotation:
+def declared_rotation(auth: AuthSpec, usual: Rotation) -> Rotation:
     """Return the declared rotation. Raises ValueError with the field and the remedy."""
-    ttl = _seconds(auth, "tokenTTL", usual.ttl, least=SHORTEST.ttl)
-    overlap = _seconds(auth, "overlap", min(usual.overlap, ttl), least=SHORTEST.overlap)
+    ttl = _seconds("tokenTTL", auth.token_ttl, usual.ttl, least=SHORTEST.ttl)
+    overlap = _seconds("overlap", auth.overlap, min(usual.overlap, ttl), least=SHORTEST.overlap)
     if overlap > ttl:
         raise ValueError("spec.auth.overlap must not be longer than spec.auth.tokenTTL; shorten it, or raise tokenTTL")
     return Rotation(ttl=ttl, overlap=overlap)
 
 
-def _seconds(auth: dict[str, Any], field: str, default: int, *, least: int) -> int:
-    if field not in auth:
+def _seconds(field: str, text: str | None, default: int, *, least: int) -> int:
+    if text is None:
         return default
     try:
-        seconds = durations.seconds(auth[field])
+        seconds = durations.seconds(text)
     except ValueError as error:
         raise ValueError(f"spec.auth.{field}: {error}") from None
     if seconds < least:
-        raise ValueError(f"spec.auth.{field} is {auth[field]} and must be at least {least}s")
+        raise ValueError(f"spec.auth.{field} is {text} and must be at least {least}s")
     return seconds
 
 
-def takes_api_keys(agent: Agent) -> bool:
-    """Return whether clients may also send their token as an API key."""
-    return bool(agent["spec"].get("auth", {}).get("apiKey", False))
-
-
-def exposes_tool_calls(spec: Mapping[str, Any]) -> bool:
+def exposes_tool_calls(spec: AgentSpec) -> bool:
     """Return whether callers see which tools are called."""
-    return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
+    return spec.a2a.extensions.tool_calls is not False
 
 
-def exposes_model_fallbacks(spec: Mapping[str, Any]) -> bool:
+def exposes_model_fallbacks(spec: AgentSpec) -> bool:
     """Return whether callers see which model replaced which."""
-    told = spec.get("a2a", {}).get("extensions", {}).get("modelFallbacks", False)
-    return bool(told and spec.get("model", {}).get("fallbacks"))
+    return bool(spec.a2a.extensions.model_fallbacks and spec.model.fallbacks)
 
 
-def hides_skills_from_public(agent: Agent) -> bool:
+def hides_skills_from_public(spec: AgentSpec) -> bool:
     """Return whether the public card omits the skills; authenticated callers read them on the extended card."""
-    return bool(agent["spec"].get("a2a", {}).get("publicCard") == "Minimal")
+    return spec.a2a.public_card == "Minimal"
 
 
-def declared_skills(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """Return the declared skills, besides the mounted ones."""
-    return tuple(spec.get("a2a", {}).get("skills", ()))
-
-
-def media_type(skill: Mapping[str, Any]) -> str:
-    """Return the media type of a declared skill's output data."""
-    return str(skill.get("outputMediaType", "application/json"))
-
-
-def dialects(agent: Agent) -> list[str]:
+def dialects(spec: AgentSpec) -> list[str]:
     """Return the protocol versions that the agent supports, newest first; by default all."""
-    wanted = agent["spec"].get("a2a", {}).get("dialects", DIALECTS)
-    return [version for version in DIALECTS if version in wanted]
+    return [version for version in DIALECTS if version in spec.a2a.dialects]

@@ -9,56 +9,61 @@ from typing import Any
 
 from fleetwright_api import names
 from fleetwright_api.endpoints import Endpoints
+from fleetwright_api.spec.mcp_server import McpServerView
+from fleetwright_api.spec.references import AuthorityReference, KeyReference
+from fleetwright_api.spec.tools import ServerUseSpec
 from fleetwright_operator.build.pod.mounted_files import SECRET
 
-DEFAULT_CA_KEY = "ca.crt"
 DEFAULT_TRANSPORT = "StreamableHTTP"
 SecretKey = tuple[str, str]
 """(Secret, key)"""
 
 
-def credential_keys(server: Mapping[str, Any]) -> tuple[SecretKey, ...]:
+def credential_keys(server: McpServerView) -> tuple[SecretKey, ...]:
     """Return every Secret key that a caller of this server must mount."""
-    remote = server["spec"].get("remote", {})
-    keys = [_key(header["secretKeyRef"]) for header in remote.get("headersFrom", ())]
-    if "caSecretRef" in remote:
-        keys.append(_ca(remote))
+    remote = server.spec.remote
+    if remote is None:
+        return ()
+    keys = [_key(header.secret_key_ref) for header in remote.headers_from]
+    if remote.ca_secret_ref is not None:
+        keys.append(_key(remote.ca_secret_ref))
     return tuple(dict.fromkeys(keys))
 
 
-def server_entry(server: Mapping[str, Any], endpoints: Endpoints) -> dict[str, Any]:
+def server_entry(server: McpServerView, endpoints: Endpoints) -> dict[str, Any]:
     """Return the entry of the server in the runtime's configuration."""
-    remote = server["spec"].get("remote", {})
+    entry = {"name": server.name, "url": endpoints.server(server)}
+    remote = server.spec.remote
+    if remote is None:
+        return entry
     headers = [
-        {"name": header["name"], "valueFile": names.mounted_file(SECRET, *_key(header["secretKeyRef"]))}
-        for header in remote.get("headersFrom", ())
+        {"name": header.name, "valueFile": names.mounted_file(SECRET, *_key(header.secret_key_ref))}
+        for header in remote.headers_from
     ]
-    transport = remote.get("transport", DEFAULT_TRANSPORT)
+    authority = remote.ca_secret_ref
     return {
-        "name": server["metadata"]["name"],
-        "url": endpoints.server(server),
-        **({"transport": transport} if transport != DEFAULT_TRANSPORT else {}),
+        **entry,
+        **({"transport": remote.transport} if remote.transport != DEFAULT_TRANSPORT else {}),
         **({"headers": headers} if headers else {}),
-        **({"caFile": names.mounted_file(SECRET, *_ca(remote))} if "caSecretRef" in remote else {}),
+        **({"caFile": names.mounted_file(SECRET, *_key(authority))} if authority else {}),
     }
 
 
-def allowed_tools(use: Mapping[str, Any], server: Mapping[str, Any]) -> list[str] | None:
+def allowed_tools(use: ServerUseSpec, server: McpServerView) -> list[str] | None:
     """Return the tools that the agent and the server's policy both allow.
 
     None means that neither sets a list; an empty list means that no tool is allowed.
     """
-    ours, theirs = use.get("tools", {}).get("allow"), policy(server).get("allow")
-    lists = [each for each in (ours, theirs) if each]
+    lists = [each for each in (use.tools.allow, server.spec.tool_policy.allow) if each]
     if not lists:
         return None
     denied = denied_tools(use, server)
     return [name for name in lists[0] if all(name in each for each in lists) and name not in denied]
 
 
-def denied_tools(use: Mapping[str, Any], server: Mapping[str, Any]) -> list[str]:
+def denied_tools(use: ServerUseSpec, server: McpServerView) -> list[str]:
     """Return the tools that the agent or the server's policy denies."""
-    return list(dict.fromkeys([*use.get("tools", {}).get("deny", ()), *policy(server).get("deny", ())]))
+    return list(dict.fromkeys([*use.tools.deny, *server.spec.tool_policy.deny]))
 
 
 def peer_tool(peer: str) -> str:
@@ -66,17 +71,12 @@ def peer_tool(peer: str) -> str:
     return f"ask_{peer.replace('-', '_')}"
 
 
-def policy(server: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = server["spec"].get("toolPolicy", {})
-    return found
-
-
-def pinned_list(server: Mapping[str, Any]) -> dict[str, Any] | None:
+def pinned_list(server: McpServerView) -> dict[str, Any] | None:
     """Return the pinned list of tools: the current one, or the last one with the pinned digest.
 
     None means that there is no pin, or that its list was never observed.
     """
-    pin, status = policy(server).get("pin"), server.get("status", {})
+    pin, status = server.spec.tool_policy.pin, server.status
     if pin is None:
         return None
     if status.get("toolsDigest") == pin:
@@ -90,10 +90,5 @@ def digests(tools: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {tool["name"]: tool["digest"] for tool in tools}
 
 
-def _key(reference: Mapping[str, str]) -> SecretKey:
-    return reference["name"], reference["key"]
-
-
-def _ca(remote: Mapping[str, Any]) -> SecretKey:
-    reference = remote["caSecretRef"]
-    return reference["name"], reference.get("key", DEFAULT_CA_KEY)
+def _key(reference: KeyReference | AuthorityReference) -> SecretKey:
+    return reference.name, reference.key

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Agent, peers_of
-from fleetwright_api.endpoints import DEFAULT_MCP_PORT
+from fleetwright_api.call_authorization import peers_of
+from fleetwright_api.spec.agent import AgentSpec, AgentView
+from fleetwright_api.spec.mcp_server import McpServerView, WorkloadSpec
 from fleetwright_operator.build.config import push, telemetry
 from fleetwright_operator.build.config.models import declared_models
 from fleetwright_operator.build.config.models import destination as model_destination
@@ -40,38 +41,38 @@ class EgressRule:
 
 
 def named_addresses(
-    agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, settings: Settings
+    agent: AgentView, servers: Mapping[str, McpServerView], needs: Needs, settings: Settings
 ) -> Iterator[tuple[str, HostAddress]]:
     """Yield (field, address) for every URL of the agent's references.
 
     Raises:
         UnusableAddress: An address can never work; the checks report it first.
     """
-    namespace = agent["metadata"]["namespace"]
-    for url, why in _models(agent, settings).items():
+    namespace = agent.namespace
+    for url, why in _models(agent.spec, settings).items():
         yield why, parse_address(url, namespace=namespace, settings=settings)
     for name, server in servers.items():
-        if remote := server["spec"].get("remote"):
-            where = parse_address(remote["url"], namespace=namespace, settings=settings)
+        if remote := server.spec.remote:
+            where = parse_address(remote.url, namespace=namespace, settings=settings)
             yield f"McpServer {name}", where
     yield from needed_addresses(needs, namespace=namespace, settings=settings)
-    for _, url in push.receivers(agent):
+    for _, url in push.receivers(agent.spec):
         yield push.WHY, parse_address(url, namespace=namespace, settings=settings)
-    if collector := telemetry.collector(agent):
+    if collector := telemetry.collector(agent.spec):
         yield telemetry.WHY, parse_address(collector, namespace=namespace, settings=settings)
 
 
-def _models(agent: Agent, settings: Settings) -> dict[str, str]:
+def _models(spec: AgentSpec, settings: Settings) -> dict[str, str]:
     """Return the texts that describe the agent's models, by address."""
     found: dict[str, list[str]] = {}
-    for _, model in declared_models(agent["spec"]):
-        text = f"{model['name']}{', through its proxy' if 'proxyURL' in model else ''}"
+    for _, model in declared_models(spec):
+        text = f"{model.name}{', through its proxy' if model.proxy_url is not None else ''}"
         found.setdefault(model_destination(model, settings.catalog), []).append(text)
     return {url: f"model {' and '.join(names)}" for url, names in found.items()}
 
 
 def derived_addresses(
-    agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, services: Services, settings: Settings
+    agent: AgentView, servers: Mapping[str, McpServerView], needs: Needs, services: Services, settings: Settings
 ) -> Iterator[tuple[str, HostAddress]]:
     """Yield the addresses that rules are derived from.
 
@@ -80,22 +81,22 @@ def derived_addresses(
     Raises:
         UnusableAddress: An address can never work; the checks report it first.
     """
-    by_hand = opens_by_hand(agent)
+    by_hand = opens_by_hand(agent.spec)
     for field, address in named_addresses(agent, servers, needs, settings):
         if not (by_hand and has_unseen_endpoints(address, services, settings)):
             yield field, address
 
 
-def opens_by_hand(agent: Agent) -> bool:
+def opens_by_hand(spec: AgentSpec) -> bool:
     """Return whether the spec itself opens anything beyond the agent's namespace."""
-    rules = agent["spec"].get("network", {}).get("egress", ())
-    return any("ipBlock" in rule["to"] or "namespaceSelector" in rule["to"] for rule in rules)
+    peers = [rule.to for rule in spec.network.egress]
+    return any(peer.ip_block is not None or peer.namespace_selector is not None for peer in peers)
 
 
 def derived_egress_rules(
-    agent: Agent,
+    agent: AgentView,
     *,
-    servers: Mapping[str, Mapping[str, Any]],
+    servers: Mapping[str, McpServerView],
     needs: Needs | None = None,
     services: Services,
     settings: Settings,
@@ -105,7 +106,7 @@ def derived_egress_rules(
     Raises:
         ValueError: An address does not resolve; the checks report it first.
     """
-    namespace = agent["metadata"]["namespace"]
+    namespace = agent.namespace
     egress_rules = [dns_rule(settings)]
     for why, address in derived_addresses(agent, servers, needs or {}, services, settings):
         found = destination(address, services, settings)
@@ -113,12 +114,12 @@ def derived_egress_rules(
             raise ValueError(found)
         egress_rules.append(_rule(found, why, settings))
     egress_rules += [
-        _workload(namespace, name, server["spec"]["workload"])
+        _workload(namespace, name, server.spec.workload)
         for name, server in servers.items()
-        if "workload" in server["spec"]
+        if server.spec.workload is not None
     ]
     egress_rules += [_range(*needed) for needed in needed_ranges(needs or {}, settings)]
-    egress_rules += _to_receivers(agent, settings)
+    egress_rules += _to_receivers(agent.spec, settings)
     return egress_rules + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
 
 
@@ -168,18 +169,18 @@ def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...])
     return EgressRule(to=to, why=why, peers=(peer,), ports=tuple(("TCP", port) for port in ports))
 
 
-def _to_receivers(agent: Agent, settings: Settings) -> Iterator[EgressRule]:
+def _to_receivers(spec: AgentSpec, settings: Settings) -> Iterator[EgressRule]:
     """Yield the routes to webhook receivers without a host name."""
-    for text, peer in push.ranges(agent, settings):
+    for text, peer in push.ranges(spec, settings):
         yield EgressRule(to=f"{text}, every TCP port", why=push.WHY, peers=(peer,), ports=(("TCP", EVERY_PORT),))
-    if push.is_open(agent):
+    if push.is_open(spec):
         ports = tuple(("TCP", port) for port in push.PORTS)
         to = f"everywhere outside the cluster, ports {', '.join(map(str, push.PORTS))}"
         yield EgressRule(to=to, why=push.WHY, peers=public_peers(settings), ports=ports)
 
 
-def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> EgressRule:
-    port = workload.get("port", DEFAULT_MCP_PORT)
+def _workload(namespace: str, name: str, workload: WorkloadSpec) -> EgressRule:
+    port = workload.port
     return EgressRule(
         to=f"pods of McpServer {name}, port {port}",
         why=f"McpServer {name}",

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Agent, Identity, authorization_reason
+from fleetwright_api.call_authorization import Identity, authorization_reason
+from fleetwright_api.spec.agent import AgentView
 from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.settings import PodSelector, Settings
 
@@ -26,9 +27,11 @@ class IngressPeer:
     port: int = names.A2A_PORT
 
 
-def derived_ingress_peers(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> Iterator[IngressPeer]:
+def derived_ingress_peers(
+    agent: AgentView, *, callers: Sequence[Identity], settings: Settings
+) -> Iterator[IngressPeer]:
     """Yield the peers. The first ones exist for every agent; the status may omit some of the last ones."""
-    name = agent["metadata"]["name"]
+    name = agent.name
     invitation = f"{names.MAY_CALL_LABEL}={name}"
     peer = {"podSelector": {"matchLabels": {names.MAY_CALL_LABEL: name}}}
     yield IngressPeer(of=f"pods {invitation} of the same namespace", why="allowed by that label", peer=peer)

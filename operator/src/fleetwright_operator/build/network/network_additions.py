@@ -1,82 +1,76 @@
 """The rules that an Agent's spec adds to its derived network policy. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fleetwright_api.address_space import Network, addresses_with_ports
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.network import NetworkPeerSpec, OptionalLabels
 from fleetwright_operator.build.network.egress import EgressRule
 from fleetwright_operator.build.network.ingress import IngressPeer
 from fleetwright_operator.build.network.ranges import block_peer, block_problems
 from fleetwright_operator.settings import Settings
 
-Agent = Mapping[str, Any]
 
-
-def is_managed(agent: Agent) -> bool:
+def is_managed(spec: AgentSpec) -> bool:
     """Return whether the operator writes the agent's network policy."""
-    return bool(_network(agent).get("policy", "Managed") == "Managed")
+    return spec.network.policy == "Managed"
 
 
-def added_egress_rules(agent: Agent, settings: Settings) -> Iterator[EgressRule]:
-    for rule in _network(agent).get("egress", ()):
-        ports = tuple((port.get("protocol", "TCP"), port["port"]) for port in rule["ports"])
+def added_egress_rules(spec: AgentSpec, settings: Settings) -> Iterator[EgressRule]:
+    for rule in spec.network.egress:
+        ports = tuple((port.protocol, port.port) for port in rule.ports)
         numbers = ", ".join(f"{protocol} {port}" for protocol, port in ports)
         yield EgressRule(
-            to=f"{_text(rule['to'])}, {numbers}",
-            why=rule.get("why", "spec.network.egress"),
-            peers=(_peer(rule["to"], denied=settings.denied_ranges),),
+            to=f"{_text(rule.to)}, {numbers}",
+            why="spec.network.egress" if rule.why is None else rule.why,
+            peers=(_peer(rule.to, denied=settings.denied_ranges),),
             ports=ports,
         )
 
 
-def added_ingress_peers(agent: Agent) -> Iterator[IngressPeer]:
-    for rule in _network(agent).get("ingress", ()):
-        yield IngressPeer(of=_text(rule["from"]), why="spec.network.ingress", peer=_peer(rule["from"]))
+def added_ingress_peers(spec: AgentSpec) -> Iterator[IngressPeer]:
+    for rule in spec.network.ingress:
+        yield IngressPeer(of=_text(rule.from_), why="spec.network.ingress", peer=_peer(rule.from_))
 
 
-def range_problems(agent: Agent, settings: Settings) -> Iterator[str]:
+def range_problems(spec: AgentSpec, settings: Settings) -> Iterator[str]:
     """Yield problems of ranges that the API server or this installation would reject, with their fields."""
-    yield from ingress_problems(agent)
-    for i, rule in enumerate(_network(agent).get("egress", ())):
-        if block := rule["to"].get("ipBlock"):
-            ports = {port["port"] for port in rule["ports"] if port.get("protocol", "TCP") == "TCP"}
+    yield from ingress_problems(spec)
+    for i, rule in enumerate(spec.network.egress):
+        if block := rule.to.ip_block:
+            ports = {port.port for port in rule.ports if port.protocol == "TCP"}
             closed = addresses_with_ports(settings.api_server, ports)
             field = f"spec.network.egress[{i}].to.ipBlock"
             yield from block_problems(field, block, denied=settings.denied_ranges, closed=closed)
 
 
-def ingress_problems(agent: Agent) -> Iterator[str]:
-    for i, rule in enumerate(_network(agent).get("ingress", ())):
-        if block := rule["from"].get("ipBlock"):
+def ingress_problems(spec: AgentSpec) -> Iterator[str]:
+    for i, rule in enumerate(spec.network.ingress):
+        if block := rule.from_.ip_block:
             yield from block_problems(f"spec.network.ingress[{i}].from.ipBlock", block)
 
 
-def _network(agent: Agent) -> Mapping[str, Any]:
-    network: Mapping[str, Any] = agent["spec"].get("network", {})
-    return network
+def _peer(peer: NetworkPeerSpec, *, denied: Sequence[Network] = ()) -> dict[str, Any]:
+    if peer.ip_block is not None:
+        return block_peer(peer.ip_block, denied=denied)
+    selectors = {"namespaceSelector": peer.namespace_selector, "podSelector": peer.pod_selector}
+    return {key: _selector(selector) for key, selector in selectors.items() if selector is not None}
 
 
-def _peer(peer: Mapping[str, Any], *, denied: Sequence[Network] = ()) -> dict[str, Any]:
-    if block := peer.get("ipBlock"):
-        return block_peer(block, denied=denied)
-    selectors = ("namespaceSelector", "podSelector")
-    return {key: _selector(peer[key]) for key in selectors if key in peer}
+def _selector(selector: OptionalLabels) -> dict[str, Any]:
+    return {"matchLabels": dict(selector.match_labels)} if selector.match_labels else {}
 
 
-def _selector(selector: Mapping[str, Any]) -> dict[str, Any]:
-    labels = selector.get("matchLabels", {})
-    return {"matchLabels": dict(labels)} if labels else {}
-
-
-def _text(peer: Mapping[str, Any]) -> str:
-    if block := peer.get("ipBlock"):
-        return str(block["cidr"])
-    pods = _labels(peer.get("podSelector", {}))
+def _text(peer: NetworkPeerSpec) -> str:
+    if peer.ip_block is not None:
+        return peer.ip_block.cidr
+    pods = _labels(peer.pod_selector)
     what = f"pods {pods}" if pods else "all pods"
-    if "namespaceSelector" not in peer:
+    if peer.namespace_selector is None:
         return what
-    return f"{what} of namespaces {_labels(peer['namespaceSelector']) or 'of any name'}"
+    return f"{what} of namespaces {_labels(peer.namespace_selector) or 'of any name'}"
 
 
-def _labels(selector: Mapping[str, Any]) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted(selector.get("matchLabels", {}).items()))
+def _labels(selector: OptionalLabels | None) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(selector.match_labels.items())) if selector else ""

@@ -5,7 +5,7 @@ excluded from wider ranges.
 """
 
 import ipaddress
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from fleetwright_api.address_space import (
@@ -17,18 +17,19 @@ from fleetwright_api.address_space import (
     is_inside,
     uncovered_networks,
 )
+from fleetwright_api.spec.network import IpBlock
 
 
-def block_peer(block: Mapping[str, Any], *, denied: Sequence[Network] = ()) -> dict[str, Any]:
+def block_peer(block: IpBlock, *, denied: Sequence[Network] = ()) -> dict[str, Any]:
     """Return the range as a peer of a policy."""
-    whole = ipaddress.ip_network(block["cidr"])
-    excepted = [ipaddress.ip_network(text) for text in block.get("except", ())]
-    less = [*block.get("except", ()), *map(str, uncovered_networks(whole, excepted, [*METADATA, *denied]))]
-    return {"ipBlock": {"cidr": block["cidr"], **({"except": less} if less else {})}}
+    whole = ipaddress.ip_network(block.cidr)
+    excepted = [ipaddress.ip_network(text) for text in block.except_]
+    less = [*block.except_, *map(str, uncovered_networks(whole, excepted, [*METADATA, *denied]))]
+    return {"ipBlock": {"cidr": block.cidr, **({"except": less} if less else {})}}
 
 
 def block_problems(
-    field: str, block: Mapping[str, Any], *, denied: Sequence[Network] = (), closed: Container[Ip] = ()
+    field: str, block: IpBlock, *, denied: Sequence[Network] = (), closed: Container[Ip] = ()
 ) -> Iterator[str]:
     """Yield why the API server or this installation would reject this range.
 
@@ -36,20 +37,20 @@ def block_problems(
     it.
     """
     try:
-        whole = ipaddress.ip_network(block["cidr"])
+        whole = ipaddress.ip_network(block.cidr)
     except ValueError:
-        yield f"{field}.cidr {block['cidr']!r} is not an IP range; write one such as 203.0.113.0/24"
+        yield f"{field}.cidr {block.cidr!r} is not an IP range; write one such as 203.0.113.0/24"
         return
     if found := next((network for network in denied if contains(network, whole)), None):
-        yield f"{field}.cidr {block['cidr']} is in {found}, which no agent of this installation may reach; remove it"
+        yield f"{field}.cidr {block.cidr} is in {found}, which no agent of this installation may reach; remove it"
     if whole.num_addresses == 1 and embedded_ipv4(whole.network_address) in closed:
         forbidden = "which no agent of this installation may reach; remove it"
-        yield f"{field}.cidr {block['cidr']} is the API server, {forbidden}"
-    for text in block.get("except", ()):
+        yield f"{field}.cidr {block.cidr} is the API server, {forbidden}"
+    for text in block.except_:
         try:
             inside = ipaddress.ip_network(text)
         except ValueError:
             yield f"{field}.except {text!r} is not an IP range; write one such as 203.0.113.0/28"
             continue
         if not is_inside(inside, whole):
-            yield f"{field}.except {text!r} is not inside {block['cidr']}; remove it"
+            yield f"{field}.except {text!r} is not inside {block.cidr}; remove it"

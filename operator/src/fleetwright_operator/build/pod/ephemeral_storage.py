@@ -37,25 +37,25 @@ def limited(own: Resources | None, default: Resources, *, room: Iterable[str] = 
 
 
 def limit_patched(
-    spec: dict[str, Any], template: Mapping[str, Any], patch: Mapping[str, Any], default: Resources
+    pod: dict[str, Any], template: Mapping[str, Any], patch: Mapping[str, Any], default: Resources
 ) -> None:
     """Give every container of a patched pod a limit, and resize `/tmp` to that of the operator's own container.
 
-    `spec` is the `template` after the `patch` was applied. An added container takes missing values from the default.
+    `pod` is the `template` after the `patch` was applied. An added container takes missing values from the default.
     """
     main = template["containers"][0]["name"]
     storage = {part: {RESOURCE: values[RESOURCE]} for part, values in default.items() if RESOURCE in values}
     for kind in ("containers", "initContainers"):
         own = {container["name"] for container in template.get(kind, ())}
         over = {container["name"]: container.get("resources", {}) for container in patch.get(kind, ())}
-        for container in spec.get(kind, ()):
+        for container in pod.get(kind, ()):
             name = container["name"]
             if name not in own:
                 container["resources"] = limited(container.get("resources"), storage)
             elif any(RESOURCE in over.get(name, {}).get(part, {}) for part in ("requests", "limits")):
                 container["resources"] = _fitted(container["resources"], over[name])
                 if name == main:
-                    spec["volumes"] = [_resized(volume, limit_of(container)) for volume in spec["volumes"]]
+                    pod["volumes"] = [_resized(volume, limit_of(container)) for volume in pod["volumes"]]
 
 
 def resource_problems(where: str, resources: Any) -> Iterator[str]:

@@ -4,15 +4,15 @@ The pod reads the files again on each use, so their content is in no revision an
 This module does not read their content.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from fleetwright_api import names
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.model import ModelEndpointSpec
+from fleetwright_api.spec.references import ApiKeyReference, AuthorityReference, HeaderSource, KeyReference
 from fleetwright_operator.build.pod.mounted_files import CONFIG_MAP, SECRET
 
-DEFAULT_API_KEY = "api-key"
-DEFAULT_CA_KEY = "ca.crt"
 _COLLECTOR = "spec.telemetry.otlp"
 _MODEL = "spec.model"
 
@@ -36,63 +36,61 @@ class FileReference:
         return names.mounted_file(self.kind, self.name, self.key)
 
 
-def file_references(agent: Mapping[str, Any]) -> tuple[FileReference, ...]:
+def file_references(spec: AgentSpec) -> tuple[FileReference, ...]:
     """Return every file of an agent; those of the model come first."""
-    own = agent["spec"].get("model", {})
-    fallbacks = [(f"{_MODEL}.fallbacks[{n}]", fallback) for n, fallback in enumerate(own.get("fallbacks", ()))]
-    found = [instructions_file(agent)]
-    for field, model in ((_MODEL, own), *fallbacks):
+    models: list[tuple[str, ModelEndpointSpec]] = [(_MODEL, spec.model)]
+    models += [(f"{_MODEL}.fallbacks[{n}]", fallback) for n, fallback in enumerate(spec.model.fallbacks)]
+    found = [instructions_file(spec)]
+    for field, model in models:
         found += [api_key(model, field), certificate_authority(model, field), *header_files(model, field).values()]
-    found += [collector_authority(agent), *collector_headers(agent).values()]
+    found += [collector_authority(spec), *collector_headers(spec).values()]
     return tuple(reference for reference in found if reference is not None)
 
 
-def instructions_file(agent: Mapping[str, Any]) -> FileReference | None:
-    source = agent["spec"].get("instructionsFrom", {})
-    field = "spec.instructionsFrom"
-    if reference := source.get("configMapKeyRef"):
-        return FileReference(kind=CONFIG_MAP, name=reference["name"], key=reference["key"], field=field)
-    return _secret_key(source.get("secretKeyRef"), field=field)
+def instructions_file(spec: AgentSpec) -> FileReference | None:
+    source, field = spec.instructions_from, "spec.instructionsFrom"
+    if source is None:
+        return None
+    if reference := source.config_map_key_ref:
+        return FileReference(kind=CONFIG_MAP, name=reference.name, key=reference.key, field=field)
+    return _secret_key(source.secret_key_ref, field=field)
 
 
-def api_key(model: Mapping[str, Any], field: str) -> FileReference | None:
+def api_key(model: ModelEndpointSpec, field: str) -> FileReference | None:
     """Args: `field` is the field of the model in the spec."""
-    return _secret_key(model.get("apiKeySecretRef"), field=f"{field}.apiKeySecretRef", default=DEFAULT_API_KEY)
+    return _secret_key(model.api_key_secret_ref, field=f"{field}.apiKeySecretRef")
 
 
-def certificate_authority(model: Mapping[str, Any], field: str) -> FileReference | None:
-    return _secret_key(model.get("caSecretRef"), field=f"{field}.caSecretRef", default=DEFAULT_CA_KEY)
+def certificate_authority(model: ModelEndpointSpec, field: str) -> FileReference | None:
+    return _secret_key(model.ca_secret_ref, field=f"{field}.caSecretRef")
 
 
-def header_files(model: Mapping[str, Any], field: str) -> dict[str, FileReference]:
+def header_files(model: ModelEndpointSpec, field: str) -> dict[str, FileReference]:
     """Return the headers of model calls, by name."""
-    return _headers(model, field=field)
+    return _headers(model.headers_from or (), field=field)
 
 
-def collector_headers(agent: Mapping[str, Any]) -> dict[str, FileReference]:
+def collector_headers(spec: AgentSpec) -> dict[str, FileReference]:
     """Return the headers of trace exports, by name."""
-    return _headers(_collector(agent), field=_COLLECTOR)
+    return _headers(spec.telemetry.otlp.headers_from, field=_COLLECTOR) if spec.telemetry else {}
 
 
-def collector_authority(agent: Mapping[str, Any]) -> FileReference | None:
-    return _secret_key(_collector(agent).get("caSecretRef"), field=f"{_COLLECTOR}.caSecretRef", default=DEFAULT_CA_KEY)
+def collector_authority(spec: AgentSpec) -> FileReference | None:
+    authority = spec.telemetry.otlp.ca_secret_ref if spec.telemetry else None
+    return _secret_key(authority, field=f"{_COLLECTOR}.caSecretRef")
 
 
-def _collector(agent: Mapping[str, Any]) -> Mapping[str, Any]:
-    otlp: Mapping[str, Any] = agent["spec"].get("telemetry", {}).get("otlp", {})
-    return otlp
-
-
-def _headers(holder: Mapping[str, Any], *, field: str) -> dict[str, FileReference]:
-    headers: Iterable[Mapping[str, Any]] = holder.get("headersFrom", ())
+def _headers(headers: Iterable[HeaderSource], *, field: str) -> dict[str, FileReference]:
     found = {
-        header["name"]: _secret_key(header["secretKeyRef"], field=f"{field}.headersFrom[{header['name']}]")
+        header.name: _secret_key(header.secret_key_ref, field=f"{field}.headersFrom[{header.name}]")
         for header in headers
     }
     return {name: reference for name, reference in found.items() if reference is not None}
 
 
-def _secret_key(reference: Mapping[str, Any] | None, *, field: str, default: str = "") -> FileReference | None:
-    if not reference:
+def _secret_key(
+    reference: KeyReference | ApiKeyReference | AuthorityReference | None, *, field: str
+) -> FileReference | None:
+    if reference is None:
         return None
-    return FileReference(kind=SECRET, name=reference["name"], key=reference.get("key", default), field=field)
+    return FileReference(kind=SECRET, name=reference.name, key=reference.key, field=field)

@@ -3,42 +3,38 @@
 from typing import Any
 
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Agent
+from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.build.pod.ephemeral_storage import empty_dir
 
 DEFAULT_SIZE = "1Gi"
 
 
-def storage(agent: Agent) -> dict[str, Any]:
-    return dict(agent["spec"].get("memory", {}).get("storage", {}))
+def memory_size(spec: AgentSpec) -> str:
+    return DEFAULT_SIZE if spec.memory.storage.size is None else spec.memory.storage.size
 
 
-def is_ephemeral(agent: Agent) -> bool:
-    return bool(storage(agent).get("ephemeral", False))
-
-
-def memory_claim(owner: Owner, agent: Agent) -> Manifest | None:
-    wanted = storage(agent)
-    if is_ephemeral(agent):
+def memory_claim(owner: Owner, spec: AgentSpec) -> Manifest | None:
+    wanted = spec.memory.storage
+    if wanted.ephemeral:
         return None
-    spec: dict[str, Any] = {
+    claim: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": wanted.get("size", DEFAULT_SIZE)}},
+        "resources": {"requests": {"storage": memory_size(spec)}},
     }
-    if "storageClassName" in wanted:
-        spec["storageClassName"] = wanted["storageClassName"]
+    if wanted.storage_class_name is not None:
+        claim["storageClassName"] = wanted.storage_class_name
     head = manifest(
         "v1",
         "PersistentVolumeClaim",
         name=names.agent_memory(owner.name),
         owner=owner,
-        owned=not wanted.get("retain", True),
+        owned=not wanted.retain,
     )
-    return {**head, "spec": spec}
+    return {**head, "spec": claim}
 
 
-def memory_volume(owner: Owner, agent: Agent) -> dict[str, Any]:
-    if is_ephemeral(agent):
-        return empty_dir("memory", storage(agent).get("size", DEFAULT_SIZE))
+def memory_volume(owner: Owner, spec: AgentSpec) -> dict[str, Any]:
+    if spec.memory.storage.ephemeral:
+        return empty_dir("memory", memory_size(spec))
     return {"name": "memory", "persistentVolumeClaim": {"claimName": names.agent_memory(owner.name)}}

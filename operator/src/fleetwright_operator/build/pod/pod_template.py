@@ -119,18 +119,18 @@ def template_problems(patch: Any, template: Mapping[str, Any], settings: Setting
         return
     yield from _unknown("podTemplate", patch, {"metadata", "spec"})
     yield from _metadata(patch.get("metadata", {}), settings)
-    spec = patch.get("spec", {})
-    if not isinstance(spec, Mapping):
+    pod = patch.get("spec", {})
+    if not isinstance(pod, Mapping):
         yield "podTemplate.spec must be an object"
         return
-    yield from _unknown("podTemplate.spec", spec, _SPEC)
-    yield from _grace(spec, template)
-    if malformed := list(_lists("podTemplate.spec", spec)):
+    yield from _unknown("podTemplate.spec", pod, _SPEC)
+    yield from _grace(pod, template)
+    if malformed := list(_lists("podTemplate.spec", pod)):
         yield from malformed
         return
     for kind in ("containers", "initContainers"):
-        yield from _containers(kind, spec.get(kind, ()), template)
-    yield from _volumes(spec.get("volumes", ()), template, settings)
+        yield from _containers(kind, pod.get(kind, ()), template)
+    yield from _volumes(pod.get("volumes", ()), template, settings)
 
 
 def _metadata(metadata: Any, settings: Settings) -> Iterator[str]:
@@ -159,9 +159,9 @@ def _may_annotate(key: str, allowed: Sequence[str]) -> bool:
     return _UNQUALIFIED.fullmatch(key) is not None or key in allowed or ("/" in key and whole in allowed)
 
 
-def _grace(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
+def _grace(pod: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
     least = template["spec"].get("terminationGracePeriodSeconds", 0)
-    wanted = spec.get("terminationGracePeriodSeconds", least)
+    wanted = pod.get("terminationGracePeriodSeconds", least)
     if not isinstance(wanted, int) or wanted < least:
         why = ", which draining tasks needs" if least else ""
         yield f"podTemplate.spec.terminationGracePeriodSeconds must be at least {least}{why}"

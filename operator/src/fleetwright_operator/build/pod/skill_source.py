@@ -4,11 +4,12 @@ Agents get exactly the files that were checked. An init container fetches a git 
 is referenced by its own digest. Only that container has the git credentials.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_api.encoding.canonical_json import short_hash
+from fleetwright_api.spec.skill import GitRepositorySource, OciImageSource, SkillSourceSpec, SkillView
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.addresses import HostAddress, destination, parse_address
 from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
@@ -38,48 +39,54 @@ _TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, an em
 class RemoteSkill:
     """A checked source: exactly one of git and image, and the digest of the files."""
 
-    source: Mapping[str, Any]
+    source: SkillSourceSpec
     digest: str
 
 
-def remote_source(spec: Mapping[str, Any]) -> dict[str, Any] | None:
+def remote_source(source: SkillSourceSpec) -> SkillSourceSpec | None:
     """Return the part of a Skill's source that the reconciler cannot read itself."""
-    return {key: spec["source"][key] for key in ("git", "image") if key in spec["source"]} or None
+    if source.git is None and source.image is None:
+        return None
+    return SkillSourceSpec(git=source.git, image=source.image)
 
 
-def git_address(skill: Mapping[str, Any], settings: Settings) -> HostAddress | None:
+def git_address(skill: SkillView, settings: Settings) -> HostAddress | None:
     """Return the address from which the commit is fetched.
 
     Raises:
         UnusableAddress: No pod can reach it.
     """
-    git = skill["spec"]["source"].get("git")
-    return parse_address(git["url"], namespace=skill["metadata"]["namespace"], settings=settings) if git else None
+    git = skill.spec.source.git
+    return parse_address(git.url, namespace=skill.namespace, settings=settings) if git else None
 
 
-def git_secret(spec: Mapping[str, Any]) -> str | None:
-    name: str | None = spec.get("source", {}).get("git", {}).get("secretRef", {}).get("name")
-    return name
+def git_secret(source: SkillSourceSpec) -> str | None:
+    return source.git.secret_ref.name if source.git and source.git.secret_ref else None
 
 
-def pull_secret(spec: Mapping[str, Any]) -> str | None:
-    name: str | None = spec.get("source", {}).get("image", {}).get("pullSecret", {}).get("name")
-    return name
+def pull_secret(source: SkillSourceSpec) -> str | None:
+    return source.image.pull_secret.name if source.image and source.image.pull_secret else None
 
 
-def source_secret(spec: Mapping[str, Any]) -> tuple[str, str] | None:
+def source_secret(source: SkillSourceSpec) -> tuple[str, str] | None:
     """Return (field, name) of the Secret for the source, if it needs one."""
-    found = {"git.secretRef": git_secret(spec), "image.pullSecret": pull_secret(spec)}
+    found = {"git.secretRef": git_secret(source), "image.pullSecret": pull_secret(source)}
     return next(((f"spec.source.{field}", name) for field, name in found.items() if name), None)
 
 
-def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
-    """Return a probe that reads the files as agents will. The address of git must resolve."""
-    source = remote_source(skill["spec"]) or {}
+def skill_probe(skill: SkillView, *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
+    """Return a probe that reads the files as agents will. The address of git must resolve.
+
+    Raises:
+        ValueError: The address of git does not resolve, or the source is neither git nor an image.
+    """
+    source = skill.spec.source
     address = git_address(skill, settings)
-    if address is None:
+    if source.git is None or address is None:
+        if source.image is None:
+            raise ValueError(f"Skill {skill.name!r} has neither git nor an image as its source")
         mount = {"name": "skill", "mountPath": _LOOKED_AT, "readOnly": True}
-        volume = _image_volume("skill", source["image"])
+        volume = _image_volume("skill", source.image)
         pull = image_pull_secrets([RemoteSkill(source=source, digest="")])
         pod = runtime_pod(["skill", f"--folder={_LOOKED_AT}"], settings, mounts=[mount], volumes=[volume], pull=pull)
         return Probe(owner=owner_of(skill), pod=pod, egress_rules=[], seconds=_PULL_SECONDS, about=about)
@@ -87,9 +94,9 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
     if isinstance(found, str):
         raise ValueError(found)
     rule = EgressRule(to=found.text, why="to look at its files", peers=found.peers, ports=(("TCP", found.port),))
-    secret = git_secret(skill["spec"])
+    secret = git_secret(source)
     pod = runtime_pod(
-        ["skill", *_git_arguments(source["git"])],
+        ["skill", *_git_arguments(source.git)],
         settings,
         mounts=_credential_mounts("git", secret),
         volumes=_credential_volumes("git", secret),
@@ -98,14 +105,14 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
 
 
 def remote_volumes(volume: str, remote: RemoteSkill) -> list[dict[str, Any]]:
-    if image := remote.source.get("image"):
-        return [_image_volume(volume, image)]
-    return [empty_dir(volume, _SIZE), *_credential_volumes(_secret_volume(volume), _secret(remote))]
+    if remote.source.image is not None:
+        return [_image_volume(volume, remote.source.image)]
+    return [empty_dir(volume, _SIZE), *_credential_volumes(_secret_volume(volume), git_secret(remote.source))]
 
 
 def fetching_container(skill: str, volume: str, remote: RemoteSkill, settings: Settings) -> list[dict[str, Any]]:
     """Return the init container that fetches the files; empty if the kubelet mounts them from an image."""
-    git = remote.source.get("git")
+    git = remote.source.git
     if git is None:
         return []
     folder = f"{ROOT}/skills/{skill}"
@@ -121,7 +128,7 @@ def fetching_container(skill: str, volume: str, remote: RemoteSkill, settings: S
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "volumeMounts": [
                 {"name": volume, "mountPath": folder},
-                *_credential_mounts(_secret_volume(volume), _secret(remote)),
+                *_credential_mounts(_secret_volume(volume), git_secret(remote.source)),
                 _TMP,
             ],
         }
@@ -129,21 +136,17 @@ def fetching_container(skill: str, volume: str, remote: RemoteSkill, settings: S
 
 
 def image_pull_secrets(remote: Sequence[RemoteSkill]) -> list[str]:
-    return sorted(filter(None, {pull_secret({"source": each.source}) for each in remote}))
+    return sorted(filter(None, {pull_secret(each.source) for each in remote}))
 
 
-def _git_arguments(git: Mapping[str, Any]) -> list[str]:
+def _git_arguments(git: GitRepositorySource) -> list[str]:
     """Return arguments of the form `--option=value`, so that no value is ever taken for an option."""
-    secret = [f"--credentials={_CREDENTIALS}"] if "secretRef" in git else []
-    return [f"--url={git['url']}", f"--commit={git['commit']}", f"--path={git.get('path', '')}", *secret]
+    secret = [f"--credentials={_CREDENTIALS}"] if git.secret_ref else []
+    return [f"--url={git.url}", f"--commit={git.commit}", f"--path={git.path or ''}", *secret]
 
 
-def _image_volume(volume: str, image: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": volume, "image": {"reference": image["reference"], "pullPolicy": "IfNotPresent"}}
-
-
-def _secret(remote: RemoteSkill) -> str | None:
-    return git_secret({"source": remote.source})
+def _image_volume(volume: str, image: OciImageSource) -> dict[str, Any]:
+    return {"name": volume, "image": {"reference": image.reference, "pullPolicy": "IfNotPresent"}}
 
 
 def _secret_volume(volume: str) -> str:

@@ -21,11 +21,11 @@ _VOLUMES = {"configMap": (CONFIG_MAP, "name"), "secret": (SECRET, "secretName")}
 _PROJECTED = {"configMap": (CONFIG_MAP, "name"), "secret": (SECRET, "name")}
 
 
-def environment_places(agent: Mapping[str, Any]) -> list[Place]:
+def environment_places(patch: Mapping[str, Any] | None) -> list[Place]:
     """Return the objects in the environment of all containers that the patch changes or adds."""
     found: set[Place] = set()
     for kind in ("containers", "initContainers"):
-        for container in _each(_spec(agent), kind):
+        for container in _each(_pod(patch), kind):
             for source in _each(container, "envFrom"):
                 found.update(_named(source, _ENVIRONMENT))
             for variable in _each(container, "env"):
@@ -33,18 +33,17 @@ def environment_places(agent: Mapping[str, Any]) -> list[Place]:
     return sorted(found)
 
 
-def volume_places(agent: Mapping[str, Any]) -> list[Place]:
+def volume_places(patch: Mapping[str, Any] | None) -> list[Place]:
     found: set[Place] = set()
-    for volume in _each(_spec(agent), "volumes"):
+    for volume in _each(_pod(patch), "volumes"):
         found.update(_named(volume, _VOLUMES))
         for source in _each(volume.get("projected"), "sources"):
             found.update(_named(source, _PROJECTED))
     return sorted(found)
 
 
-def _spec(agent: Mapping[str, Any]) -> Any:
-    patch = agent["spec"].get("podTemplate")
-    return patch.get("spec") if isinstance(patch, Mapping) else None
+def _pod(patch: Mapping[str, Any] | None) -> Any:
+    return patch.get("spec") if patch else None
 
 
 def _each(holder: Any, key: str) -> Iterator[Mapping[str, Any]]:

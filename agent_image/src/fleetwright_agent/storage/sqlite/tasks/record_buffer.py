@@ -20,7 +20,7 @@ _STATE_SECONDS: Final = 0.02
 class BufferedRecords:
     records: list[tuple[Ownership, EventRecord]] = field(default_factory=list)
     begun: list[tuple[int, Ownership]] = field(default_factory=list)
-    """When the work on tasks began."""
+    """The times at which the work on tasks began."""
 
     def __bool__(self) -> bool:
         return bool(self.records or self.begun)

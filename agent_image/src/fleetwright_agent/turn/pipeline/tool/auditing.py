@@ -5,7 +5,8 @@ from contextlib import suppress
 from typing import Any
 
 from fleetwright_a2a.extensions import labels_of, trace_of
-from fleetwright_agent.audit.trail import AuditFailed, AuditTrail, call_line
+from fleetwright_agent.audit.content import call_line
+from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage.tool_journal import StartedCall
