@@ -13,8 +13,8 @@ import pytest
 from fleetwright_a2a.extensions import COST, TRUNCATED
 from fleetwright_agent.protocol.frames import CompactionEnd, Frame, TurnDone, TurnRequest
 from fleetwright_agent.server.tasks.size_limits import MOST_OF_ARTIFACTS
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 
 Open = Callable[..., Any]

@@ -17,7 +17,7 @@ from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.process.maintenance import Maintenance
 from fleetwright_agent.server.ops.reachability import ServerReachability
 from fleetwright_agent.server.ops.routes import ops_app
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 _STARTING: Final = "the agent is starting"

@@ -11,8 +11,8 @@ from typing import Final
 
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.server.tasks.active_task import ActiveTask
-from fleetwright_agent.storage.errors import MemoryUnusable
-from fleetwright_agent.storage.task_log import Key, TaskLogUnavailable
+from fleetwright_agent.storage.errors import MemoryUnusable, TaskLogUnavailable
+from fleetwright_agent.storage.task_log import Key
 
 _logger = logging.getLogger(__name__)
 _SWEEP_SECONDS: Final = 3600
@@ -57,10 +57,14 @@ class Maintenance:
 
     async def _recover(self, keys: Sequence[Key]) -> None:
         found = [await self._dependencies.active_tasks.find(key.owner, key.task_id) for key in keys]
-        lost = [live for live in found if live and not self._taken_up(live)]
+        left = [live for live in found if live and self._runs.is_left(live)]
+        # Before any of them is resumed, so that the next process knows of this attempt even if this process crashes.
+        taken = await asyncio.gather(*[live.take_up() for live in left])
+        ours = [live for live, is_ours in zip(left, taken, strict=True) if is_ours]
+        lost = [live for live in ours if not self._resumed(live)]
         await asyncio.gather(*map(self._runs.lose, lost))
 
-    def _taken_up(self, live: ActiveTask) -> bool:
+    def _resumed(self, live: ActiveTask) -> bool:
         try:
             return self._runs.recover(live, share=self._dependencies.message_acceptor.again)
         except Exception:

@@ -19,8 +19,7 @@ from fleetwright_agent.config.callers import CallerKind
 from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.export import Line, MemoryExport
 from fleetwright_agent.storage.erasures import ErasureTarget
-from fleetwright_agent.storage.errors import MemoryUnusable
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
+from fleetwright_agent.storage.errors import MemoryUnusable, TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 PATH: Final = "/admin/memory"

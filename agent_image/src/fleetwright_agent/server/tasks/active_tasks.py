@@ -12,13 +12,13 @@ from fleetwright_a2a.task_events import (
     TERMINAL,
 )
 from fleetwright_agent.server.tasks.active_task import ActiveTask, PublishHook, ignore_event
-from fleetwright_agent.storage.task_log import Key, StoredTask, TaskLog
+from fleetwright_agent.storage.task_log import Key, StoredTask, TaskStore
 
 
 class ActiveTasks:
     """The tasks in the memory of this process, by owner and task id."""
 
-    def __init__(self, log: TaskLog, clock: Clock, on_event: PublishHook = ignore_event) -> None:
+    def __init__(self, log: TaskStore, clock: Clock, on_event: PublishHook = ignore_event) -> None:
         self._on_event = on_event
         self._log = log
         self._clock = clock
