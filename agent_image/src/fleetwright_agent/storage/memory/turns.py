@@ -1,4 +1,4 @@
-"""What single turns store besides checkpoints, in memory: tool journal, call windows, grants and open questions."""
+"""The tool journal, the call windows, the grants and the open questions, in memory."""
 
 import asyncio
 import json
