@@ -81,7 +81,7 @@ VIOLATIONS = [
     pytest.param(
         {"skillSelector": {"matchLabels": {"a": 1}}},
         "Malformed",
-        "spec.skillSelector.matchLabels[a] must be a string and is an integer; correct it",
+        "spec.skillSelector.matchLabels['a'] must be a string and is an integer; correct it",
         id="label",
     ),
     pytest.param(

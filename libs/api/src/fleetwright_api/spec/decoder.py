@@ -149,7 +149,7 @@ def _texts(value: Any, path: str, problems: _Problems) -> Any:
     """Decode an object whose values are all strings, such as labels."""
     if not isinstance(value, dict):
         return _wrong("an object", value, path, problems)
-    decoded = {str(key): _text(text, f"{path}[{key}]", problems) for key, text in value.items()}
+    decoded = {str(key): _text(text, f"{path}[{str(key)[:_LONGEST]!r}]", problems) for key, text in value.items()}
     return {intern(key): text for key, text in decoded.items() if text is not _WRONG}
 
 
