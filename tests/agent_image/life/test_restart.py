@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from fleetwright_a2a.extensions import COST
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 
 @pytest.fixture(

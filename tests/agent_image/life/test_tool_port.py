@@ -310,6 +310,27 @@ async def test_artifacts_reach_the_caller_and_not_the_model(agent, model, states
     assert "+ short" not in json.dumps(recorder.newest)
 
 
+async def test_sub_agent_passes_on_output_and_artifacts(agent, message):
+    async def run(call):
+        call.write("strands")
+        return ToolResult("The rope is cut.", (Artifact("cut.diff", "text/x-diff", "- long\n+ short"),))
+
+    rope = Rope(Allow())
+    rope.run = run
+    waiter = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["rope__cut"]}
+    parents = {}
+    order = message('Give a task to the sub-agent waiter: "Cut rope"')
+    async with agent(subAgents=[waiter], **rope.installed()) as guest:
+        async for event in guest.events("SendStreamingMessage", order):
+            update = event.get("statusUpdate", {}).get("status", {}).get("message")
+            holder = update or event.get("artifactUpdate", {}).get("artifact", {})
+            if call := holder.get("metadata", {}).get(TOOL_CALL):
+                parents[call["name"], call.get("phase", "artifact")] = call.get("parentToolCallId")
+    outer = {parents["rope__cut", phase] for phase in ("started", "output", "completed", "artifact")}
+    assert len(outer) == 1
+    assert outer != {None}
+
+
 async def test_artifacts_beyond_the_limits_are_left_out(agent):
     rope = Rope(Allow(), ToolResult("Cut.", (Artifact("big", "text/plain", "x" * 1_048_577),)))
     async with agent(**rope.installed()) as guest:

@@ -123,7 +123,6 @@ def test_a_fact_is_told_with_its_source_and_cannot_leave_its_fence():
 @pytest.mark.parametrize(
     ("policy", "names", "arguments"),
     [
-        pytest.param(KnowledgeMemory(), [], None, id="off, as it is unless somebody asks for it"),
         pytest.param(
             KnowledgeMemory(enabled=True),
             ["remember", "recall_memory", "forget"],

@@ -64,14 +64,14 @@ class House:
         self.folder = folder
         self.database = Database(folder / FILE, SCHEMA)
         self.log = MemoryTaskLog()
-        self.gate = Admission()
+        self.admission = Admission()
         self.metrics = Metrics(CollectorRegistry())
         self.storage = sqlite_storage(folder, conversations=self.database)
         self.sessions = Sessions(self.storage.sessions, redact=str, clock=lambda: self.now)
         self.retention = Retention(
             policy,
             volume=MemoryVolume(folder, most_bytes=policy.max_bytes, space=lambda _: self.space),
-            gate=self.gate,
+            admission=self.admission,
             log=self.log,
             storage=self.storage,
             metrics=self.metrics,
@@ -160,7 +160,7 @@ async def test_the_oldest_make_way_where_the_memory_has_too_much_and_tasks_go_on
     await house.wait("c00")
     await house.retention.look()
     left = await house.left()
-    assert (left[0], left[-1], house.gate.full) == ("c00", "c29", False)
+    assert (left[0], left[-1], house.admission.full) == ("c00", "c29", False)
     assert 5 <= len(left) <= 16
     assert house.metrics.registry.get_sample_value("fleetwright_memory_bytes", {"part": "conversations"}) <= 16 * MIB
     assert house.forgotten("room") == 30 - len(left)
@@ -173,12 +173,12 @@ async def test_where_nothing_can_make_way_no_task_begins_until_there_is_room(ope
     ballast.write_bytes(b"x" * 17 * MIB)
     await house.retention.look()
     with pytest.raises(MemoryFull, match=r"memory\.maxBytes"):
-        house.gate.admit("client:a", begins=True)
-    house.gate.admit("client:a", begins=False)
+        house.admission.admit("client:a", begins=True)
+    house.admission.admit("client:a", begins=False)
     assert house.metrics.registry.get_sample_value("fleetwright_memory_full") == 1
     ballast.unlink()
     await house.retention.look()
-    house.gate.admit("client:a", begins=True)
+    house.admission.admit("client:a", begins=True)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ async def test_no_conversation_goes_where_the_rest_is_too_large_by_itself_and_it
     (house.folder / part).write_bytes(b"x" * 17 * MIB)
     await house.retention.look()
     await house.retention.look()
-    assert (await house.left(), house.gate.full) == (["c0", "c1", "c2"], True)
+    assert (await house.left(), house.admission.full) == (["c0", "c1", "c2"], True)
     (said,) = [each.getMessage() for each in caplog.records if "the memory is full" in each.getMessage()]
     assert f"most of it is {part}, {17 * MIB} of the {16 * MIB} bytes of memory.maxBytes" in said
     assert remedy in said
@@ -208,10 +208,10 @@ async def test_a_disk_that_others_filled_refuses_tasks_and_costs_no_conversation
     house = open_house(space=DiskSpace(free=MIB, capacity=1000 * MIB))
     await house.talk("c", ago=1)
     await house.retention.look()
-    assert (await house.left(), house.gate.full) == (["c"], True)
+    assert (await house.left(), house.admission.full) == (["c"], True)
     house.space = ROOMY
     await house.retention.look()
-    assert not house.gate.full
+    assert not house.admission.full
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ async def test_a_part_of_the_disk_is_reserved_for_what_is_under_way(open_house, 
     house = open_house(space=space)
     await house.database.check()
     await house.retention.look()
-    assert house.gate.full is full
+    assert house.admission.full is full
 
 
 def test_files_are_counted_by_what_they_are_for(tmp_path):

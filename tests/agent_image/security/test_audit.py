@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from fleetwright_agent.audit.content import call_line
 from fleetwright_agent.audit.files import FILE, backup_of
-from fleetwright_agent.audit.trail import AuditFailed, AuditTrail, call_line
+from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
 from fleetwright_agent.audit.verification import verify
 from fleetwright_agent.security.redaction import Redactor
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from fleetwright_agent.__main__ import main
+from fleetwright_agent.audit.content import call_line
 from fleetwright_agent.audit.factory import FOLDER
 from fleetwright_agent.audit.files import ERASED, FILE, backup_of
-from fleetwright_agent.audit.trail import AuditTrail, call_line
+from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.security.redaction import Redactor
 

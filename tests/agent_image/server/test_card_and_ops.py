@@ -13,8 +13,8 @@ import pytest
 from fleetwright_a2a.extensions import COST, TRUNCATED
 from fleetwright_agent.protocol.frames import CompactionEnd, Frame, TurnDone, TurnRequest
 from fleetwright_agent.server.tasks.size_limits import MOST_OF_ARTIFACTS
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 
 Open = Callable[..., Any]
@@ -126,7 +126,7 @@ async def test_the_status_tells_of_each_server_what_it_offered_once_that_is_know
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "allow": ["a", "b"]}
     mounted.write(mounted.layout.config_file, documents(mcpServers=[server]))
     offers = ToolCache()
-    door = await open_door(offers=offers)
+    door = await open_door(tool_cache=offers)
 
     async with door.ops() as ops:
 

@@ -20,9 +20,10 @@ from fleetwright_a2a.task_events import Event, status_event
 from fleetwright_agent.protocol.frames import Frame, Text, TurnDone, TurnRequest
 from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.server.executors.port import Emit, TaskJob
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_agent.storage.task_log import Claim, TaskLogUnavailable
+from fleetwright_agent.storage.task_log import Claim
 
 Open = Callable[..., Any]
 TERMINAL = ("COMPLETED", "FAILED", "CANCELED", "REJECTED")
@@ -301,13 +302,13 @@ class Torn(MemoryTaskLog):
         self.failed: set[int] = set()
         self.looks = 0
 
-    async def rest(self, n: int, records: Any, task: Any, *, expires_ns: int | None = None) -> None:
-        if n not in self.failed:
-            self.failed.add(n)
-            if n == 1:
-                await super().rest(n, records, task, expires_ns=expires_ns)
+    async def rest(self, run: Any, records: Any, task: Any, *, expires_ns: int | None = None) -> None:
+        if run.n not in self.failed:
+            self.failed.add(run.n)
+            if run.n == 1:
+                await super().rest(run, records, task, expires_ns=expires_ns)
             raise TaskLogUnavailable("disk I/O error")
-        await super().rest(n, records, task, expires_ns=expires_ns)
+        await super().rest(run, records, task, expires_ns=expires_ns)
 
     async def expired(self, now_ns: int) -> Any:
         self.looks += 1

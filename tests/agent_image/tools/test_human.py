@@ -61,16 +61,15 @@ def test_may_approve_depends_on_the_caller(documents, owner, changes, may):
 
 
 @pytest.mark.parametrize(
-    ("owner", "enabled", "offered"),
+    ("owner", "offered"),
     [
-        pytest.param("client:web", True, ["ask_human", "request_user_input"], id="a client"),
-        pytest.param("client:web", False, [], id="a client of an agent that may not ask"),
-        pytest.param("agent:team/peer", True, [], id="an agent"),
+        pytest.param("client:web", ["ask_human", "request_user_input"], id="a client"),
+        pytest.param("agent:team/peer", [], id="an agent"),
     ],
 )
-async def test_human_tools_are_offered_to_clients(owner, enabled, offered):
+async def test_human_tools_are_offered_to_clients(owner, offered):
     context = TurnContext(TurnRequest(owner, "c", "t", "x"), lambda _: None, {})
-    assert [tool.name for tool in await HumanTools(enabled=enabled).tools(context)] == offered
+    assert [tool.name for tool in await HumanTools().tools(context)] == offered
 
 
 async def answer(call):

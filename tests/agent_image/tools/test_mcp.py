@@ -124,7 +124,10 @@ OFFERS = [
 @pytest.mark.parametrize(("allow", "deny", "wanted"), OFFERS)
 async def test_what_a_server_offers_is_known_from_the_first_handshake_on_and_when_it_has_gone(allow, deny, wanted):
     offers = ToolCache()
-    async with _serving(Tools("a", "b", "c")) as port, _connected(port, allow=allow, deny=deny, offers=offers) as it:
+    async with (
+        _serving(Tools("a", "b", "c")) as port,
+        _connected(port, allow=allow, deny=deny, tool_cache=offers) as it,
+    ):
         assert offers.of("s") is None
         await it.tools()
     assert offers.of("s") == wanted

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from a2a.types import Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent
 
-from fleetwright_a2a.extensions import ASK, CALL_PATH, COST
+from fleetwright_a2a.extensions import ASK, CALL_PATH, COST, TOOL_CALL
 from fleetwright_a2a.outbound.bounded_responses import BoundedTransport
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
@@ -253,6 +253,15 @@ async def test_of_a_peer_that_talks_for_ever_is_passed_on_what_fits(tmp_path):
 def piece(name, text, *, append=False):
     made = Artifact(artifact_id=name, parts=[Part(text=text)])
     return StreamResponse(artifact_update=TaskArtifactUpdateEvent(task_id="t", artifact=made, append=append))
+
+
+def test_response_of_a_peer_omits_the_files_of_its_tools():
+    heard = PeerResponse()
+    file = piece("file", "- long\n+ short")
+    file.artifact_update.artifact.metadata.update({TOOL_CALL: {"toolCallId": "1", "name": "rope__cut"}})
+    for event in (file, piece("answer", "The rope is cut.")):
+        heard.take(event)
+    assert heard.text == "The rope is cut."
 
 
 def test_what_was_heard_of_a_peer_stays_small_however_much_it_says():

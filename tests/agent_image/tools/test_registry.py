@@ -2,9 +2,17 @@
 
 from dataclasses import dataclass
 
+import pytest
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.tools.mcp.tool_cache import ToolCache
+from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.tools.registry import ToolRegistry
+from fleetwright_agent.tools.registry import ToolRegistry, built_in_providers
 from fleetwright_agent.turn.context import TurnContext
 
 CONTEXT = TurnContext(TurnRequest("client:a", "c", "t", "x"), lambda _: None, {})
@@ -32,6 +40,35 @@ class Provider:
 
     async def close(self):
         self.closed += 1
+
+
+PEER = {"name": "cook", "namespace": "team", "url": "http://cook"}
+SKILL = {"name": "guide", "description": "d", "digest": "x"}
+ENABLED = [
+    pytest.param({}, [], id="nothing"),
+    pytest.param({"askHuman": True}, ["human"], id="people"),
+    pytest.param({"skills": [SKILL]}, ["skills"], id="skills"),
+    pytest.param({"memory": {"knowledge": {"enabled": True}}}, ["facts"], id="facts"),
+    pytest.param({"toolSearch": {"above": 1}}, ["search"], id="the search"),
+    pytest.param({"peers": [PEER]}, ["peers"], id="peers"),
+    pytest.param({"mcpServers": [{"name": "house", "url": "http://h"}]}, ["mcp"], id="MCP servers"),
+]
+
+
+@pytest.mark.parametrize(("changes", "names"), ENABLED)
+async def test_built_in_providers_are_those_that_are_enabled(documents, tmp_path, changes, names):
+    config, layout, none = AgentConfig.model_validate(documents(**changes)), Layout(root=tmp_path), None
+    providers = built_in_providers(
+        config,
+        layout,
+        facts=none,
+        redact=str,
+        peers=PeerTools("team/echo", config.peers, layout, none, none),
+        tool_cache=ToolCache(),
+        metrics=Metrics(CollectorRegistry()),
+        room=lambda: 1000,
+    )
+    assert [provider.name for provider in providers] == names
 
 
 async def test_registry_sorts_the_tools_of_all_providers():

@@ -160,22 +160,21 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             await asyncio.sleep(0)
 
         storage = sqlite_storage(layout.memory)
-        books = CostAccounting(config.budgets, storage.usage, metrics, now=time.time)
+        accounting = CostAccounting(config.budgets, storage.usage, metrics, now=time.time)
         trail = audit_trail(config, layout, metrics, Clock())
-        supplies = TurnDependencies(
+        dependencies = TurnDependencies(
             config=config,
             layout=layout,
+            clock=Clock(),
             metrics=metrics,
             storage=storage,
-            knowledge=storage.facts,
-            skills=storage.skills,
-            offers=ToolCache(),
+            tool_cache=ToolCache(),
             plugins=Plugins(config.plugins, metrics),
-            trail=trail,
-            books=books,
+            audit_trail=trail,
+            cost_accounting=accounting,
             tracing=UNTOLD,
         )
-        turn: Any = build_turn(supplies, sleep=sleep)
+        turn: Any = build_turn(dependencies, sleep=sleep)
         try:
             yield Talk(turn, metrics, waits)
         finally:

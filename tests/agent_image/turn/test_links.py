@@ -9,6 +9,7 @@ from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from prometheus_client import CollectorRegistry
 
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.model import Provider
@@ -111,23 +112,23 @@ async def test_links_stand_in_one_order(config, tmp_path, changes, order):
         chats = [build_chat(endpoint, layout, client) for endpoint in (wanted.model, *wanted.model.fallbacks)]
         calls: Any = ModelCalls()
         views = Views(SqliteViewStore(Database(layout.memory / FILE, SCHEMA)))
-        links = model_links(_supplies(wanted, layout), views=views, calls=calls, chats=chats)
+        links = model_links(_dependencies(wanted, layout), views=views, calls=calls, chats=chats)
     assert [type(link).__name__ for link in links] == order
 
 
-def _supplies(config: AgentConfig, layout: Layout) -> TurnDependencies:
+def _dependencies(config: AgentConfig, layout: Layout) -> TurnDependencies:
     none: Any = None
+    storage: Any = SimpleNamespace(facts=None, skills=None)
     return TurnDependencies(
         config=config,
         layout=layout,
         metrics=Metrics(CollectorRegistry()),
-        storage=none,
-        knowledge=none,
-        skills=none,
-        offers=none,
+        clock=Clock(),
+        storage=storage,
+        tool_cache=none,
         plugins=none,
-        trail=none,
-        books=none,
+        audit_trail=none,
+        cost_accounting=none,
         tracing=none,
     )
 

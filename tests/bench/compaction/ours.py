@@ -176,7 +176,7 @@ async def ours(
         database = Database((folder or Path(temporary)) / "conversations.db", SCHEMA)
         ledger = SqliteUsageStore(database, now=time.time)
         books = CostAccounting([Budget.model_validate(each) for each in budgets], ledger, metrics, now=time.time)
-        views, calls = Views(SqliteViewStore(database)), ModelCalls(model, metrics, books=books, sleep=_at_once)
+        views, calls = Views(SqliteViewStore(database)), ModelCalls(model, metrics, accounting=books, sleep=_at_once)
         settings = Compaction.model_validate(policy)
         script.overflow = overflow
         chat = ScriptedChat(script=script, endpoint=model)

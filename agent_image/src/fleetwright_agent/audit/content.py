@@ -14,6 +14,10 @@ _TOLD: Final[tuple[str, ...]] = ("args", "result_summary")
 _SALT: Final = "salt"
 _DIGEST: Final = "content"
 _REMOVABLE: Final = frozenset({*_TOLD, _SALT})
+_ARGUMENT: Final = 500
+_RESULT: Final = 200
+_MARGIN: Final = 8192
+"""Characters that are redacted beyond the kept part: a secret that is cut in half is not recognizable."""
 
 
 def with_digest(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,3 +72,23 @@ def is_altered(line: Mapping[str, Any]) -> bool:
 
 def _digest(told: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def call_line(arguments: Mapping[str, Any], result: str) -> dict[str, Any]:
+    """Return the details of a call, truncated generously; they are truncated again after redaction."""
+    return {
+        "args": {key: _cut(value, _ARGUMENT + _MARGIN) for key, value in arguments.items()},
+        "result_summary": result[: _RESULT + _MARGIN],
+    }
+
+
+def shortened(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Truncate each argument, and the result."""
+    cut = {"args": {key: _cut(value, _ARGUMENT) for key, value in about["args"].items()}} if "args" in about else {}
+    result = {"result_summary": about["result_summary"][:_RESULT]} if "result_summary" in about else {}
+    return {**about, **cut, **result}
+
+
+def _cut(value: Any, most: int) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= most else f"{text[:most]}…"

@@ -7,6 +7,7 @@ from typing import Final
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.telemetry.metrics import Metrics
@@ -36,4 +37,5 @@ def audit_trail(config: AgentConfig, layout: Layout, metrics: Metrics, clock: Cl
         now_ns=clock.now_ns,
         on_failure=metrics.audit_failures.inc,
         most_bytes=config.audit.max_bytes,
+        enabled=config.audit.mode is not AuditMode.OFF,
     )

@@ -11,7 +11,6 @@ arguments or results in full.
 """
 
 import asyncio
-import json
 import logging
 import secrets
 from collections.abc import Callable, Mapping
@@ -30,7 +29,7 @@ from fleetwright_agent.audit.appending import (
     replace,
     terminate_partial_line,
 )
-from fleetwright_agent.audit.content import chain_hash, encode, is_removable, with_digest, without_details
+from fleetwright_agent.audit.content import chain_hash, encode, is_removable, shortened, with_digest, without_details
 from fleetwright_agent.audit.files import (
     CONTINUES,
     FILE,
@@ -44,10 +43,6 @@ from fleetwright_agent.audit.files import (
 
 _logger = logging.getLogger(__name__)
 MOST_BYTES: Final = 50 * 1024 * 1024
-_ARGUMENT: Final = 500
-_RESULT: Final = 200
-_MARGIN: Final = 8192
-"""Characters that are redacted beyond the kept part: a secret that is cut in half is not recognizable."""
 _FRAME: Final = 256
 """Bytes of a line apart from its event and details: number, time and hash."""
 _SHORT: Final = 4096
@@ -69,14 +64,17 @@ class AuditTrail:
         on_failure: Callable[[], None],
         most_bytes: int = MOST_BYTES,
         patience: float = 5.0,
+        enabled: bool = True,
     ) -> None:
         """Args:
         on_failure: Counts a line that could not be written.
         most_bytes: The file size that triggers rotation; one backup is kept.
         patience: Seconds to wait for another process that holds the lock.
+        enabled: False if auditing is off. Existing lines are read and erased nevertheless.
         """
         self._path = folder / FILE
         self._redact = redact
+        self._enabled = enabled
         self._now_ns = now_ns
         self._on_failure = on_failure
         self._most_bytes = most_bytes
@@ -114,6 +112,15 @@ class AuditTrail:
             return
         writing = self._on_thread(self._write, event, dict(about))
         await asyncio.shield(writing)  # Cancelling the caller must not drop the line.
+
+    async def note(self, event: str, about: Mapping[str, Any], *, altered: bool = False) -> None:
+        """Add a line about an operation of the agent, if auditing is on. A failure is counted and raises nothing.
+
+        Args: `altered` if existing lines were changed; this is recorded even while auditing is off.
+        """
+        if self._enabled or altered:
+            with suppress(AuditFailed):
+                await self.record(event, about)
 
     async def restore(self) -> None:
         """After a failed write, append a line to test whether writing works again; this failure is not counted.
@@ -213,7 +220,7 @@ class AuditTrail:
 
     def _added(self, event: str, about: Mapping[str, Any]) -> TrailHead:
         head = self._newest()
-        told = with_digest(_shortened(self._redact(about)))
+        told = with_digest(shortened(self._redact(about)))
         # `_FRAME` is an upper bound for the rest of the line.
         self._make_room(len(encode(told)) + len(event) + _FRAME)
         if self._headless or (head.lines and not self._path.exists()):
@@ -268,26 +275,6 @@ def _is_short(about: Mapping[str, Any]) -> bool:
 def _unexpected(error: Exception) -> Exception | None:
     """Log a traceback only for failures other than those of the volume, which the message already describes."""
     return None if isinstance(error, OSError) else error
-
-
-def call_line(arguments: Mapping[str, Any], result: str) -> dict[str, Any]:
-    """Return the details of a call, truncated generously; they are truncated again after redaction."""
-    return {
-        "args": {key: _cut(value, _ARGUMENT + _MARGIN) for key, value in arguments.items()},
-        "result_summary": result[: _RESULT + _MARGIN],
-    }
-
-
-def _shortened(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Truncate each argument, and the result."""
-    cut = {"args": {key: _cut(value, _ARGUMENT) for key, value in about["args"].items()}} if "args" in about else {}
-    result = {"result_summary": about["result_summary"][:_RESULT]} if "result_summary" in about else {}
-    return {**about, **cut, **result}
-
-
-def _cut(value: Any, most: int) -> Any:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return value if len(text) <= most else f"{text[:most]}…"
 
 
 def _number(last: bytes, path: Path) -> int:

@@ -15,40 +15,41 @@ from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.process.asgi import asgi_app
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.process.maintenance import Maintenance
-from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
 from fleetwright_agent.server.ops.reachability import ServerReachability
 from fleetwright_agent.server.ops.routes import ops_app
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
-from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 _STARTING: Final = "the agent is starting"
 
 
 class Application:
-    def __init__(self, parts: Dependencies, *, metrics: Metrics, heartbeat: EventLoopWatchdog) -> None:
-        self._parts = parts
+    def __init__(self, dependencies: Dependencies) -> None:
+        self._dependencies = dependencies
+        self._parts = dependencies.turn
+        self._runs = dependencies.task_runner
+        self._pushes = dependencies.push_service
         self._waiting_for: str | None = _STARTING
         self._leaving = False
         self._background: set[asyncio.Task[None]] = set()
-        self._upkeep = Maintenance(parts, metrics=metrics)
-        self.a2a = asgi_app(parts, metrics=metrics, admission=self._admission)
-        self.heartbeat = heartbeat
+        self._maintenance = Maintenance(dependencies)
+        self.a2a = asgi_app(dependencies, admission=self._admission)
+        self.watchdog = dependencies.watchdog
         self.ops: ASGIApp = ops_app(
-            metrics=metrics,
+            metrics=self._parts.metrics,
             not_ready=self.not_ready,
             status=self.status,
-            heartbeat=self.heartbeat,
+            heartbeat=self.watchdog,
             is_starting=lambda: self._waiting_for == _STARTING,
         )
 
     async def build(self) -> None:
         """Build what the first task would build, so that a probe can report failures."""
-        await self._parts.turns.get()
+        await self._dependencies.turn_loader.get()
 
     async def start(self) -> None:
         """Open the task log and recover interrupted tasks. While the log is unusable, the agent is not ready."""
-        self.heartbeat.begin()
+        self.watchdog.begin()
         self._tell_assumed()
         if await self._opened():
             await self._begin()
@@ -66,10 +67,10 @@ class Application:
 
     async def _opened(self) -> bool:
         try:
-            await self._parts.log.open()
-            if self._parts.pushes:
-                await self._parts.pushes.refresh()
-            await self._upkeep.recover()
+            await self._dependencies.task_log.open()
+            if self._pushes:
+                await self._pushes.refresh()
+            await self._maintenance.recover()
         except TaskLogUnavailable as error:
             self._waiting_for = str(error)
             return False
@@ -77,7 +78,7 @@ class Application:
 
     async def _open_later(self) -> None:
         """Retry: another process may release the file, space may become free, or the file may be repaired."""
-        await asyncio.sleep(self._parts.retry_seconds)
+        await asyncio.sleep(self._dependencies.retry_seconds)
         if await self._opened():
             await self._begin()
         else:
@@ -88,11 +89,11 @@ class Application:
             self._waiting_for = _STARTING  # Replaces the reason for which the log could not be opened.
         await self._parts.storage.file.check()
         self._parts.plugins.begin()
-        self._beside(self._upkeep.run())
-        self._beside(self._parts.reachability.watch())
-        if self._parts.pushes:
-            self._beside(self._parts.pushes.run())
-        if len(self._parts.runs):
+        self._beside(self._maintenance.run())
+        self._beside(self._dependencies.reachability.watch())
+        if self._pushes:
+            self._beside(self._pushes.run())
+        if len(self._runs):
             # Run in the background: the operations app answers meanwhile.
             self._beside(self._become_ready())
         else:
@@ -100,7 +101,7 @@ class Application:
 
     async def _become_ready(self) -> None:
         """Wait until every recovered task has resumed or ended."""
-        await self._upkeep.decided()
+        await self._maintenance.decided()
         self._ready()
 
     def _ready(self) -> None:
@@ -116,29 +117,29 @@ class Application:
     async def drain(self) -> None:
         """Accept no more messages, wait a while for running tasks, then leave or end the rest."""
         self._leaving, self._waiting_for = True, "the agent is shutting down"
-        _logger.info("draining", extra={"running": len(self._parts.runs)})
-        await self._parts.runs.drain(self._parts.config.drain_seconds)
-        self._parts.tasks.let_go()
-        if self._parts.pushes:
-            await self._parts.pushes.flush()
+        _logger.info("draining", extra={"running": len(self._runs)})
+        await self._runs.drain(self._parts.config.drain_seconds)
+        self._dependencies.active_tasks.let_go()
+        if self._pushes:
+            await self._pushes.flush()
 
     async def aclose(self) -> None:
-        self.heartbeat.end()
+        self.watchdog.end()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         parts = self._parts
         in_order: list[Callable[[], Awaitable[None]]] = [
-            *([parts.pushes.aclose] if parts.pushes else []),
-            parts.turns.aclose,
+            *([self._pushes.aclose] if self._pushes else []),
+            self._dependencies.turn_loader.aclose,
             parts.plugins.close,
             parts.tracing.aclose,
             parts.storage.facts.aclose,
             parts.storage.skills.aclose,
             parts.storage.file.aclose,
-            parts.books.aclose,
-            parts.trail.aclose,
-            parts.log.aclose,
+            parts.cost_accounting.aclose,
+            parts.audit_trail.aclose,
+            self._dependencies.task_log.aclose,
         ]
         # A failure of one part is raised only after all later parts are closed.
         async with AsyncExitStack() as ending:
@@ -154,38 +155,39 @@ class Application:
 
     def not_ready(self) -> str | None:
         """Return why the agent should get no traffic, for people; `None` if it should."""
-        parts = self._parts
-        stored = parts.log.problem or parts.storage.file.problem or self._unaudited()
-        sealed = parts.pushes.problem if parts.pushes else None
-        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
+        stored = self._dependencies.task_log.problem or self._parts.storage.file.problem or self._unaudited()
+        mounted = self._dependencies.callers.read()[1] or self._dependencies.card.read()[1]
+        sealed = self._pushes.problem if self._pushes else None
+        return self._waiting_for or stored or mounted or sealed
 
     def _unaudited(self) -> str | None:
         """Return why the audit trail is unusable, if the policy requires a line for every call."""
-        return self._parts.trail.problem if self._parts.config.audit.mode is AuditMode.REQUIRED else None
+        return self._parts.audit_trail.problem if self._parts.config.audit.mode is AuditMode.REQUIRED else None
 
     def status(self) -> dict[str, Any]:
-        parts, reason = self._parts, self.not_ready()
-        card, _ = parts.card.read()
+        config, reason = self._parts.config, self.not_ready()
+        card, _ = self._dependencies.card.read()
+        damaged = self._dependencies.task_log.damaged
         return {
-            "name": parts.config.name,
-            "namespace": parts.config.namespace,
-            "revision": parts.config.revision,
+            "name": config.name,
+            "namespace": config.namespace,
+            "revision": config.revision,
             "cardDigest": card.digest if card else None,
-            "runningTasks": len(parts.runs),
-            **({"damagedTasks": damaged} if (damaged := parts.log.damaged) else {}),
-            "lastCompaction": parts.compaction.seen,
-            **_audit(parts.trail),
-            **({"budgets": parts.books.report()} if parts.config.budgets else {}),
-            "mcpServers": [self._server(look) for look in parts.reachability.report],
-            **({"plugins": parts.plugins.report()} if parts.config.plugins else {}),
-            **({"push": parts.pushes.report()} if parts.pushes else {}),
+            "runningTasks": len(self._runs),
+            **({"damagedTasks": damaged} if damaged else {}),
+            "lastCompaction": self._dependencies.last_compaction.seen,
+            **_audit(self._parts.audit_trail),
+            **({"budgets": self._parts.cost_accounting.report()} if config.budgets else {}),
+            "mcpServers": [self._server(look) for look in self._dependencies.reachability.report],
+            **({"plugins": self._parts.plugins.report()} if config.plugins else {}),
+            **({"push": self._pushes.report()} if self._pushes else {}),
             "ready": reason is None,
             "reason": reason,
         }
 
     def _server(self, look: ServerReachability) -> dict[str, Any]:
         """Return the state of a server; its tools are known from the first turn on."""
-        offer = self._parts.offers.of(look.name)
+        offer = self._parts.tool_cache.of(look.name)
         return {**asdict(look), **(asdict(offer) if offer else {})}
 
     def _admission(self, operation: Operation) -> str | None:

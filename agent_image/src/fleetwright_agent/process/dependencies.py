@@ -1,62 +1,57 @@
-"""The parts of an agent, each built once and shared by the A2A app, the lifecycle and maintenance. It has no logic."""
+"""The parts of an agent. `app.py` builds each of them once, from the bottom up. The record has no logic."""
 
 from dataclasses import dataclass
 
 from fleetwright_a2a.authentication import Identity
 from fleetwright_a2a.card import Card
-from fleetwright_a2a.clock import Clock
-from fleetwright_agent.audit.trail import AuditTrail
-from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.file_watcher import FileWatcher
-from fleetwright_agent.plugins.loading import Plugins
-from fleetwright_agent.server.admin.erasure import ErasableStores, Erasure
+from fleetwright_agent.memory.curator import Curator
+from fleetwright_agent.server.admin.erasure import Erasure
+from fleetwright_agent.server.admin.routes import Admin
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
+from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability
 from fleetwright_agent.server.push.service import PushService
+from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
-from fleetwright_agent.server.tasks.admission import Admission
+from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
+from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.task_log import TaskLog
-from fleetwright_agent.storage.volume import MemoryVolume
 from fleetwright_agent.telemetry.logs import LogLevel
-from fleetwright_agent.telemetry.tracing import Tracing
-from fleetwright_agent.tools.mcp.tool_cache import ToolCache
-from fleetwright_agent.turn.cost.accounting import CostAccounting
+from fleetwright_agent.turn.dependencies import TurnDependencies
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """The parts of the application."""
+    turn: TurnDependencies
+    """The parts below the server."""
+    turn_loader: TurnLoader
+    last_compaction: LastCompaction
 
-    config: AgentConfig
-    log: TaskLog
-    tasks: ActiveTasks
-    runs: TaskRunner
-    pushes: PushService | None
-    intake: MessageAcceptor
-    turns: TurnLoader
-    storage: Storage
-    stores: ErasableStores
-    erasure: Erasure
-    volume: MemoryVolume
-    gate: Admission
-    trail: AuditTrail
-    tracing: Tracing
-    books: CostAccounting
+    task_log: TaskLog
+    active_tasks: ActiveTasks
+    task_runner: TaskRunner
+    message_acceptor: MessageAcceptor
+    request_handler: TaskRequestHandler
+    push_service: PushService | None
+
     callers: FileWatcher[Callers]
     identity: Identity
     card: FileWatcher[Card]
-    extended: FileWatcher[Card]
-    compaction: LastCompaction
+    admin: Admin
+    erasure: Erasure
+
+    interrupt_expiry: InterruptExpiry
+    retention: Retention
+    curator: Curator
     reachability: Reachability
+    watchdog: EventLoopWatchdog
     log_level: LogLevel
-    offers: ToolCache
-    plugins: Plugins
-    clock: Clock
+
     retry_seconds: float
     keepalive_seconds: float
-    may_reply: bool
+    has_custom_executor: bool

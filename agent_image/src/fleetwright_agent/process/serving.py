@@ -85,7 +85,7 @@ class _Backstage:
         door = _Door(self._app.ops)
         serving = asyncio.ensure_future(door.serve(sockets=[self._listener]))
         while not (self._leaving.is_set() or serving.done()):
-            self._app.heartbeat.listen()
+            self._app.watchdog.listen()
             await asyncio.wait({serving}, timeout=_LISTENING_SECONDS)
         door.should_exit = True
         await serving

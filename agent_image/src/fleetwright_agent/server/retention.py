@@ -34,7 +34,7 @@ class Retention:
         policy: Memory,
         *,
         volume: MemoryVolume,
-        gate: Admission,
+        admission: Admission,
         log: TaskLog,
         storage: Storage,
         metrics: Metrics,
@@ -42,7 +42,7 @@ class Retention:
     ) -> None:
         self._policy = policy
         self._volume = volume
-        self._gate = gate
+        self._admission = admission
         self._log = log
         self._storage = storage
         self._metrics = metrics
@@ -60,9 +60,9 @@ class Retention:
         if self._volume.over(sizes):
             sizes = await self._make_room(sizes)
         full = self._volume.is_full(sizes)
-        if full and not self._gate.full:
+        if full and not self._admission.full:
             self._tell(sizes)
-        self._gate.full = full
+        self._admission.full = full
         self._metrics.memory_full.set(full)
 
     async def expire(self) -> None:

@@ -1,5 +1,13 @@
-"""The error that every store of the agent's memory raises, except the task log."""
+"""The errors of the stores. Their texts are for operators of the agent, and are not shown to callers."""
 
 
 class MemoryUnusable(Exception):  # noqa: N818 - states a fact about the storage, and reads so where it is raised
-    """The storage cannot be read or written. The text is for operators of the agent, not for callers."""
+    """The memory besides the task log cannot be read or written."""
+
+
+class TaskLogUnavailable(Exception):  # noqa: N818 - states a fact about the log, and reads so where it is raised
+    """The task log cannot be opened, read or written."""
+
+
+class TaskNotRunning(TaskLogUnavailable):
+    """The task rests in the log already, or another process owns it. Nothing was written."""

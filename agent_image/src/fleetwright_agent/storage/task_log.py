@@ -1,16 +1,20 @@
-"""The port of the task log: tasks as durable, append-only logs of events, keyed by their owner, the caller.
+"""The ports of the task log: tasks as durable, append-only logs of events, keyed by their owner, the caller.
 
 A task is busy while a run works on it, and at rest otherwise: it has ended, or it is interrupted and waits for its
-caller. Every implementation guarantees:
+caller. The ports assume no single process. Every implementation guarantees:
 
-- A claim and the first record of its task are written in one commit.
-- Nothing is appended to a task that is not busy.
-- `busy` alone marks the tasks that a restart interrupted.
+- Accepting a message is a compare-and-set: of several calls with the same claim, one creates the task. The claims and
+  the first record of the task are one commit. So are the claim and the records of a message that resumes a task.
+- A busy task belongs to one process, by an epoch. Taking the task up raises the epoch. Writes with another epoch have
+  no effect.
+- Nothing is appended to a task that is not busy. `busy` alone marks the tasks that a restart interrupted.
+- The last records of a task, its rest and the notifications about it are one commit.
+- A reader that has seen a sequence number reads what follows with `since`, and `watch` tells it when to read again.
 
 This module makes no A2A decisions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
@@ -23,14 +27,6 @@ MOST_OF_PAGE: Final = 4 * 1024 * 1024
 """The size in bytes from which on a page of a list takes no further task."""
 
 
-class TaskLogUnavailable(Exception):  # noqa: N818 - states a fact about the log, and reads so where it is raised
-    """The log cannot be opened or written. The text is for operators, and must not be shown to callers."""
-
-
-class TaskNotRunning(TaskLogUnavailable):
-    """The task already rests in the log, because another end was written first."""
-
-
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The deduplication key of one owner's message: the same id with the same content is a repetition."""
@@ -41,9 +37,22 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedClaim:
+class Ownership:
+    """The right of one process to write a busy task: a fencing token."""
+
     n: int
     """The task's number in the log."""
+    epoch: int
+    """Rises each time that a process takes the task up, or that the task is resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedClaim:
+    ownership: Ownership
+
+    @property
+    def n(self) -> int:
+        return self.ownership.n
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +94,26 @@ class StoredTask:
     """How many processes in a row have worked on it without leaving it in good order, including this one."""
     began_ns: int | None = None
     """When the work on its newest message began, shifted by the pauses between processes."""
+    epoch: int = 1
+    """A new task has epoch 1."""
     lost: bool = False
     """True if the stored data is unreadable; `task` is then a failed task that explains this."""
+
+    @property
+    def ownership(self) -> Ownership:
+        return Ownership(self.n, self.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChanges:
+    """The changes of a task after a sequence number."""
+
+    seq: int
+    """The last sequence number; the next read continues after it."""
+    busy: bool
+    events: tuple[EventRecord, ...] = ()
+    task: Task | None = None
+    """The whole task, if the log does not hold all of the events any more; `events` is empty then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,27 +171,8 @@ class DeletedTasks:
     """Registrations for push notifications."""
 
 
-class TaskLog(Protocol):
-    @property
-    def pushes(self) -> PushStore:
-        """The store of push registrations and notifications."""
-
-    @property
-    def problem(self) -> str | None:
-        """Why the log is not usable right now, as text for people; None if it is."""
-
-    @property
-    def damaged(self) -> int:
-        """The number of unreadable tasks whose original data is kept."""
-
-    async def open(self) -> None:
-        """Raises: LogUnusable."""
-
-    async def known(self, claim: Claim) -> DuplicateClaim | None:
-        """Return the task for which the same message was accepted before."""
-
-    async def is_reused(self, claim: Claim) -> bool:
-        """Return whether the same owner has used the same message id for other content."""
+class TaskStore(Protocol):
+    """The life of single tasks. The asynchronous methods raise TaskLogUnavailable if the log cannot be used."""
 
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
@@ -181,7 +189,13 @@ class TaskLog(Protocol):
     ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
         """Make an interrupted task busy again, and append the records that continue it. Returns after the commit."""
 
-    def began(self, n: int, at_ns: int, *, again: bool) -> None:
+    async def take_up(self, stored: StoredTask) -> StoredTask | None:
+        """Make this process the owner of a busy task of another process, and count it. Returns after the commit.
+
+        Returns `None` if the task is at rest or another process has taken it up since it was read.
+        """
+
+    def began(self, run: Ownership, at_ns: int, *, again: bool) -> None:
         """Record that the work on the newest message began, unless it is recorded already. Never raises.
 
         Args:
@@ -189,20 +203,14 @@ class TaskLog(Protocol):
                 written at once; otherwise it is written soon.
         """
 
-    def alive(self, at_ns: int) -> None:
-        """Record a sign of life of the process, so that downtime does not count towards time limits.
-
-        Written soon; never raises.
-        """
-
-    def append(self, n: int, record: EventRecord) -> None:
+    def append(self, run: Ownership, record: EventRecord) -> None:
         """Append a record soon, in order; it is lost if the process dies first. Never raises: see `problem`."""
 
-    def leave(self, n: int) -> None:
+    def leave(self, run: Ownership) -> None:
         """Leave the task to the next process in good order, and reset its count of processes. Never raises."""
 
     async def rest(
-        self, n: int, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
+        self, run: Ownership, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
     ) -> None:
         """Write the last records and the whole task, which is then no longer busy. Returns after the commit.
 
@@ -210,8 +218,7 @@ class TaskLog(Protocol):
             expires_ns: Until when the task may wait for its caller; without it, the wait is unlimited.
 
         Raises:
-            AtRest: The task was at rest already; nothing was written.
-            LogUnusable: Nothing was written, as far as the log knows.
+            TaskNotRunning: The task is at rest, or another process owns it; nothing was written.
         """
 
     async def end(self, stored: StoredTask, record: EventRecord, task: Task) -> bool:
@@ -219,16 +226,29 @@ class TaskLog(Protocol):
 
     async def find(self, owner: str, task_id: str) -> StoredTask | None: ...
 
+    async def since(self, owner: str, task_id: str, seq: int) -> TaskChanges | None:
+        """Return what has happened to a task after that sequence number; `None` if there is no such task."""
+
+    def watch(self, wake: Callable[[int], None]) -> None:
+        """Args: `wake` is called with the number of a task whenever `since` returns more of it. It must not block."""
+
+
+class TaskQueries(Protocol):
+    """Reads over many tasks. The methods raise TaskLogUnavailable if the log cannot be used."""
+
+    async def known(self, claim: Claim) -> DuplicateClaim | None:
+        """Return the task for which the same message was accepted before."""
+
+    async def is_reused(self, claim: Claim) -> bool:
+        """Return whether the same owner has used the same message id for other content."""
+
     async def page(self, query: TaskQuery) -> TaskPage: ...
 
     async def busy(self) -> tuple[Key, ...]:
-        """Return the busy tasks, in the order of acceptance: at the start, those that the previous process left."""
+        """Return the busy tasks, in the order of acceptance: at the start, those that other processes left."""
 
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
         """Return the tasks whose wait for their caller has expired."""
-
-    async def sweep(self, before_ns: int) -> int:
-        """Delete tasks that ended before this time, with all their data; return their number. Interrupted ones stay."""
 
     async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
         """Return every task of an owner, or of one of its conversations, in the order of acceptance.
@@ -242,6 +262,27 @@ class TaskLog(Protocol):
     async def counted(self, owner: str, context_id: str = "") -> DeletedTasks:
         """Return what `forget` would delete."""
 
+
+class TaskRetention(Protocol):
+    """The life of the log itself, and the deletion of tasks."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the log is not usable right now, as text for people; None if it is."""
+
+    @property
+    def damaged(self) -> int:
+        """The number of unreadable tasks whose original data is kept."""
+
+    async def open(self) -> None:
+        """Raises: TaskLogUnavailable."""
+
+    def alive(self, at_ns: int) -> None:
+        """Record soon that the process lives, so that downtime does not count towards time limits. Never raises."""
+
+    async def sweep(self, before_ns: int) -> int:
+        """Delete tasks that ended before this time, with all their data; return their number. Interrupted ones stay."""
+
     async def forget(self, owner: str, context_id: str = "") -> None:
         """Delete tasks in any state, with all their data. Returns after the commit."""
 
@@ -249,3 +290,11 @@ class TaskLog(Protocol):
         """Remove all traces of deleted data from the volume, and free the space."""
 
     async def aclose(self) -> None: ...
+
+
+class TaskLog(TaskStore, TaskQueries, TaskRetention, Protocol):
+    """All ports of one log. A part of the agent depends on the smallest port that it needs."""
+
+    @property
+    def pushes(self) -> PushStore:
+        """The store of push registrations and notifications."""

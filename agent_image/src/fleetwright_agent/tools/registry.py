@@ -32,7 +32,7 @@ def built_in_providers(
     metrics: Metrics,
     room: Callable[[], int],
 ) -> tuple[ToolProvider, ...]:
-    """Return the providers of built-in tools. If two tools have the same name, the earlier provider's is used.
+    """Return the providers of the built-in tools that the configuration enables, in the order of precedence.
 
     Args:
         redact: Removes secrets from a fact.
@@ -40,20 +40,22 @@ def built_in_providers(
         room: Returns the tokens that a prompt may have.
     """
     connections = mcp_connections(config, layout, tool_cache=tool_cache, metrics=metrics)
-    return (
-        HumanTools(enabled=config.ask_human),
-        SkillTools(config.skills, layout),
-        FactTools(facts, config.memory.knowledge, redact),
-        SearchTools(config.tool_search),
-        peers,
-        McpTools(connections, tool_cache, room=room, shares_prompt=config.tool_search is None),
+    shares_prompt = config.tool_search is None
+    providers: tuple[tuple[bool, ToolProvider], ...] = (
+        (config.ask_human, HumanTools()),
+        (bool(config.skills), SkillTools(config.skills, layout)),
+        (config.memory.knowledge.enabled, FactTools(facts, config.memory.knowledge, redact)),
+        (config.tool_search is not None, SearchTools()),
+        (bool(config.peers), peers),
+        (bool(connections), McpTools(connections, tool_cache, room=room, shares_prompt=shares_prompt)),
     )
+    return tuple(provider for is_enabled, provider in providers if is_enabled)
 
 
 class ToolRegistry:
     def __init__(self, providers: Sequence[ToolProvider], *, policy: Policy = dict) -> None:
         """Args:
-        providers: The sources of tools, in the order of precedence.
+        providers: The sources of tools. If two tools have the same name, the earlier provider's is used.
         policy: The agent's policy, which removes tools or makes them stricter.
         """
         self._providers = tuple(providers)

@@ -8,7 +8,9 @@ import httpx2
 
 from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.config.sub_agents import SubAgent
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.frames import Turn
+from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.tools.approval_policy import governed_tools
 from fleetwright_agent.tools.peers.tool import PeerTools, peer_client
 from fleetwright_agent.tools.registry import ToolRegistry, built_in_providers
@@ -23,7 +25,6 @@ from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.loop import build_loop
-from fleetwright_agent.turn.memories import TurnStorage, turn_storage
 from fleetwright_agent.turn.pipeline.composite import ToolRunner
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links, model_of, sub_agent_links
@@ -36,16 +37,18 @@ from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 from fleetwright_agent.turn.pipeline.tracing import ToolTracing
 from fleetwright_agent.turn.providers.model_transport import ModelTransport
 from fleetwright_agent.turn.providers.models import Chat, build_chat
+from fleetwright_agent.turn.views import Views
 
 
-def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Turn:
+def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Turn:
     """Open the HTTP clients, without sending anything. The caller closes the conversations and the audit trail.
 
     Args: `sleep` waits before a model call is retried.
     """
-    config, layout, metrics = supplies.config, supplies.layout, supplies.metrics
+    config, layout, metrics = dependencies.config, dependencies.layout, dependencies.metrics
     redact = redactor(layout).text
-    remembered = turn_storage(supplies.storage, redact=redact, session_lost=metrics.sessions_lost.inc)
+    storage = dependencies.storage
+    saver, views = storage.checkpoints(), Views(storage.views())
     clients = [
         httpx2.AsyncClient(transport=ModelTransport(endpoint, layout))
         for endpoint in (config.model, *config.model.fallbacks)
@@ -55,47 +58,51 @@ def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable
         for endpoint, client in zip((config.model, *config.model.fallbacks), clients, strict=True)
     ]
     peers_client = peer_client(config.peers, denied=config.denied_ranges)
-    peers = _peers(supplies, peers_client)
-    supplies.plugins.load()
-    enforcement = EnforcementPolicy(config.enforcement, supplies.storage.call_windows)
-    auditor = ToolAudit(supplies.trail, config.audit.mode)
+    peers = _peers(dependencies, peers_client)
+    dependencies.plugins.load()
+    enforcement = EnforcementPolicy(config.enforcement, dependencies.storage.call_windows)
+    auditor = ToolAudit(dependencies.audit_trail, config.audit.mode)
     fence = SkillFence(skill_reader(config.skills, layout), mounted=[skill.name for skill in config.skills])
-    calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep, tracing=supplies.tracing)
-    grants = Grants(supplies.storage.grants)
+    calls = ModelCalls(
+        config.model, metrics, accounting=dependencies.cost_accounting, sleep=sleep, tracing=dependencies.tracing
+    )
+    grants = Grants(dependencies.storage.grants)
     tools = ToolCalls(
         config.limits,
         metrics,
-        remembered.journal,
+        storage.journal,
         enforcement=enforcement,
         decisions=CallDecisions(config, grants),
         fence=fence,
         auditor=auditor,
     )
-    runner = ToolTracing(_ingesting(tools, supplies, redact), supplies.tracing)
-    learning = SkillLearner(supplies.skills, config.memory.skills, redact=redact, metrics=metrics)
+    runner = ToolTracing(_ingesting(tools, dependencies, redact), dependencies.tracing)
+    learning = SkillLearner(dependencies.storage.skills, config.memory.skills, redact=redact, metrics=metrics)
     listeners = [learning] if config.learns else []
-    work = _work(supplies, remembered, clients[0], runner=runner, calls=calls, chats=chats, listeners=listeners)
+    work = _work(dependencies, saver, views, clients[0], runner=runner, calls=calls, chats=chats, listeners=listeners)
     return GraphTurn(
         config,
         chat=chats[0],
-        links=model_links(supplies, views=remembered.views, calls=calls, chats=chats),
+        links=model_links(dependencies, views=views, calls=calls, chats=chats),
         runner=runner,
-        memories=remembered,
+        storage=storage,
+        saver=saver,
+        sessions=Sessions(storage.sessions, redact=redact, lost=metrics.sessions_lost.inc),
         registry=ToolRegistry(
             (
                 *built_in_providers(
                     config,
                     layout,
-                    facts=supplies.knowledge,
+                    facts=dependencies.storage.facts,
                     redact=redact,
                     peers=peers,
-                    tool_cache=supplies.offers,
+                    tool_cache=dependencies.tool_cache,
                     metrics=metrics,
                     room=lambda: room(config.model),
                 ),
-                ArchiveTools(remembered.views, enabled=config.compaction.archive.recall_tool),
-                DelegationTools(work),
-                supplies.plugins,
+                *([ArchiveTools(views)] if config.compaction.archive.recall_tool else []),
+                *([DelegationTools(work)] if config.sub_agents else []),
+                *([dependencies.plugins] if config.plugins else []),
             ),
             policy=lambda tools: governed_tools(tools, config, denies=enforcement.denies),
         ),
@@ -107,22 +114,23 @@ def build_turn(supplies: TurnDependencies, *, sleep: Callable[[float], Awaitable
     )
 
 
-def _ingesting(tools: ToolRunner, supplies: TurnDependencies, redact: Callable[[str], str]) -> ToolRunner:
-    policy = supplies.config.memory.knowledge
+def _ingesting(tools: ToolRunner, dependencies: TurnDependencies, redact: Callable[[str], str]) -> ToolRunner:
+    policy = dependencies.config.memory.knowledge
     if not (policy.enabled and policy.ingest):
         return tools
-    return FactIngest(tools, supplies.knowledge, policy, redact=redact, metrics=supplies.metrics)
+    return FactIngest(tools, dependencies.storage.facts, policy, redact=redact, metrics=dependencies.metrics)
 
 
-def _peers(supplies: TurnDependencies, client: httpx.AsyncClient) -> PeerTools:
-    config = supplies.config
-    me, kept = f"{config.namespace}/{config.name}", supplies.storage.questions
-    return PeerTools(me, config.peers, supplies.layout, client, kept, outlived=not config.ephemeral_memory)
+def _peers(dependencies: TurnDependencies, client: httpx.AsyncClient) -> PeerTools:
+    config = dependencies.config
+    me, kept = f"{config.namespace}/{config.name}", dependencies.storage.questions
+    return PeerTools(me, config.peers, dependencies.layout, client, kept, outlived=not config.ephemeral_memory)
 
 
 def _work(
-    supplies: TurnDependencies,
-    remembered: TurnStorage,
+    dependencies: TurnDependencies,
+    saver: ConversationSaver,
+    views: Views,
     client: httpx2.AsyncClient,
     *,
     runner: ToolTracing,
@@ -133,10 +141,10 @@ def _work(
     """Create a loop for each sub-agent from the agent's dependencies; `client` connects to the agent's own model."""
 
     def worker(sub_agent: SubAgent) -> SubAgentLoop:
-        model = model_of(sub_agent, supplies.config.model)
-        theirs = [build_chat(model, supplies.layout, client), *chats[1:]]
-        links = sub_agent_links(supplies, sub_agent, views=remembered.views, calls=calls, chats=theirs)
-        return SubAgentLoop(sub_agent, build_loop(theirs[0], links=links, runner=runner, saver=remembered.saver))
+        model = model_of(sub_agent, dependencies.config.model)
+        theirs = [build_chat(model, dependencies.layout, client), *chats[1:]]
+        links = sub_agent_links(dependencies, sub_agent, views=views, calls=calls, chats=theirs)
+        return SubAgentLoop(sub_agent, build_loop(theirs[0], links=links, runner=runner, saver=saver))
 
-    workers = [worker(sub_agent) for sub_agent in supplies.config.sub_agents]
-    return SubAgentRun(workers, journal=remembered.journal, metrics=supplies.metrics, listeners=listeners)
+    workers = [worker(sub_agent) for sub_agent in dependencies.config.sub_agents]
+    return SubAgentRun(workers, journal=dependencies.storage.journal, metrics=dependencies.metrics, listeners=listeners)

@@ -1,13 +1,12 @@
-"""The dependencies that a process passes to its turns. The code that opened a dependency closes it."""
+"""The parts of an agent that its turns need. The server uses them too; the code that opened a part closes it."""
 
 from dataclasses import dataclass
 
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
-from fleetwright_agent.storage.facts import FactStore
-from fleetwright_agent.storage.learned_skills import LearnedSkillStore
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import Tracing
@@ -19,12 +18,11 @@ from fleetwright_agent.turn.cost.accounting import CostAccounting
 class TurnDependencies:
     config: AgentConfig
     layout: Layout
+    clock: Clock
     metrics: Metrics
     storage: Storage
-    knowledge: FactStore
-    skills: LearnedSkillStore
-    offers: ToolCache
+    audit_trail: AuditTrail
+    cost_accounting: CostAccounting
+    tool_cache: ToolCache
     plugins: Plugins
-    trail: AuditTrail
-    books: CostAccounting
     tracing: Tracing

@@ -16,7 +16,7 @@ from a2a.types import Message, Part, Role, SendMessageRequest, Task, TaskState
 from prometheus_client.parser import text_string_to_metric_families
 
 from fleetwright_a2a.extension_codec import read
-from fleetwright_a2a.extensions import COST
+from fleetwright_a2a.extensions import COST, TOOL_CALL
 from fleetwright_cli.dev.manifests import InvalidFleet
 
 _TIMEOUT = 300.0
@@ -113,15 +113,19 @@ class Conversation:
         async for event in client.send_message(SendMessageRequest(message=message), context=context):
             if event.HasField("task"):
                 task.CopyFrom(event.task)
-        return _reply(task)
+        return reply_of(task)
 
 
-def _reply(task: Task) -> Reply:
+def reply_of(task: Task) -> Reply:
+    """Return what the task says to a person. The files of tools are named, but their content is not shown."""
     cost: Mapping[str, Any] = read(task.status.message, COST) or {}
     for artifact in task.artifacts:
         cost = read(artifact, COST) or cost
     usage = cost.get("usage", {})
-    text = "".join(part.text for artifact in task.artifacts for part in artifact.parts)
+    files = [artifact.name for artifact in task.artifacts if read(artifact, TOOL_CALL)]
+    answers = (artifact for artifact in task.artifacts if not read(artifact, TOOL_CALL))
+    text = "".join(part.text for artifact in answers for part in artifact.parts)
+    text += "".join(f"\n[A tool returned the file {name}.]" for name in files)
     said = "".join(part.text for part in task.status.message.parts)
     return Reply(
         state=TaskState.Name(task.status.state).removeprefix("TASK_STATE_").lower().replace("_", "-"),

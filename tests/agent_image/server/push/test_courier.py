@@ -14,9 +14,9 @@ from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget
 from fleetwright_agent.server.push.delivery_worker import DeliveryWorker
 from fleetwright_agent.server.push.receivers import Receivers
 from fleetwright_agent.server.push.service import DeliveryTimes
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.push_store import MemoryPushStore
 from fleetwright_agent.storage.push_store import Registration
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
 from fleetwright_agent.telemetry.metrics import Metrics
 
 

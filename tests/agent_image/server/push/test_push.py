@@ -473,7 +473,7 @@ async def test_a_look_during_a_registration_does_not_lose_it(open_push: Any, rec
     config = {"taskId": task["id"], "url": hook.url}
     registering = asyncio.ensure_future(door.call("CreateTaskPushNotificationConfig", config))
     await store.registering.wait()
-    await door.app._parts.pushes.refresh()
+    await door.app._pushes.refresh()
     await registering
     await hook.until_state("WORKING")
     await hook.until_state("COMPLETED")

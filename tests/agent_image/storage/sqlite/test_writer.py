@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.tasks.writer import TaskLogWriter
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 Connected = TypeVar("Connected", bound=sqlite3.Connection)
 Work = Callable[[sqlite3.Connection], Any]

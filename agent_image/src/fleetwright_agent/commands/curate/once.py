@@ -1,16 +1,10 @@
 """Curates the skills of an agent once, in a process of its own: opens the stores and closes them."""
 
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
-
 from prometheus_client import CollectorRegistry
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.factory import audit_trail
-from fleetwright_agent.audit.trail import AuditFailed
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.storage.learned_skills import CurationResult
@@ -24,13 +18,7 @@ async def curate_once(config: AgentConfig, layout: Layout, *, dry_run: bool) -> 
     clock, metrics = Clock(), Metrics(CollectorRegistry())
     skills = SqliteLearnedSkillStore(layout.memory / FOLDER, now=clock.now)
     trail = audit_trail(config, layout, metrics, clock)
-
-    async def tell(event: str, about: Mapping[str, Any]) -> None:
-        if config.audit.mode is not AuditMode.OFF:
-            with suppress(AuditFailed):  # The failure is logged, and the skills are already curated.
-                await trail.record(event, about)
-
-    curator = Curator(config, skills, tell=tell, metrics=metrics, clock=clock)
+    curator = Curator(config, skills, tell=trail.note, metrics=metrics, clock=clock)
     try:
         return await curator.curate(by="command", dry_run=dry_run)
     finally:

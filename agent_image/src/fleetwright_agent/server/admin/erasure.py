@@ -10,14 +10,12 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.files import ERASED
-from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
+from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
@@ -29,37 +27,26 @@ from fleetwright_agent.storage.usage import NOBODY
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ErasableStores:
-    """All stores with data about owners."""
-
-    log: TaskLog
-    storage: Storage
-    trail: AuditTrail
-    audited: bool = True
-    """True if lines are added to the audit trail; existing lines are read and erased in any case."""
-
-    async def tell(self, event: str, about: Mapping[str, Any], *, altered: bool = False) -> None:
-        """Add a line to the audit trail, if auditing is on. A failure is counted, and does not undo the operation.
-
-        Args:
-            altered: True if existing lines were changed; this is audited even while auditing is off.
-        """
-        if self.audited or altered:
-            with suppress(AuditFailed):
-                await self.trail.record(event, about)
-
-
 class Erasure:
     def __init__(
-        self, stores: ErasableStores, *, tasks: ActiveTasks, runs: TaskRunner, gate: Admission, clock: Clock
+        self,
+        task_log: TaskLog,
+        storage: Storage,
+        audit_trail: AuditTrail,
+        *,
+        tasks: ActiveTasks,
+        runs: TaskRunner,
+        admission: Admission,
+        clock: Clock,
     ) -> None:
-        self._stores = stores
+        self._task_log = task_log
+        self._storage = storage
+        self._audit_trail = audit_trail
         self._tasks = tasks
         self._runs = runs
-        self._gate = gate
+        self._admission = admission
         self._clock = clock
-        self._records = stores.storage.erasures
+        self._records = storage.erasures
         self._one_at_a_time = asyncio.Lock()
         self._left_over = True
         """True if there may be an unfinished erasure; at the start, one of the previous process."""
@@ -71,7 +58,7 @@ class Erasure:
             LogUnusable, MemoryUnusable, OSError: The erasure is not complete; maintenance finishes it later.
         """
         async with self._one_at_a_time:
-            with self._gate.closed(target.owner):
+            with self._admission.closed(target.owner):
                 keys = await self._stopped(target)
                 found = await self._found(target)
                 if not any(found.values()) and (former := await self._records.last(target)):
@@ -86,7 +73,7 @@ class Erasure:
             return
         async with self._one_at_a_time:
             for begun in await self._records.unfinished():
-                with self._gate.closed(begun.target.owner):
+                with self._admission.closed(begun.target.owner):
                     keys = await self._stopped(begun.target)
                     await self._carry_out(begun, await self._found(begun.target), keys)
             self._left_over = False
@@ -100,8 +87,8 @@ class Erasure:
 
     async def _stopped(self, target: ErasureTarget) -> tuple[Key, ...]:
         """Stop all runs of the owner, and return the keys of the target's tasks."""
-        keys = await self._stores.log.of(target.owner, target.context_id)
-        for key in await self._stores.log.busy():
+        keys = await self._task_log.of(target.owner, target.context_id)
+        for key in await self._task_log.busy():
             live = await self._tasks.find(key.owner, key.task_id) if key.owner == target.owner else None
             if live is not None:
                 await self._runs.cancel(live)
@@ -110,14 +97,14 @@ class Erasure:
 
     async def _found(self, target: ErasureTarget) -> dict[str, int]:
         owner, context_id = target.owner, target.context_id
-        forgotten = await self._stores.log.counted(owner, context_id)
+        forgotten = await self._task_log.counted(owner, context_id)
         return {
             "tasks": forgotten.tasks,
             "pushConfigs": forgotten.registrations,
-            **await self._stores.storage.owners.counted(target),
-            "facts": len(await self._stores.storage.facts.facts(owner, context_id)),
-            "skills": len(await self._stores.storage.skills.skills(owner, context_id=context_id)),
-            "auditLines": len(await self._stores.trail.of(owner, context_id)),
+            **await self._storage.owners.counted(target),
+            "facts": len(await self._storage.facts.facts(owner, context_id)),
+            "skills": len(await self._storage.skills.skills(owner, context_id=context_id)),
+            "auditLines": len(await self._audit_trail.of(owner, context_id)),
         }
 
     async def _carry_out(
@@ -127,17 +114,16 @@ class Erasure:
         found = {store: max(count, begun.found.get(store, 0)) for store, count in found.items()}
         await self._records.counted(begun, found)
         owner, context_id = begun.target.owner, begun.target.context_id
-        stores = self._stores
-        await stores.storage.owners.erase(begun.target, tasks=[key.task_id for key in keys])
-        await stores.log.forget(owner, context_id)
+        await self._storage.owners.erase(begun.target, tasks=[key.task_id for key in keys])
+        await self._task_log.forget(owner, context_id)
         self._tasks.forget(keys)
-        await stores.storage.facts.erase(owner, context_id)
-        await stores.storage.skills.erase(owner, context_id)
-        await stores.trail.erase(owner, context_id)
+        await self._storage.facts.erase(owner, context_id)
+        await self._storage.skills.erase(owner, context_id)
+        await self._audit_trail.erase(owner, context_id)
         # Interrupted calls are still to be charged, under the same owner name as in the ledger.
-        stores.storage.open_calls.erase(owner, named=owner if context_id else NOBODY)
-        await stores.log.scrub()
-        await stores.storage.file.scrub()
+        self._storage.open_calls.erase(owner, named=owner if context_id else NOBODY)
+        await self._task_log.scrub()
+        await self._storage.file.scrub()
         receipt = _receipt(begun, found, self._clock.now())
         # The audit line comes first: after a crash in between there are two lines, but never none.
         await self._tell(receipt)
@@ -148,7 +134,7 @@ class Erasure:
         """Record the digest of the receipt in the audit trail, which proves that a receipt is genuine."""
         of = {"erased_session_id": receipt["contextId"]} if "contextId" in receipt else {}
         about = {"erased_owner": receipt["owner"], **of, "by": receipt["askedBy"], "receipt": receipt["digest"]}
-        await self._stores.tell(ERASED, about, altered=receipt["erased"]["auditLines"] > 0)
+        await self._audit_trail.note(ERASED, about, altered=receipt["erased"]["auditLines"] > 0)
         _logger.info("memory erased", extra={"receipt": receipt["digest"], "erased": receipt["erased"]})
 
 

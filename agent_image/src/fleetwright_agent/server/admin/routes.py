@@ -14,12 +14,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fleetwright_a2a.errors import HttpRefusal, refuse
+from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.callers import CallerKind
-from fleetwright_agent.server.admin.erasure import ErasableStores, Erasure
-from fleetwright_agent.server.admin.export import Line, export_lines
+from fleetwright_agent.server.admin.erasure import Erasure
+from fleetwright_agent.server.admin.export import Line, MemoryExport
 from fleetwright_agent.storage.erasures import ErasureTarget
-from fleetwright_agent.storage.errors import MemoryUnusable
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
+from fleetwright_agent.storage.errors import MemoryUnusable, TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 PATH: Final = "/admin/memory"
@@ -30,11 +30,14 @@ _KINDS: Final = tuple(f"{kind}:" for kind in CallerKind)
 
 
 class Admin:
-    def __init__(self, names: Collection[str], *, erasure: Erasure, stores: ErasableStores) -> None:
+    def __init__(
+        self, names: Collection[str], *, erasure: Erasure, export: MemoryExport, audit_trail: AuditTrail
+    ) -> None:
         """Args: `names` are the names of clients that are administrators."""
         self._administrators = frozenset(f"{CallerKind.CLIENT}:{name}" for name in names)
         self._erasure = erasure
-        self._stores = stores
+        self._memory = export
+        self._audit_trail = audit_trail
         self._working: set[asyncio.Task[Response | HttpRefusal]] = set()
 
     @property
@@ -45,11 +48,11 @@ class Admin:
         target = self._target(request)
         if not isinstance(target, ErasureTarget):
             return target
-        lines = export_lines(self._stores, target)
+        lines = self._memory.lines(target)
         try:
             # The first line is read here, so that an unreadable memory gives an error, and not a truncated response.
             first = await anext(lines)
-            await self._stores.tell("memory_exported", {"exported_owner": target.owner, "by": _who(request)})
+            await self._audit_trail.note("memory_exported", {"exported_owner": target.owner, "by": _who(request)})
         except (TaskLogUnavailable, MemoryUnusable, OSError):
             _logger.exception("an export could not start")
             return refuse(503, _LATER, headers={"Retry-After": "10"})

@@ -41,10 +41,10 @@ class TurnExecutor:
         approval_seconds: int = Approvals().expiry_seconds,
         extensions: Extensions = Extensions(),  # noqa: B008 - frozen
         tracing: Tracing = UNTOLD,
-        bills: TaskUsage | None = None,
+        usage: TaskUsage | None = None,
     ) -> None:
-        """Args: `bills` stores the usage of tasks whose process ended; without it, their usage is unknown."""
-        self._bills = bills
+        """Args: `usage` stores the usage of tasks whose process ended; without it, their usage is unknown."""
+        self._usage = usage
         self.tracing = tracing
         self.turns = turns
         self.myself = myself
@@ -54,10 +54,10 @@ class TurnExecutor:
         self._extensions = extensions
 
     def begin(self, job: TaskJob, emit: Emit) -> "TurnWork":
-        if job.pause and self._bills:
+        if job.pause and self._usage:
             # At once, and not when the work starts, because the process may end before. Errors show in the turn itself.
             with suppress(MemoryUnusable):
-                self._bills.open(job.owner, job.task_id)
+                self._usage.open(job.owner, job.task_id)
         return TurnWork(self, job, emit)
 
     @property
@@ -72,7 +72,7 @@ class TurnExecutor:
 
     async def lost(self, job: TaskJob, task: Task, outcome: Termination, *, seconds: float) -> Sequence[Event]:
         """Raises: MemoryUnusable."""
-        used = await self._bills.of(job.owner, job.task_id) if self._bills else []
+        used = await self._usage.of(job.owner, job.task_id) if self._usage else []
         return TurnWork(self, job, lambda _: None).cut_after(task, used, outcome, seconds=seconds)
 
     def telling(self, job: TaskJob, emit: Emit) -> EventMapper:

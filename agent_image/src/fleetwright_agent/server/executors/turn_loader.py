@@ -53,7 +53,7 @@ class TurnLoader:
                 await (await building).aclose()
 
 
-def load_turn(supplies: TurnDependencies) -> Callable[[], Turn]:
+def load_turn(dependencies: TurnDependencies) -> Callable[[], Turn]:
     """Return a function that builds the real turn."""
 
     def build() -> Turn:
@@ -64,6 +64,6 @@ def load_turn(supplies: TurnDependencies) -> Callable[[], Turn]:
             # would traverse all of them and block every caller.
             gc.collect()
             gc_tuning.settle()
-        return cast("Turn", assembly.build_turn(supplies))
+        return cast("Turn", assembly.build_turn(dependencies))
 
     return build

@@ -24,6 +24,7 @@ from fleetwright_a2a.task_events import (
 )
 from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.server.tasks.size_limits import TaskSize
+from fleetwright_agent.storage.errors import TaskNotRunning
 from fleetwright_agent.storage.task_log import (
     AcceptedClaim,
     Claim,
@@ -31,8 +32,7 @@ from fleetwright_agent.storage.task_log import (
     EventRecord,
     MessageNotAccepted,
     StoredTask,
-    TaskLog,
-    TaskNotRunning,
+    TaskStore,
 )
 
 _TAIL = 512
@@ -44,15 +44,15 @@ PublishHook = Callable[["ActiveTask"], None]
 
 class ActiveTask:
     def __init__(
-        self, stored: StoredTask, *, log: TaskLog, clock: Clock, told: PublishHook, left: bool = False
+        self, stored: StoredTask, *, log: TaskStore, clock: Clock, on_event: PublishHook, left: bool = False
     ) -> None:
         self.owner = stored.owner
         self.taken_up = stored.taken_up
         """How many processes in a row have worked on it without leaving it in good order, including this one."""
         self.updated_ns = stored.updated_ns
         self._began_ns = stored.began_ns
-        self._n = stored.n
-        self._told = told
+        self._ownership = stored.ownership
+        self._on_event = on_event
         self._seq = stored.seq
         self._asked = stored.seq
         self._head = GrowingTask(stored.task)
@@ -70,7 +70,7 @@ class ActiveTask:
     @property
     def n(self) -> int:
         """The number of the task in the log."""
-        return self._n
+        return self._ownership.n
 
     @property
     def busy(self) -> bool:
@@ -104,13 +104,13 @@ class ActiveTask:
         if fitting is None:
             return
         record = EventRecord(self._seq + 1, self._clock.now_ns(), mark_going_on(fitting))
-        self._log.append(self._n, record)
+        self._log.append(self._ownership, record)
         self._publish(record)
 
     def leave(self, event: Event) -> None:
         """Publish that the process ends before the task, and release the waiters. In the log the task stays running."""
         self.append(event)
-        self._log.leave(self._n)
+        self._log.leave(self._ownership)
         self._sealed = self._left = True
 
     def let_go(self) -> None:
@@ -127,8 +127,16 @@ class ActiveTask:
         """
         if self._began_ns is None:
             self._began_ns = self._clock.now_ns()
-            self._log.began(self._n, self._began_ns, again=again)
+            self._log.began(self._ownership, self._began_ns, again=again)
         return self._began_ns
+
+    async def take_up(self) -> bool:
+        """Make this process the owner of a task that another process left running. Return false if it is not free."""
+        taken = await self._log.take_up(self.stored())
+        if taken is None:
+            return False
+        self._ownership, self.taken_up, self._began_ns = taken.ownership, taken.taken_up, taken.began_ns
+        return True
 
     def worked_seconds(self, now_ns: int) -> float:
         """Return the seconds of work on the newest message, across processes."""
@@ -141,6 +149,7 @@ class ActiveTask:
         records = (EventRecord(self._seq + 1, now, message), EventRecord(self._seq + 2, now, works))
         answer = await self._log.resume(claim, self.stored(), records)
         if isinstance(answer, AcceptedClaim):
+            self._ownership = answer.ownership
             self._busy, self._sealed = True, False
             self._began_ns = None
             self._asked = records[-1].seq
@@ -149,7 +158,8 @@ class ActiveTask:
         return answer
 
     def stored(self) -> StoredTask:
-        return StoredTask(n=self._n, owner=self.owner, seq=self._seq, busy=self._busy, task=self._head.current())
+        n, epoch, task = self.n, self._ownership.epoch, self._head.current()
+        return StoredTask(n=n, owner=self.owner, seq=self._seq, busy=self._busy, task=task, epoch=epoch)
 
     async def rest(self, events: Sequence[Event]) -> None:
         """Write the last events of a run, including the final status, and publish them together after the commit.
@@ -165,7 +175,7 @@ class ActiveTask:
         for event in fitting:
             fold(final, event)
         pause = pause_of(final)
-        await self._log.rest(self._n, records, final, expires_ns=pause.expires_ns if pause else None)
+        await self._log.rest(self._ownership, records, final, expires_ns=pause.expires_ns if pause else None)
         self._busy = False
         for record in records:
             self._publish(record)
@@ -212,7 +222,7 @@ class ActiveTask:
         if self._unwritten is not None:
             # A commit that reported an error may have reached the disk. In that case the end on disk is kept.
             with suppress(TaskNotRunning):
-                await self._log.rest(self._n, (self._unwritten,), self.task)
+                await self._log.rest(self._ownership, (self._unwritten,), self.task)
             self._unwritten = None
 
     async def rested(self) -> Task:
@@ -264,7 +274,7 @@ class ActiveTask:
         if self._readers:
             self._tail.append((record.seq, record.event))
         self._wake()
-        self._told(self)
+        self._on_event(self)
 
     def _wake(self) -> None:
         for future in self._waiting:

@@ -60,7 +60,7 @@ class MessageAcceptor:
         tasks: ActiveTasks,
         runs: TaskRunner,
         cards: Sequence[FileWatcher[Card]],
-        gate: Admission,
+        admission: Admission,
         clock: Clock,
         metrics: Metrics,
         most: int,
@@ -83,7 +83,7 @@ class MessageAcceptor:
         self._tasks = tasks
         self._runs = runs
         self._cards = tuple(cards)
-        self._gate = gate
+        self._admission = admission
         self._clock = clock
         self._metrics = metrics
         self._shares = ConcurrencyLimit(
@@ -191,7 +191,7 @@ class MessageAcceptor:
         now = self._clock.now_ns()
         task = _new_task(request, at_ns=now)
         try:
-            self._gate.admit(claim.owner, begins=True)
+            self._admission.admit(claim.owner, begins=True)
         except ServiceUnavailable:
             # A message that was sent before is answered even while no new task is admitted.
             if await self._log.known(claim) is None:
@@ -227,7 +227,7 @@ class MessageAcceptor:
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
         kept = stamp_answer(addressed(request, former), pause, owner=live.owner, at_ns=now)
-        self._gate.admit(claim.owner, begins=False)
+        self._admission.admit(claim.owner, begins=False)
         answer = await live.resume(claim, kept)
         if isinstance(answer, DuplicateClaim):
             return await self._again(claim.owner, answer)

@@ -63,7 +63,7 @@ from fleetwright_agent.storage.task_log import TaskLog
 class TaskRequestHandler(RequestHandler):
     def __init__(
         self,
-        intake: MessageAcceptor,
+        acceptor: MessageAcceptor,
         *,
         log: TaskLog,
         tasks: ActiveTasks,
@@ -83,7 +83,7 @@ class TaskRequestHandler(RequestHandler):
         self._streams = ConcurrencyLimit(
             most_streams, "This caller has {most} streams open, which is the maximum; close one."
         )
-        self._intake = intake
+        self._acceptor = acceptor
         self._may_reply = may_reply
         self._log = log
         self._tasks = tasks
@@ -223,7 +223,7 @@ class TaskRequestHandler(RequestHandler):
         return live, start
 
     async def _taken(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[ActiveTask, Start]:
-        return await self._intake.take(
+        return await self._acceptor.take(
             context.user.user_name,
             params,
             called=context.state.get(CALLED),

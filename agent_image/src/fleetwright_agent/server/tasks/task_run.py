@@ -26,7 +26,7 @@ from fleetwright_agent.protocol.termination_reasons import (
 )
 from fleetwright_agent.server.executors.port import Heartbeat, ReportsUsage, TaskWork
 from fleetwright_agent.server.tasks.active_task import ActiveTask
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 CLEANUP_SECONDS: Final = 5.0

@@ -39,7 +39,7 @@ from fleetwright_agent.server.executors.port import (
 )
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.task_run import CLEANUP_SECONDS, RunTimeouts, TaskRun
-from fleetwright_agent.storage.task_log import TaskLogUnavailable, TaskNotRunning
+from fleetwright_agent.storage.errors import TaskLogUnavailable, TaskNotRunning
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
@@ -166,14 +166,21 @@ class TaskRunner:
         if await live.end(terminal_status(live.task, unanswered(pause.tool), at_ns=now)):
             _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
 
+    def is_left(self, live: ActiveTask) -> bool:
+        """Return whether a task is busy although no run of this process works on it.
+
+        An earlier attempt to open the log may have resumed it, or it is being cancelled.
+        """
+        return live.busy and self._run_of(live) is None and live not in self._ending
+
     def recover(self, live: ActiveTask, *, share: Callable[[ActiveTask], Callable[[], None]]) -> bool:
         """Resume a task whose run died with the previous process; return false if it cannot be resumed.
 
         Args:
             share: Counts the task towards its caller's limit, and returns the function that releases it.
         """
-        if self._run_of(live) or live in self._ending or not live.busy:
-            return True  # An earlier attempt to open the log has resumed it, or it is being cancelled.
+        if not self.is_left(live):
+            return True
         job, executor = _interrupted(live), self._executor
         if job is None or live.taken_up > MOST_TAKEN_UP or not isinstance(executor, RecoverableExecutor):
             return False

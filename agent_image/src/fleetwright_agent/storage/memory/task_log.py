@@ -1,12 +1,14 @@
 """The task log in memory, for agents with ephemeral memory and for tests. It ends with the process."""
 
+import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from a2a.types.a2a_pb2 import Task, TaskState
 
 from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, copy_of, fold
+from fleetwright_agent.storage.errors import TaskNotRunning
 from fleetwright_agent.storage.memory.push_store import MemoryPushStore
 from fleetwright_agent.storage.push_store import UnknownTask
 from fleetwright_agent.storage.task_log import (
@@ -17,9 +19,10 @@ from fleetwright_agent.storage.task_log import (
     EventRecord,
     Key,
     MessageNotAccepted,
+    Ownership,
     PagePosition,
     StoredTask,
-    TaskNotRunning,
+    TaskChanges,
     TaskPage,
     TaskQuery,
     TooManyWaitingTasks,
@@ -34,15 +37,24 @@ class _Row:
     updated_ns: int
     task: Task
     expires_ns: int | None = None
+    epoch: int = 1
+    taken_up: int = 0
+    began_ns: int | None = None
+    events: list[EventRecord] = field(default_factory=list)
+    """The events of a busy task after its snapshot."""
+    snapshot_seq: int = 1
 
 
 class MemoryTaskLog:
-    def __init__(self) -> None:
+    def __init__(self, *, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._rows: dict[int, _Row] = {}
         self._ids: dict[tuple[str, str], int] = {}
         self._claims: dict[Claim, str] = {}
         self._waiting: Counter[str] = Counter()
         self._last = 0
+        self._alive_ns = 0
+        self._now_ns = now_ns
+        self._watchers: list[Callable[[int], None]] = []
         self.pushes = MemoryPushStore(self._ended)
 
     @property
@@ -77,7 +89,8 @@ class MemoryTaskLog:
                 self._claims[each] = task.id
         self._ids[claim.owner, task.id] = self._last
         self._rows[self._last] = _Row(claim.owner, seq=1, busy=True, updated_ns=at_ns, task=copy_of(task))
-        return AcceptedClaim(self._last)
+        self._wake(self._last)
+        return AcceptedClaim(Ownership(self._last, 1))
 
     async def resume(
         self, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
@@ -85,49 +98,75 @@ class MemoryTaskLog:
         if known := self._claims.get(claim):
             return DuplicateClaim(known)
         row = self._rows[stored.n]
-        if not self._wake(row, stored):
+        if not self._continue(row, stored):
             return MessageNotAccepted()
         self._claims[claim] = stored.task.id
         for record in records:
             self._append(row, record)
-        return AcceptedClaim(stored.n)
+        self._wake(stored.n)
+        return AcceptedClaim(Ownership(stored.n, row.epoch))
 
-    def _wake(self, row: _Row, stored: StoredTask) -> bool:
+    async def take_up(self, stored: StoredTask) -> StoredTask | None:
+        row = self._owned(stored.ownership)
+        if row is None:
+            return None
+        row.epoch += 1
+        if row.began_ns is not None:
+            row.taken_up += 1
+            row.began_ns += max(0, self._now_ns() - max(row.began_ns, row.updated_ns, self._alive_ns))
+        return replace(stored, epoch=row.epoch, taken_up=row.taken_up, began_ns=row.began_ns)
+
+    def _owned(self, run: Ownership) -> _Row | None:
+        """Return the row of a busy task if that epoch owns it."""
+        row = self._rows.get(run.n)
+        return row if row is not None and row.busy and row.epoch == run.epoch else None
+
+    def _continue(self, row: _Row, stored: StoredTask) -> bool:
         if row.busy or row.seq != stored.seq or row.task.status.state not in INTERRUPTED:
             return False
         row.busy = True
+        row.epoch += 1
+        row.taken_up, row.began_ns = 0, None
         self._waiting[row.owner] -= 1
         return True
 
-    def began(self, n: int, at_ns: int, *, again: bool) -> None:
-        """Do nothing: no later process can resume the task."""
+    def began(self, run: Ownership, at_ns: int, *, again: bool) -> None:  # noqa: ARG002 - nothing is written late
+        row = self._owned(run)
+        if row is not None and row.began_ns is None:
+            row.began_ns = at_ns
 
     def alive(self, at_ns: int) -> None:
-        """Do nothing: no later process will read it."""
+        self._alive_ns = at_ns
 
-    def append(self, n: int, record: EventRecord) -> None:
-        row = self._rows.get(n)
-        if row is not None and row.busy:
+    def append(self, run: Ownership, record: EventRecord) -> None:
+        if row := self._owned(run):
             self._append(row, record)
+            self._wake(run.n)
 
     def _append(self, row: _Row, record: EventRecord) -> None:
+        row.events.append(record)
         fold(row.task, record.event)
         row.seq = record.seq
         row.updated_ns = record.at_ns
 
-    def leave(self, n: int) -> None:
-        """Do nothing: no later process can resume the task."""
+    def leave(self, run: Ownership) -> None:
+        row = self._rows.get(run.n)
+        if row is not None and row.epoch == run.epoch:
+            row.taken_up = 0
 
     async def rest(
-        self, n: int, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
+        self, run: Ownership, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
     ) -> None:
-        row = self._rows.get(n)
-        if row is None or not row.busy:
-            raise TaskNotRunning(f"task number {n} is at rest already")
+        row = self._owned(run)
+        if row is None:
+            raise TaskNotRunning(f"task number {run.n} is at rest already, or another process has taken it up")
         row.task, row.busy, row.expires_ns = copy_of(task), False, expires_ns
         self._waiting[row.owner] += task.status.state in INTERRUPTED
-        row.seq, row.updated_ns = records[-1].seq, records[-1].at_ns
-        self.pushes.post_rest(n, owner=row.owner, at_ns=row.updated_ns, task=copy_of(task))
+        row.seq = row.snapshot_seq = records[-1].seq
+        row.updated_ns = records[-1].at_ns
+        row.events.clear()
+        self.pushes.post_rest(run.n, owner=row.owner, at_ns=row.updated_ns, task=copy_of(task))
+        self._wake(run.n)
 
     def _ended(self, n: int) -> tuple[str, Task] | None:
         row = self._rows.get(n)
@@ -137,9 +176,10 @@ class MemoryTaskLog:
         return (row.owner, copy_of(row.task)) if ended else None
 
     async def end(self, stored: StoredTask, record: EventRecord, task: Task) -> bool:
-        if not self._wake(self._rows[stored.n], stored):
+        row = self._rows[stored.n]
+        if not self._continue(row, stored):
             return False
-        await self.rest(stored.n, (record,), task)
+        await self.rest(Ownership(stored.n, row.epoch), (record,), task)
         return True
 
     async def find(self, owner: str, task_id: str) -> StoredTask | None:
@@ -149,7 +189,33 @@ class MemoryTaskLog:
     def _stored(self, n: int) -> StoredTask:
         row = self._rows[n]
         task = copy_of(row.task)
-        return StoredTask(n=n, owner=row.owner, seq=row.seq, busy=row.busy, task=task, updated_ns=row.updated_ns)
+        return StoredTask(
+            n=n,
+            owner=row.owner,
+            seq=row.seq,
+            busy=row.busy,
+            task=task,
+            updated_ns=row.updated_ns,
+            taken_up=row.taken_up,
+            began_ns=row.began_ns,
+            epoch=row.epoch,
+        )
+
+    async def since(self, owner: str, task_id: str, seq: int) -> TaskChanges | None:
+        n = self._ids.get((owner, task_id))
+        if n is None:
+            return None
+        row = self._rows[n]
+        if seq < row.snapshot_seq:
+            return TaskChanges(row.seq, row.busy, task=copy_of(row.task))
+        return TaskChanges(max(seq, row.seq), row.busy, tuple(each for each in row.events if each.seq > seq))
+
+    def watch(self, wake: Callable[[int], None]) -> None:
+        self._watchers.append(wake)
+
+    def _wake(self, n: int) -> None:
+        for wake in self._watchers:
+            wake(n)
 
     async def page(self, query: TaskQuery) -> TaskPage:
         found = [

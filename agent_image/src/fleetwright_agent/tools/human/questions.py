@@ -12,12 +12,12 @@ _LONGEST: Final = 50_000
 
 
 class HumanTools:
-    """Offers the tools to clients, if the agent may ask people. Callers that are agents do not get them."""
+    """Offers the tools to clients. Callers that are agents do not get them."""
 
     name = "human"
 
-    def __init__(self, *, enabled: bool) -> None:
-        self._tools = human_tools() if enabled else ()
+    def __init__(self) -> None:
+        self._tools = human_tools()
 
     async def tools(self, context: ToolContext) -> tuple[Tool, ...]:
         return self._tools if is_client(context.request.owner) else ()

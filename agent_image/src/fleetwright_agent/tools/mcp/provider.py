@@ -84,7 +84,7 @@ def mcp_connections(
         McpConnection(
             server,
             layout,
-            offers=tool_cache,
+            tool_cache=tool_cache,
             guarded=guarded_by_policy(config, server.name),
             denied=config.denied_ranges,
             breaker=_breaker(server.name, metrics),

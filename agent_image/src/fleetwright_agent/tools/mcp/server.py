@@ -49,7 +49,7 @@ class McpConnection:
         server: McpServer,
         layout: Layout,
         *,
-        offers: ToolCache | None = None,
+        tool_cache: ToolCache | None = None,
         guarded: Collection[str] = (),
         denied: tuple[Network, ...] = (),
         breaker: CircuitBreaker | None = None,
@@ -57,11 +57,14 @@ class McpConnection:
         pauses: Sequence[float] = _PAUSES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Args: `offers` receives every tool list; `guarded` are the server's tools that the agent's policy names."""
+        """Args:
+        tool_cache: Receives every tool list.
+        guarded: The tools of the server that the agent's policy names.
+        """
         self._server = server
         self._layout = layout
         self._denied = denied
-        self._offers = offers or ToolCache()
+        self._tool_cache = tool_cache or ToolCache()
         self._guarded = tuple(guarded)
         self._breaker = breaker or CircuitBreaker(clock=clock)
         self._discovery_seconds = discovery_seconds
@@ -127,7 +130,7 @@ class McpConnection:
         usable = [tool for tool in listed if self._allows(tool.name) and tool.name not in refused]
         offered = {tool.name for tool in listed}
         self._uncertain = bool(unoffered_tools(self._server, offered, self._guarded))
-        self._offers.put(self._server, offered=offered, usable=len(usable), refused=refused, guarded=self._guarded)
+        self._tool_cache.put(self._server, offered=offered, usable=len(usable), refused=refused, guarded=self._guarded)
         return tuple(self._tool(tool) for tool in usable)
 
     def _allows(self, name: str) -> bool:

@@ -27,7 +27,7 @@ _FORGET: Final = "Forget a remembered fact, by its number."
 
 
 class FactTools:
-    """Offers the tools in turns that may be remembered, if the configuration enables knowledge."""
+    """Offers the tools in turns that may be remembered."""
 
     name = "facts"
 
@@ -43,9 +43,7 @@ class FactTools:
 
 
 def knowledge_tools(knowledge: FactStore, policy: KnowledgeMemory, redact: Callable[[str], str]) -> tuple[Tool, ...]:
-    """`remember`, `recall_memory` and `forget`; no tools if the policy disables knowledge."""
-    if not policy.enabled:
-        return ()
+    """`remember`, `recall_memory` and `forget`."""
 
     async def remember(call: ToolCall) -> str:
         turn = call.turn

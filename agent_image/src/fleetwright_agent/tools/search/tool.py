@@ -25,15 +25,12 @@ _MOST_CHARACTERS: Final = 300
 
 
 class SearchTools:
-    """Offers the search for tools, if the configuration enables it."""
+    """Offers the search for tools."""
 
     name = "search"
 
-    def __init__(self, policy: ToolSearch | None) -> None:
-        self._policy = policy
-
     async def tools(self, context: ToolContext) -> list[Tool]:
-        return [search_tool(lambda: context.tools)] if self._policy else []
+        return [search_tool(lambda: context.tools)]
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""

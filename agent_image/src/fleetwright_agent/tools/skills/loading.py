@@ -36,7 +36,7 @@ def skill_reader(skills: Sequence[Skill], layout: Layout) -> Callable[[str], str
 
 
 class SkillTools:
-    """Offers `load_skill` and `read_skill_file`, if a skill is mounted."""
+    """Offers `load_skill` and `read_skill_file`."""
 
     name = "skills"
 
@@ -51,9 +51,7 @@ class SkillTools:
 
 
 def skill_tools(skills: Sequence[Skill], layout: Layout) -> tuple[Tool, ...]:
-    """`load_skill` and `read_skill_file`; no tools if no skill is mounted."""
-    if not skills:
-        return ()
+    """`load_skill` and `read_skill_file`."""
     names = [skill.name for skill in skills]
 
     async def load(call: ToolCall) -> str:

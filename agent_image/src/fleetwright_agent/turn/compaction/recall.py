@@ -32,19 +32,18 @@ class _Passage:
 
 
 class ArchiveTools:
-    """Offers the search in the archive of the conversation, if the configuration enables it.
+    """Offers the search in the archive of the conversation.
 
     The model receives its declaration after the first compaction, when there is an archive (`TurnContext`).
     """
 
     name = "archive"
 
-    def __init__(self, views: Views, *, enabled: bool) -> None:
+    def __init__(self, views: Views) -> None:
         self._views = views
-        self._enabled = enabled
 
     async def tools(self, context: ToolContext) -> list[Tool]:
-        return [recall_tool(partial(self._views.archived, context.thread))] if self._enabled else []
+        return [recall_tool(partial(self._views.archived, context.thread))]
 
     async def close(self) -> None:
         """Do nothing: the code that opened the database closes it."""

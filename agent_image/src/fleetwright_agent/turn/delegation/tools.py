@@ -27,9 +27,7 @@ class DelegationTools:
         self._work = work
 
     async def tools(self, context: ToolContext) -> tuple[Tool, ...]:
-        """The tools `task` and `task_batch` for one turn; none without sub-agents."""
-        if not self._work.sub_agents:
-            return ()
+        """The tools `task` and `task_batch` for one turn."""
         room = asyncio.Semaphore(_MOST_AT_ONCE)
 
         async def one(order: dict[str, str], place: str, call: ToolCall) -> str:

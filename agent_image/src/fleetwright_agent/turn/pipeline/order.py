@@ -50,38 +50,38 @@ from fleetwright_agent.turn.views import Views
 
 
 def model_links(
-    supplies: TurnDependencies, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
+    dependencies: TurnDependencies, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
 ) -> tuple[ModelLink, ...]:
     """Args: `chats` are the agent's own model and its fallbacks, in order."""
-    config, layout = supplies.config, supplies.layout
+    config, layout = dependencies.config, dependencies.layout
 
     def prompt(context: TurnContext) -> str:
         return system_prompt(config, read_instructions(config, layout), context.unreachable)
 
     return (
-        *([DeferralLink(config.tool_search, supplies.metrics)] if config.tool_search else []),
+        *([DeferralLink(config.tool_search, dependencies.metrics)] if config.tool_search else []),
         SystemPromptLink(prompt),
-        _compaction(supplies, config.model, views=views, calls=calls),
-        *([RecollectionLink(remembered)] if (remembered := tuple(_recollections(supplies))) else []),
-        *_guards(config.limits, supplies.metrics),
+        _compaction(dependencies, config.model, views=views, calls=calls),
+        *([RecollectionLink(remembered)] if (remembered := tuple(_recollections(dependencies))) else []),
+        *_guards(config.limits, dependencies.metrics),
         *([TypedResultLink(config.results)] if config.results else []),
-        *_innermost(supplies, calls=calls, chats=chats),
+        *_innermost(dependencies, calls=calls, chats=chats),
     )
 
 
 def sub_agent_links(
-    supplies: TurnDependencies, sub_agent: SubAgent, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
+    dependencies: TurnDependencies, sub_agent: SubAgent, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
 ) -> tuple[ModelLink, ...]:
     """The chain of a sub-agent, without the links that only the caller needs: remembered facts, and answers as data.
 
     Args: `chats` begin with the model of the sub-agent.
     """
-    limits = supplies.config.limits.model_copy(update={"max_model_calls": sub_agent.max_model_calls})
+    limits = dependencies.config.limits.model_copy(update={"max_model_calls": sub_agent.max_model_calls})
     return (
         SystemPromptLink(lambda context: sub_agent_prompt(sub_agent.instructions, context.unreachable)),
-        _compaction(supplies, model_of(sub_agent, supplies.config.model), views=views, calls=calls),
-        *_guards(limits, supplies.metrics),
-        *_innermost(supplies, calls=calls, chats=chats),
+        _compaction(dependencies, model_of(sub_agent, dependencies.config.model), views=views, calls=calls),
+        *_guards(limits, dependencies.metrics),
+        *_innermost(dependencies, calls=calls, chats=chats),
     )
 
 
@@ -90,10 +90,12 @@ def model_of(sub_agent: SubAgent, own: Model) -> Model:
     return own.model_copy(update=dict(sub_agent.model)) if sub_agent.model else own
 
 
-def _compaction(supplies: TurnDependencies, model: Model, *, views: Views, calls: ModelCalls) -> CompactionLink:
-    config = supplies.config
-    read_skill = skill_reader(config.skills, supplies.layout)
-    return CompactionLink(config.compaction, model, supplies.metrics, views=views, calls=calls, read_skill=read_skill)
+def _compaction(dependencies: TurnDependencies, model: Model, *, views: Views, calls: ModelCalls) -> CompactionLink:
+    config = dependencies.config
+    read_skill = skill_reader(config.skills, dependencies.layout)
+    return CompactionLink(
+        config.compaction, model, dependencies.metrics, views=views, calls=calls, read_skill=read_skill
+    )
 
 
 def _guards(limits: Limits, metrics: Metrics) -> tuple[ModelLink, ...]:
@@ -101,8 +103,8 @@ def _guards(limits: Limits, metrics: Metrics) -> tuple[ModelLink, ...]:
     return (RoundLimitLink(limits.most_model_calls), *([RepeatLimitLink(repeats, metrics)] if repeats else []))
 
 
-def _innermost(supplies: TurnDependencies, *, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
-    metrics, choices, limits = supplies.metrics, supplies.config.caller_choices, supplies.config.limits
+def _innermost(dependencies: TurnDependencies, *, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
+    metrics, choices, limits = dependencies.metrics, dependencies.config.caller_choices, dependencies.config.limits
     thinks = CallerChoice.REASONING_EFFORT in choices
     return (
         *([EmptyReplies(limits.max_empty_replies, metrics)] if limits.max_empty_replies else []),
@@ -113,13 +115,13 @@ def _innermost(supplies: TurnDependencies, *, calls: ModelCalls, chats: Sequence
         *([VisionFilter()] if not all(chat.endpoint.vision for chat in chats) else []),
         *([PromptCache()] if any(chat.endpoint.prompt_cache for chat in chats) else []),
         calls,
-        *([ModelTracing(supplies.tracing)] if supplies.config.telemetry else []),
+        *([ModelTracing(dependencies.tracing)] if dependencies.config.telemetry else []),
     )
 
 
-def _recollections(supplies: TurnDependencies) -> Iterator[Recollect]:
-    memory = supplies.config.memory
+def _recollections(dependencies: TurnDependencies) -> Iterator[Recollect]:
+    memory = dependencies.config.memory
     if memory.knowledge.enabled:
-        yield facts_of(supplies.knowledge, memory.knowledge)
+        yield facts_of(dependencies.storage.facts, memory.knowledge)
     if memory.skills.enabled:
-        yield skills_of(supplies.skills, memory.skills, recalled=supplies.metrics.skills_recalled.inc)
+        yield skills_of(dependencies.storage.skills, memory.skills, recalled=dependencies.metrics.skills_recalled.inc)

@@ -12,10 +12,10 @@ from a2a.types.a2a_pb2 import Task
 from google.protobuf.message import DecodeError
 
 from fleetwright_agent.protocol.interrupts import pause_of
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
-from fleetwright_agent.storage.sqlite.tasks.statements import INDEX_WAITING, TAKE_UP
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
+from fleetwright_agent.storage.sqlite.tasks.statements import INDEX_WAITING
 
 TASKS = """
 CREATE TABLE tasks (
@@ -69,6 +69,8 @@ ALTER TABLE tasks ADD COLUMN began_ns INTEGER;
 ALTER TABLE numbers ADD COLUMN alive_ns INTEGER NOT NULL DEFAULT 0;
 """
 """The start of the work, and the last sign of life of a process, so that a time limit holds across restarts."""
+_EPOCH = "ALTER TABLE tasks ADD COLUMN epoch INTEGER NOT NULL DEFAULT 1;"
+"""The epoch of the process that owns a busy task. A process that lost the task cannot write it any more."""
 _KEPT_BY_THE_FILE = """
 CREATE TRIGGER task_numbered AFTER INSERT ON tasks BEGIN UPDATE numbers SET last = new.n; END;
 CREATE TRIGGER task_rests AFTER UPDATE OF busy ON tasks WHEN new.busy = 0 BEGIN
@@ -88,6 +90,7 @@ _SCHEMAS = (
     damaged.SCHEMA,
     push.ONE_CONTENT,
     _KEPT_BY_THE_FILE,
+    _EPOCH,
 )
 """The migrations, by version: what each version adds to the previous one."""
 _VERSION = len(_SCHEMAS)
@@ -95,7 +98,7 @@ _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _EVIDENCE = ".damaged-"
 
 
-def open_writer(path: Path, *, now_ns: int) -> sqlite3.Connection:
+def open_writer(path: Path) -> sqlite3.Connection:
     """Open the only connection that writes.
 
     Raises:
@@ -106,7 +109,7 @@ def open_writer(path: Path, *, now_ns: int) -> sqlite3.Connection:
         raise TaskLogUnavailable(_evidence_text(evidence[0]))
     try:
         connection = _connect(path)
-        _prepare(connection, now_ns)
+        _prepare(connection)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise TaskLogUnavailable(f"the task log {path.name} cannot be opened: {error}") from error
@@ -134,7 +137,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
 
 
-def _prepare(connection: sqlite3.Connection, now_ns: int) -> None:
+def _prepare(connection: sqlite3.Connection) -> None:
     verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if verdict != "ok":
         connection.close()
@@ -153,10 +156,8 @@ def _prepare(connection: sqlite3.Connection, now_ns: int) -> None:
     connection.create_function("expires_of", 1, _expires_of, deterministic=True)
     if missing := "".join(_SCHEMAS[version:]):
         connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {_VERSION}; COMMIT;")
-    # Before any task is resumed, so that the next process knows of this attempt even if this process crashes.
     for statement in push.FORGET_ORPHANS:
         connection.execute(statement)
-    connection.execute(TAKE_UP, {"now": now_ns})
 
 
 def _expires_of(snapshot: bytes) -> int | None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.tasks.file import is_damage
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from fleetwright_a2a.task_builder import replay
 from fleetwright_a2a.task_events import Event, fold
 from fleetwright_agent.protocol.termination_reasons import UNREADABLE, terminal_status
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
-from fleetwright_agent.storage.task_log import StoredTask
+from fleetwright_agent.storage.task_log import EventRecord, StoredTask, TaskChanges
 
 KINDS: Final[dict[str, type[Event]]] = {
     "message": Message,
@@ -31,6 +31,7 @@ class TaskRow(NamedTuple):
     task_id: str
     context_id: str
     busy: int
+    epoch: int
     taken_up: int
     began_ns: int | None
     snapshot_seq: int
@@ -47,12 +48,27 @@ def stored(connection: sqlite3.Connection, row: TaskRow) -> StoredTask:
         owner=row.owner,
         seq=later[-1][0] if later else row.snapshot_seq,
         busy=bool(row.busy),
+        epoch=row.epoch,
         updated_ns=row.updated_ns,
         taken_up=row.taken_up,
         began_ns=row.began_ns,
         task=_lost(row) if task is None else task,
         lost=task is None,
     )
+
+
+def changes(connection: sqlite3.Connection, row: TaskRow, seq: int) -> TaskChanges | None:
+    """Return what has happened to the task of a row after that sequence number; `None` if it cannot be read."""
+    records = connection.execute(sql.RECORDS_AFTER, (row.n, max(seq, row.snapshot_seq))).fetchall()
+    last = records[-1][0] if records else max(seq, row.snapshot_seq)
+    if seq < row.snapshot_seq:
+        whole = stored(connection, row)
+        return None if whole.lost else TaskChanges(last, whole.busy, task=whole.task)
+    try:
+        events = tuple(EventRecord(at, ns, KINDS[kind].FromString(payload)) for at, ns, kind, payload in records)
+    except (DecodeError, KeyError):
+        return None
+    return TaskChanges(last, bool(row.busy), events)
 
 
 def _task(row: TaskRow, later: list[tuple[int, str, bytes]]) -> Task | None:

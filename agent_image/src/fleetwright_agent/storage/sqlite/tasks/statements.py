@@ -16,15 +16,15 @@ INSERT_TASK = (
 INSERT_CLAIM = "INSERT INTO claims (owner, message_id, digest, n) VALUES (?, ?, ?, ?)"
 INSERT_EVENT = (
     "INSERT INTO events (n, seq, kind, at_ns, payload) SELECT :n, :seq, :kind, :at, :payload"
-    " WHERE EXISTS (SELECT 1 FROM tasks WHERE n = :n AND busy = 1)"
+    " WHERE EXISTS (SELECT 1 FROM tasks WHERE n = :n AND busy = 1 AND epoch = :epoch)"
 )
-SHOW_STATE = "UPDATE tasks SET state = ?, updated_ns = ? WHERE n = ? AND busy = 1"
+SHOW_STATE = "UPDATE tasks SET state = ?, updated_ns = ? WHERE n = ? AND busy = 1 AND epoch = ?"
 _TELLS_WHETHER_AWAITED = "RETURNING EXISTS (SELECT 1 FROM push_configs WHERE push_configs.n = tasks.n)"
 """Returns whether the task has push registrations. It is part of the update, because each separate statement takes the
 interpreter lock from the event loop."""
 REST_TASK = (
     "UPDATE tasks SET seq = ?, state = ?, busy = 0, updated_ns = ?, snapshot_seq = ?, snapshot = ?,"
-    f" expires_ns = ? WHERE n = ? AND busy = 1 {_TELLS_WHETHER_AWAITED}"
+    f" expires_ns = ? WHERE n = ? AND busy = 1 AND epoch = ? {_TELLS_WHETHER_AWAITED}"
 )
 LOSE_TASK = (
     "UPDATE tasks SET state = ?, snapshot = ?, expires_ns = NULL"
@@ -35,24 +35,25 @@ FIND_CLAIM = (
     " WHERE claims.owner = ? AND claims.message_id = ? AND claims.digest = ?"
 )
 FIND_REUSE = "SELECT 1 FROM claims WHERE owner = ? AND message_id = ? AND digest <> ? LIMIT 1"
-_ROW = "SELECT n, owner, id, context_id, busy, taken_up, began_ns, snapshot_seq, updated_ns, snapshot FROM tasks"
+_ROW = "SELECT n, owner, id, context_id, busy, epoch, taken_up, began_ns, snapshot_seq, updated_ns, snapshot FROM tasks"
 TAKE_UP = (
-    "UPDATE tasks SET taken_up = taken_up + 1, began_ns = began_ns"
+    "UPDATE tasks SET epoch = epoch + 1, taken_up = taken_up + (began_ns IS NOT NULL), began_ns = began_ns"
     " + max(0, :now - max(began_ns, updated_ns, (SELECT alive_ns FROM numbers)))"
-    " WHERE busy = 1 AND began_ns IS NOT NULL"
+    " WHERE n = :n AND busy = 1 AND epoch = :epoch RETURNING epoch, taken_up, began_ns"
 )
-"""Counts this process for every busy task that a process has worked on; a task without work cannot have crashed one.
+"""Raises the epoch of a busy task, and counts this process; a task without work cannot have crashed a process.
 
 The start of the work is shifted by the downtime: the time since the last sign of life of the process or the task.
 """
 LIVE = "UPDATE numbers SET alive_ns = ?"
-BEGIN_TASK = "UPDATE tasks SET began_ns = ? WHERE n = ? AND busy = 1 AND began_ns IS NULL"
-LEAVE_TASK = "UPDATE tasks SET taken_up = 0 WHERE n = ?"
+BEGIN_TASK = "UPDATE tasks SET began_ns = ? WHERE n = ? AND busy = 1 AND epoch = ? AND began_ns IS NULL"
+LEAVE_TASK = "UPDATE tasks SET taken_up = 0 WHERE n = ? AND epoch = ?"
 FIND_STATE = "SELECT state FROM tasks WHERE n = ?"
 FIND_TASK = f"{_ROW} WHERE owner = ? AND id = ?"
 BUSY_TASKS = "SELECT owner, id FROM tasks WHERE busy = 1 ORDER BY n"
 EXPIRED_TASKS = "SELECT owner, id FROM tasks WHERE busy = 0 AND expires_ns <= ?"
 EVENTS_AFTER = "SELECT seq, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
+RECORDS_AFTER = "SELECT seq, at_ns, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
 FORGET_TASK = (
     "DELETE FROM claims WHERE n = ?",
     "DELETE FROM events WHERE n = ?",
@@ -75,7 +76,10 @@ _OF = "owner = :owner AND :context IN ('', context_id)"
 KEYS_OF = f"SELECT owner, id FROM tasks WHERE {_OF} ORDER BY n"
 NUMBERS_OF = f"SELECT n FROM tasks WHERE {_OF}"
 HELD = f"SELECT DISTINCT owner, context_id FROM tasks WHERE busy = 1 OR ({_WAITING})"
-WAKE_TASK = f"UPDATE tasks SET busy = 1, taken_up = 0, began_ns = NULL WHERE n = ? AND seq = ? AND {_WAITING}"
+WAKE_TASK = (
+    "UPDATE tasks SET busy = 1, epoch = epoch + 1, taken_up = 0, began_ns = NULL"
+    f" WHERE n = ? AND seq = ? AND {_WAITING} RETURNING epoch"
+)
 
 
 def filters(query: TaskQuery) -> tuple[str, dict[str, object]]:

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from a2a.types.a2a_pb2 import Task, TaskArtifactUpdateEvent
+from a2a.types.a2a_pb2 import Task
 
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.tasks import erasure
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
@@ -26,7 +27,9 @@ from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
 from fleetwright_agent.storage.sqlite.tasks.file import open_reader, open_writer
 from fleetwright_agent.storage.sqlite.tasks.push_store import SqlitePushStore
 from fleetwright_agent.storage.sqlite.tasks.reader import TaskLogReader
+from fleetwright_agent.storage.sqlite.tasks.record_buffer import BufferedRecords, RecordBuffer
 from fleetwright_agent.storage.sqlite.tasks.rows import TaskRow
+from fleetwright_agent.storage.sqlite.tasks.rows import changes as changes_in
 from fleetwright_agent.storage.sqlite.tasks.rows import stored as stored_in
 from fleetwright_agent.storage.sqlite.tasks.writer import TaskLogWriter
 from fleetwright_agent.storage.task_log import (
@@ -37,9 +40,10 @@ from fleetwright_agent.storage.task_log import (
     EventRecord,
     Key,
     MessageNotAccepted,
+    Ownership,
     PagePosition,
     StoredTask,
-    TaskLogUnavailable,
+    TaskChanges,
     TaskPage,
     TaskQuery,
     TooManyWaitingTasks,
@@ -47,10 +51,7 @@ from fleetwright_agent.storage.task_log import (
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
-_TEXT_SECONDS = 0.1
-_STATE_SECONDS = 0.02
-"""How long records are buffered. A short task needs no commit between its acceptance and its end."""
-
+_Answer = TypeVar("_Answer", bound=AcceptedClaim | DuplicateClaim | MessageNotAccepted | TooManyWaitingTasks)
 _FEW: Final = 8
 """The largest batch of records that counts as short work. Many streams produce more in a tenth of a second."""
 _SMALL: Final = 64 * 1024
@@ -67,9 +68,8 @@ class SqliteTaskLog:
         self._lost = lost
         self._writer: TaskLogWriter | None = None
         self._reader: TaskLogReader | None = None
-        self._gathered: list[tuple[int, EventRecord]] = []
-        self._begun: list[tuple[int, int]] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._buffer = RecordBuffer(self._write)
+        self._watchers: list[Callable[[int], None]] = []
         self._unusable: str | None = "the task log is not open yet"
         self.damaged = 0
         self._under_way: asyncio.Future[None] | None = None
@@ -85,7 +85,7 @@ class SqliteTaskLog:
         if self._writer is not None:
             return
         try:
-            connection = await asyncio.to_thread(open_writer, self._path, now_ns=self._now_ns())
+            connection = await asyncio.to_thread(open_writer, self._path)
             reader = await asyncio.to_thread(open_reader, self._path)
         except TaskLogUnavailable as error:
             self._unusable = str(error)
@@ -104,21 +104,22 @@ class SqliteTaskLog:
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
     ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
         work = partial(tasks.accept, claim=claim, task=task, at_ns=at_ns, most_waiting=most_waiting, also=also)
-        return await self._submit_of(task, work)
+        return self._accepted(await self._submit_of(task, work))
 
     async def resume(
         self, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
     ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
-        self._write(*self._taken(stored.n))
+        self._write(self._buffer.take(stored.n))
         work = partial(tasks.resume, claim=claim, stored=stored, records=records)
-        return await self._submit_of(stored.task, work)
+        return self._accepted(await self._submit_of(stored.task, work))
 
-    def began(self, n: int, at_ns: int, *, again: bool) -> None:
-        self._begun.append((at_ns, n))
+    async def take_up(self, stored: StoredTask) -> StoredTask | None:
+        return await self._commit(partial(tasks.take_up, stored=stored, now_ns=self._now_ns()))
+
+    def began(self, run: Ownership, at_ns: int, *, again: bool) -> None:
+        self._buffer.began(run, at_ns)
         if again:
-            self._flush()
-        else:
-            self._soon(_STATE_SECONDS)
+            self._buffer.flush()
 
     def alive(self, at_ns: int) -> None:
         self._post(sql.LIVE, (at_ns,))
@@ -127,31 +128,26 @@ class SqliteTaskLog:
         if self._writer is not None:
             self._writer.post(lambda connection: tasks.done(connection, statement, values))
 
-    def append(self, n: int, record: EventRecord) -> None:
-        self._gathered.append((n, record))
-        self._soon(_TEXT_SECONDS if isinstance(record.event, TaskArtifactUpdateEvent) else _STATE_SECONDS)
+    def append(self, run: Ownership, record: EventRecord) -> None:
+        self._buffer.append(run, record)
 
-    def _soon(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        if self._timer is not None and self._timer.when() <= loop.time() + seconds:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = loop.call_later(seconds, self._flush)
-
-    def leave(self, n: int) -> None:
-        self._flush()
-        self._post(sql.LEAVE_TASK, (n,))
+    def leave(self, run: Ownership) -> None:
+        self._buffer.flush()
+        self._post(sql.LEAVE_TASK, (run.n, run.epoch))
 
     async def rest(
-        self, n: int, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
+        self, run: Ownership, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
     ) -> None:
-        self._taken(n)  # The snapshot contains the buffered records.
-        await self._submit_of(task, partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
+        self._buffer.take(run.n)  # The snapshot contains the buffered records.
+        await self._submit_of(task, partial(tasks.rest, run=run, records=records, task=task, expires_ns=expires_ns))
+        self._wake(run.n)
 
     async def end(self, stored: StoredTask, record: EventRecord, task: Task) -> bool:
-        self._write(*self._taken(stored.n))
-        return await self._submit_of(task, partial(tasks.end, stored=stored, record=record, task=task))
+        self._write(self._buffer.take(stored.n))
+        ended = await self._submit_of(task, partial(tasks.end, stored=stored, record=record, task=task))
+        if ended:
+            self._wake(stored.n)
+        return ended
 
     async def find(self, owner: str, task_id: str) -> StoredTask | None:
         def work(connection: sqlite3.Connection) -> StoredTask | None:
@@ -163,12 +159,31 @@ class SqliteTaskLog:
             await self._lose(stored)
         return stored
 
+    async def since(self, owner: str, task_id: str, seq: int) -> TaskChanges | None:
+        await self._flushed()
+
+        def work(connection: sqlite3.Connection) -> TaskChanges | None:
+            row = connection.execute(sql.FIND_TASK, (owner, task_id)).fetchone()
+            return None if row is None else changes_in(connection, TaskRow(*row), seq)
+
+        return await self._read(work)
+
+    def watch(self, wake: Callable[[int], None]) -> None:
+        self._watchers.append(wake)
+
+    def _wake(self, *numbers: int) -> None:
+        for wake in self._watchers:
+            for n in numbers:
+                wake(n)
+
+    def _accepted(self, answer: _Answer) -> _Answer:
+        if isinstance(answer, AcceptedClaim):
+            self._wake(answer.n)
+        return answer
+
     async def page(self, query: TaskQuery) -> TaskPage:
-        # A caller that saw a state must find the task by it, so buffered states are written first. If they cannot be
-        # written, the page shows what is on disk.
-        self._flush()
-        if self._under_way is not None and not self._under_way.done():
-            await asyncio.wait({self._under_way})
+        # A caller that saw a state must find the task by it.
+        await self._flushed()
         where, values = sql.filters(query)
 
         def work(connection: sqlite3.Connection) -> TaskPage:
@@ -228,11 +243,11 @@ class SqliteTaskLog:
     async def scrub(self) -> None:
         if self._writer is None:
             raise TaskLogUnavailable(self._unusable or "the task log is closed")
-        self._flush()
+        self._buffer.flush()
         await self._writer.alone(erasure.scrub)
 
     async def aclose(self) -> None:
-        self._flush()
+        self._buffer.flush()
         if self._writer is not None:
             await self._writer.aclose()
             self._writer = None
@@ -241,38 +256,29 @@ class SqliteTaskLog:
             self._reader = None
         self._unusable = "the task log is closed"
 
-    def _flush(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        gathered, self._gathered = self._gathered, []
-        begun, self._begun = self._begun, []
-        self._write(gathered, begun)
+    async def _flushed(self) -> None:
+        """Write the buffer, and wait for it. If it cannot be written, readers see what is on disk."""
+        self._buffer.flush()
+        if self._under_way is not None and not self._under_way.done():
+            await asyncio.wait({self._under_way})
 
-    def _taken(self, n: int) -> tuple[list[tuple[int, EventRecord]], list[tuple[int, int]]]:
-        """Remove and return the buffered data of one task: its records, and its start time."""
-        gathered = [each for each in self._gathered if each[0] == n]
-        begun = [each for each in self._begun if each[1] == n]
-        if gathered:
-            self._gathered = [each for each in self._gathered if each[0] != n]
-        if begun:
-            self._begun = [each for each in self._begun if each[1] != n]
-        return gathered, begun
-
-    def _write(self, gathered: list[tuple[int, EventRecord]], begun: list[tuple[int, int]]) -> None:
-        if not (gathered or begun) or self._writer is None:
+    def _write(self, buffered: BufferedRecords) -> None:
+        if not buffered or self._writer is None:
             return
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.executemany(sql.BEGIN_TASK, begun)
-            for n, record in gathered:
-                tasks.append(connection, n, record)
+            connection.executemany(sql.BEGIN_TASK, [(at_ns, run.n, run.epoch) for at_ns, run in buffered.begun])
+            for run, record in buffered.records:
+                tasks.append(connection, run, record)
 
-        self._under_way = self._writer.post(work, short=len(gathered) <= _FEW)
+        self._under_way = self._writer.post(work, short=len(buffered.records) <= _FEW)
+        if self._watchers:
+            numbers = {run.n for run, _ in buffered.records}
+            self._under_way.add_done_callback(lambda _: self._wake(*numbers))
 
     async def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run the work after the buffer has been flushed."""
-        self._flush()
+        self._buffer.flush()
         return await self._submit(work)
 
     async def _submit(self, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -4,9 +4,11 @@ All are functions of a connection: the log decides in which thread and transacti
 """
 
 import sqlite3
+from dataclasses import replace
 
 from a2a.types.a2a_pb2 import Task, TaskStatusUpdateEvent
 
+from fleetwright_agent.storage.errors import TaskNotRunning
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks.push_store import post_rest
 from fleetwright_agent.storage.sqlite.tasks.rows import KINDS
@@ -16,8 +18,8 @@ from fleetwright_agent.storage.task_log import (
     DuplicateClaim,
     EventRecord,
     MessageNotAccepted,
+    Ownership,
     StoredTask,
-    TaskNotRunning,
     TooManyWaitingTasks,
 )
 
@@ -45,7 +47,7 @@ def accept(
         if each is not None:
             connection.execute(sql.INSERT_CLAIM, (each.owner, each.message_id, each.digest, n))
     # The snapshot is the first event.
-    return AcceptedClaim(n)
+    return AcceptedClaim(Ownership(n, 1))
 
 
 def resume(
@@ -53,36 +55,38 @@ def resume(
 ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
     if known := claimed(connection, claim):
         return known
-    if not _wake(connection, stored):
+    run = _wake(connection, stored)
+    if run is None:
         return MessageNotAccepted()
     connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, stored.n))
     for record in records:
-        append(connection, stored.n, record)
-    return AcceptedClaim(stored.n)
+        append(connection, run, record)
+    return AcceptedClaim(run)
 
 
 def end(connection: sqlite3.Connection, stored: StoredTask, record: EventRecord, task: Task) -> bool:
-    if not _wake(connection, stored):
+    run = _wake(connection, stored)
+    if run is None:
         return False
-    rest(connection, n=stored.n, records=(record,), task=task)
+    rest(connection, run=run, records=(record,), task=task)
     return True
 
 
-def append(connection: sqlite3.Connection, n: int, record: EventRecord) -> None:
-    """Append an event to a task; the only way to do so. The statement itself skips a task that is not busy."""
+def append(connection: sqlite3.Connection, run: Ownership, record: EventRecord) -> None:
+    """Append an event to a task; the only way to do so. The statement skips a task at rest or of another process."""
     event = record.event
     kind = next(word for word, of in KINDS.items() if isinstance(event, of))
     payload = event.SerializeToString()
-    row = {"n": n, "seq": record.seq, "kind": kind, "at": record.at_ns, "payload": payload}
+    row = {"n": run.n, "epoch": run.epoch, "seq": record.seq, "kind": kind, "at": record.at_ns, "payload": payload}
     connection.execute(sql.INSERT_EVENT, row)
     if isinstance(event, TaskStatusUpdateEvent):
-        connection.execute(sql.SHOW_STATE, (event.status.state, record.at_ns, n))
+        connection.execute(sql.SHOW_STATE, (event.status.state, record.at_ns, run.n, run.epoch))
 
 
 def rest(
     connection: sqlite3.Connection,
     *,
-    n: int,
+    run: Ownership,
     records: tuple[EventRecord, ...],
     task: Task,
     expires_ns: int | None = None,
@@ -90,23 +94,33 @@ def rest(
     """Put a task to rest with a snapshot that includes all events, so that the events are not read again.
 
     Raises:
-        AtRest: The task is at rest already.
+        TaskNotRunning: The task is at rest already, or another process owns it.
     """
     last, snapshot = records[-1], task.SerializeToString()
-    row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, expires_ns, n)
+    row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, expires_ns, run.n, run.epoch)
     rested = connection.execute(sql.REST_TASK, row).fetchall()
     if not rested:
-        raise TaskNotRunning(f"task number {n} is at rest already")
+        raise TaskNotRunning(f"task number {run.n} is at rest already, or another process has taken it up")
     if rested[0][0]:
-        post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
+        post_rest(connection, run.n, at_ns=last.at_ns, snapshot=snapshot)
 
 
 def done(connection: sqlite3.Connection, statement: str, values: tuple[int, ...]) -> None:
     connection.execute(statement, values)
 
 
-def _wake(connection: sqlite3.Connection, stored: StoredTask) -> bool:
-    return connection.execute(sql.WAKE_TASK, (stored.n, stored.seq)).rowcount == 1
+def take_up(connection: sqlite3.Connection, stored: StoredTask, *, now_ns: int) -> StoredTask | None:
+    values = {"n": stored.n, "epoch": stored.epoch, "now": now_ns}
+    taken = connection.execute(sql.TAKE_UP, values).fetchall()
+    if not taken:
+        return None
+    epoch, taken_up, began_ns = taken[0]
+    return replace(stored, epoch=epoch, taken_up=taken_up, began_ns=began_ns)
+
+
+def _wake(connection: sqlite3.Connection, stored: StoredTask) -> Ownership | None:
+    woken = connection.execute(sql.WAKE_TASK, (stored.n, stored.seq)).fetchall()
+    return Ownership(stored.n, woken[0][0]) if woken else None
 
 
 def claimed(connection: sqlite3.Connection, claim: Claim) -> DuplicateClaim | None:

@@ -9,10 +9,10 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.engine.connection import WriterConnection
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind, WriteJob
 from fleetwright_agent.storage.sqlite.engine.writer import SqliteWriter, WriterState
-from fleetwright_agent.storage.task_log import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")

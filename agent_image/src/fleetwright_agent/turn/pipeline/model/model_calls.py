@@ -69,26 +69,26 @@ class ModelCalls:
         model: Model,
         metrics: Metrics,
         *,
-        books: CostAccounting,
+        accounting: CostAccounting,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         tracing: Tracing = UNTOLD,
     ) -> None:
-        self.choice = ModelChoice(model, books)
+        self.choice = ModelChoice(model, accounting)
         self._metrics = metrics
-        self._books = books
+        self._accounting = accounting
         self._sleep = sleep
         self._tracing = tracing
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context = request.runtime.context
-        if not self._books.has_budgets:
+        if not self._accounting.has_budgets:
             return await self._answered(request, call, context)
         declared, size = _chat(request), _size(request)
         while True:
             chat = await self.choice.instead_of(declared, context)
             most = chat.endpoint.max_output_tokens
             try:
-                async with self._books.reserved(chat.endpoint.price, tokens_in=size, tokens_out=most):
+                async with self._accounting.reserved(chat.endpoint.price, tokens_in=size, tokens_out=most):
                     return await self._answered(_by(chat, request), call, context)
             except OverBudget as over:
                 enforce_budget(over, context, self._metrics)
@@ -98,7 +98,7 @@ class ModelCalls:
         account = CostAccount(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
 
         async def once() -> Reply:
-            with self._books.recorded(account, context.request, tokens_in=_size(request)) as name:
+            with self._accounting.recorded(account, context.request, tokens_in=_size(request)) as name:
                 return await self._once(request, call, context, account, name)
 
         try:
@@ -130,7 +130,7 @@ class ModelCalls:
         size = partial(estimate, prompt)
 
         async def once() -> AIMessage:
-            with self._books.recorded(account, context.request, tokens_in=size()) as name:
+            with self._accounting.recorded(account, context.request, tokens_in=size()) as name:
                 try:
                     reply: AIMessage = await chat_span(
                         lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
@@ -143,7 +143,7 @@ class ModelCalls:
                 return reply
 
         try:
-            async with self._books.reserved(account.price, tokens_in=size(), tokens_out=most):
+            async with self._accounting.reserved(account.price, tokens_in=size(), tokens_out=most):
                 return await self._tried(once, context, account, chat.endpoint.retries)
         except OverBudget:
             raise ModelFailed(_OVER_BUDGET) from None
@@ -162,7 +162,7 @@ class ModelCalls:
                     raise
                 self._metrics.llm_calls.labels(account.model, failure.reason).inc()
                 if (message := usage_of_failure(error)) is not None:
-                    context.emit(self._books.charge(message, account, context.request))
+                    context.emit(self._accounting.charge(message, account, context.request))
                 wait = backoff(attempt, failure.retry_after)
                 impatient = context.patience is not None and wait > context.patience
                 again = failure.transient and attempt <= retries and not impatient
@@ -229,10 +229,10 @@ class ModelCalls:
         self, reply: AIMessage, size: Callable[[], int], account: CostAccount, context: TurnContext, name: str
     ) -> None:
         """Args: `size` returns the tokens of the prompt, for a provider that reports no usage."""
-        if not reply.usage_metadata and self._books.has_budgets:
+        if not reply.usage_metadata and self._accounting.has_budgets:
             self._charge_estimate(size(), account, context, len(reply.text), name)
         else:
-            context.emit(self._books.charge(reply, account, context.request, call=name))
+            context.emit(self._accounting.charge(reply, account, context.request, call=name))
 
     def _charge_estimate(
         self, tokens_in: int, account: CostAccount, context: TurnContext, characters: int, name: str
@@ -241,7 +241,7 @@ class ModelCalls:
         tokens_out = -(-characters // _CHARACTERS)
         usage = UsageMetadata(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
         message = AIMessage("", usage_metadata=usage)
-        context.emit(self._books.charge(message, account, context.request, estimated=True, call=name))
+        context.emit(self._accounting.charge(message, account, context.request, estimated=True, call=name))
 
 
 def _tell_failed(model: str, failure: ModelFailure, error: Exception, *, attempt: int, wait: float | None) -> None:

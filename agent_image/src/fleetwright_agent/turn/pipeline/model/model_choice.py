@@ -17,17 +17,17 @@ _MOST: Final = 1000
 
 
 class ModelChoice:
-    def __init__(self, own: Model, books: CostAccounting) -> None:
+    def __init__(self, own: Model, accounting: CostAccounting) -> None:
         self._own = own
-        self._books = books
+        self._accounting = accounting
         self._answered: OrderedDict[str, Chat] = OrderedDict()
         """The last model by thread, if it was not the first declared one."""
 
     async def instead_of(self, chat: Chat, context: TurnContext) -> Chat:
         """Return the cheaper model that a budget requires; it replaces only models at the agent's own address."""
-        if not self._books.has_budgets or context.stands_in or chat.endpoint.base_url != self._own.base_url:
+        if not self._accounting.has_budgets or context.stands_in or chat.endpoint.base_url != self._own.base_url:
             return chat
-        cheaper = await self._books.cheaper()
+        cheaper = await self._accounting.cheaper()
         return chat.other(cheaper) if cheaper and cheaper.name != chat.endpoint.name else chat
 
     def answered(self, thread: str, chat: Chat) -> None:

@@ -5,7 +5,8 @@ from contextlib import suppress
 from typing import Any
 
 from fleetwright_a2a.extensions import labels_of, trace_of
-from fleetwright_agent.audit.trail import AuditFailed, AuditTrail, call_line
+from fleetwright_agent.audit.content import call_line
+from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage.tool_journal import StartedCall
@@ -16,8 +17,8 @@ _SHUT = "the audit trail of this agent cannot be written, and without it no tool
 
 
 class ToolAudit:
-    def __init__(self, trail: AuditTrail, mode: AuditMode) -> None:
-        self._trail = trail
+    def __init__(self, audit_trail: AuditTrail, mode: AuditMode) -> None:
+        self._audit_trail = audit_trail
         self._mode = mode
 
     async def begins(self, turn: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> None:
@@ -29,7 +30,7 @@ class ToolAudit:
         if self._mode is not AuditMode.REQUIRED:
             return
         try:
-            await self._trail.record("tool_call_begins", {**_who(turn, tool), **call_line(arguments, "")})
+            await self._audit_trail.record("tool_call_begins", {**_who(turn, tool), **call_line(arguments, "")})
         except AuditFailed as error:
             raise ToolError(_SHUT) from error
 
@@ -50,7 +51,7 @@ class ToolAudit:
             return
         # The failure is counted and logged elsewhere. The call has run, so failing it now would not undo it.
         with suppress(AuditFailed):
-            await self._trail.record("tool_call", about)
+            await self._audit_trail.record("tool_call", about)
 
 
 def _who(turn: TurnRequest, tool: str) -> dict[str, str]:
