@@ -33,10 +33,11 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.security.redaction import Redactor
+from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.conversations.sessions import SqliteSessionStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.sqlite.facts import SCHEMA, Source, SqliteFactStore
+from fleetwright_agent.storage.sqlite.facts import SCHEMA, SqliteFactStore
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
 from fleetwright_agent.turn.compaction.prompt import Prompt
@@ -131,7 +132,7 @@ async def recall(folder: Path) -> list[Row]:
     chance = random.Random(7)
     words = [f"word{n}" for n in range(20_000)]
     weights = list(accumulate(1 / (n + 1) for n in range(len(words))))
-    owner, source = "client:bench", Source("client:bench", "c", "t")
+    owner, source = "client:bench", Provenance("client:bench", "c", "t")
     knowledge = SqliteFactStore(folder / "knowledge", now=time.time)
     await knowledge.remember(owner, "the first", source, hot=False, most=10)
     (path,) = (folder / "knowledge").glob("*.db")
