@@ -102,7 +102,7 @@ def create_app(
     last_compaction = LastCompaction()
     task_log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc, now_ns=clock.now_ns)
     pushes = _push_service(parts, task_log, push_times or DeliveryTimes())
-    tasks = ActiveTasks(task_log, clock, told=pushes.told if pushes else ignore_event)
+    tasks = ActiveTasks(task_log, clock, on_event=pushes.on_event if pushes else ignore_event)
     runs = _task_runner(parts, _executor(parts, executor, turns, last_compaction))
     callers, admission = FileWatcher(layout.callers_file, parse_callers), Admission()
     card, extended_card = (FileWatcher(path, parse_card) for path in (layout.card_file, layout.extended_card_file))

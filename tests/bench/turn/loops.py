@@ -21,12 +21,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 from tests.bench.turn.chat import QUESTION, TOOL, Prompt
-from tests.bench.turn.nowhere import Nowhere, held
+from tests.bench.turn.nowhere import Held, Nowhere
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.factory import audit_trail
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
 from fleetwright_agent.security.redaction import Redactor
@@ -42,7 +43,6 @@ from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.graph import GraphTurn
-from fleetwright_agent.turn.memories import turn_storage
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
@@ -50,6 +50,7 @@ from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions
 from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
+from fleetwright_agent.turn.views import Views
 
 INSTRUCTIONS = "You are the desk. Be brief."
 
@@ -137,27 +138,29 @@ class OneTool:
 def _turn(dependencies: TurnDependencies, *, lasting: bool) -> GraphTurn:
     """Build the turn as the assembly does, with another model and a tool."""
     config, metrics = dependencies.config, dependencies.metrics
-    remembered = turn_storage(dependencies.storage, redact=Redactor().text)
-    remembered = remembered if lasting else held(remembered)
-    enforcement = EnforcementPolicy(config.enforcement, dependencies.storage.call_windows)
-    grants = Grants(dependencies.storage.grants)
+    storage = dependencies.storage
+    saver, views = storage.checkpoints() if lasting else Held(), Views(storage.views())
+    enforcement = EnforcementPolicy(config.enforcement, storage.call_windows)
+    grants = Grants(storage.grants)
     auditor = ToolAudit(dependencies.audit_trail, config.audit.mode)
     calls = ModelCalls(config.model, metrics, accounting=dependencies.cost_accounting)
     chat: Any = Prompt(endpoint=config.model)
     return GraphTurn(
         config,
         chat=chat,
-        links=model_links(dependencies, views=remembered.views, calls=calls, chats=[chat]),
+        links=model_links(dependencies, views=views, calls=calls, chats=[chat]),
         runner=ToolCalls(
             config.limits,
             metrics,
-            remembered.journal,
+            storage.journal,
             enforcement=enforcement,
             decisions=CallDecisions(config, grants),
             fence=SkillFence(lambda _: None, mounted=()),
             auditor=auditor,
         ),
-        memories=remembered,
+        storage=storage,
+        saver=saver,
+        sessions=Sessions(storage.sessions, redact=Redactor().text),
         registry=ToolRegistry([OneTool()]),
         grants=grants,
         unknown=auditor.unknown,

@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +12,6 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from fleetwright_agent.storage.sqlite.conversations.checkpoints import SqliteConversationSaver
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.engine.transaction import JobKind
-from fleetwright_agent.turn.memories import TurnStorage
 
 T = TypeVar("T")
 
@@ -81,7 +79,3 @@ class Held(SqliteConversationSaver):
         values = {**checkpoint["channel_values"]}
         named: RunnableConfig = {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
         return CheckpointTuple(named, {**checkpoint, "channel_values": values}, metadata, None, [])
-
-
-def held(memories: TurnStorage) -> TurnStorage:
-    return replace(memories, saver=Held())

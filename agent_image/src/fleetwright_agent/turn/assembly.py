@@ -8,7 +8,9 @@ import httpx2
 
 from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.config.sub_agents import SubAgent
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.frames import Turn
+from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.tools.approval_policy import governed_tools
 from fleetwright_agent.tools.peers.tool import PeerTools, peer_client
 from fleetwright_agent.tools.registry import ToolRegistry, built_in_providers
@@ -23,7 +25,6 @@ from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.loop import build_loop
-from fleetwright_agent.turn.memories import TurnStorage, turn_storage
 from fleetwright_agent.turn.pipeline.composite import ToolRunner
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links, model_of, sub_agent_links
@@ -36,6 +37,7 @@ from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 from fleetwright_agent.turn.pipeline.tracing import ToolTracing
 from fleetwright_agent.turn.providers.model_transport import ModelTransport
 from fleetwright_agent.turn.providers.models import Chat, build_chat
+from fleetwright_agent.turn.views import Views
 
 
 def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Turn:
@@ -45,7 +47,8 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
     """
     config, layout, metrics = dependencies.config, dependencies.layout, dependencies.metrics
     redact = redactor(layout).text
-    remembered = turn_storage(dependencies.storage, redact=redact, session_lost=metrics.sessions_lost.inc)
+    storage = dependencies.storage
+    saver, views = storage.checkpoints(), Views(storage.views())
     clients = [
         httpx2.AsyncClient(transport=ModelTransport(endpoint, layout))
         for endpoint in (config.model, *config.model.fallbacks)
@@ -67,7 +70,7 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
     tools = ToolCalls(
         config.limits,
         metrics,
-        remembered.journal,
+        storage.journal,
         enforcement=enforcement,
         decisions=CallDecisions(config, grants),
         fence=fence,
@@ -76,13 +79,15 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
     runner = ToolTracing(_ingesting(tools, dependencies, redact), dependencies.tracing)
     learning = SkillLearner(dependencies.storage.skills, config.memory.skills, redact=redact, metrics=metrics)
     listeners = [learning] if config.learns else []
-    work = _work(dependencies, remembered, clients[0], runner=runner, calls=calls, chats=chats, listeners=listeners)
+    work = _work(dependencies, saver, views, clients[0], runner=runner, calls=calls, chats=chats, listeners=listeners)
     return GraphTurn(
         config,
         chat=chats[0],
-        links=model_links(dependencies, views=remembered.views, calls=calls, chats=chats),
+        links=model_links(dependencies, views=views, calls=calls, chats=chats),
         runner=runner,
-        memories=remembered,
+        storage=storage,
+        saver=saver,
+        sessions=Sessions(storage.sessions, redact=redact, lost=metrics.sessions_lost.inc),
         registry=ToolRegistry(
             (
                 *built_in_providers(
@@ -95,7 +100,7 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
                     metrics=metrics,
                     room=lambda: room(config.model),
                 ),
-                *([ArchiveTools(remembered.views)] if config.compaction.archive.recall_tool else []),
+                *([ArchiveTools(views)] if config.compaction.archive.recall_tool else []),
                 *([DelegationTools(work)] if config.sub_agents else []),
                 *([dependencies.plugins] if config.plugins else []),
             ),
@@ -124,7 +129,8 @@ def _peers(dependencies: TurnDependencies, client: httpx.AsyncClient) -> PeerToo
 
 def _work(
     dependencies: TurnDependencies,
-    remembered: TurnStorage,
+    saver: ConversationSaver,
+    views: Views,
     client: httpx2.AsyncClient,
     *,
     runner: ToolTracing,
@@ -137,8 +143,8 @@ def _work(
     def worker(sub_agent: SubAgent) -> SubAgentLoop:
         model = model_of(sub_agent, dependencies.config.model)
         theirs = [build_chat(model, dependencies.layout, client), *chats[1:]]
-        links = sub_agent_links(dependencies, sub_agent, views=remembered.views, calls=calls, chats=theirs)
-        return SubAgentLoop(sub_agent, build_loop(theirs[0], links=links, runner=runner, saver=remembered.saver))
+        links = sub_agent_links(dependencies, sub_agent, views=views, calls=calls, chats=theirs)
+        return SubAgentLoop(sub_agent, build_loop(theirs[0], links=links, runner=runner, saver=saver))
 
     workers = [worker(sub_agent) for sub_agent in dependencies.config.sub_agents]
-    return SubAgentRun(workers, journal=remembered.journal, metrics=dependencies.metrics, listeners=listeners)
+    return SubAgentRun(workers, journal=dependencies.storage.journal, metrics=dependencies.metrics, listeners=listeners)

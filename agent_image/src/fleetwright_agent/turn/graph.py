@@ -19,6 +19,7 @@ from langgraph.types import StateSnapshot
 from fleetwright_a2a.extensions import trace_of
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.eligibility import is_remembered
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.frames import (
     Frame,
     InterruptRequest,
@@ -29,7 +30,9 @@ from fleetwright_agent.protocol.frames import (
     TurnRequest,
     Usage,
 )
+from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tool_journal import StartedCall
 from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.registry import ToolRegistry
@@ -38,7 +41,6 @@ from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
 from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.loop import build_loop
-from fleetwright_agent.turn.memories import TurnStorage
 from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.models import Chat
@@ -62,7 +64,9 @@ class GraphTurn:
         chat: Chat,
         links: Sequence[ModelLink],
         runner: ToolRunner,
-        memories: TurnStorage,
+        storage: Storage,
+        saver: ConversationSaver,
+        sessions: Sessions,
         registry: ToolRegistry,
         grants: Grants,
         unknown: Callable[[TurnRequest, Sequence[StartedCall]], Awaitable[None]],
@@ -80,17 +84,17 @@ class GraphTurn:
         """
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
-        self._sessions = memories.sessions
-        self._usage = TaskUsage(memories.spending)
+        self._sessions = sessions
+        self._usage = TaskUsage(storage.inflight)
         self.registry = registry
         self._grants = grants
         self._closing = tuple(closing)
         self._over = over
         self._learned = learned
         self._clock = clock
-        self._graph = build_loop(chat, links=links, runner=runner, saver=memories.saver)
+        self._graph = build_loop(chat, links=links, runner=runner, saver=saver)
         self._threads = TaskThreads(
-            self._graph, memories.saver, memories.journal, unknown=unknown, delegates=bool(config.sub_agents)
+            self._graph, saver, storage.journal, unknown=unknown, delegates=bool(config.sub_agents)
         )
 
     async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:

@@ -109,7 +109,7 @@ class PushService:
                     await self._store.reseal(each, self._seals.seal(credentials, place=bound))
                 after = (each.n, registration.id)
 
-    def told(self, live: ActiveTask) -> None:
+    def on_event(self, live: ActiveTask) -> None:
         """Handle an event of a task: notify at once when it rests, and debounced while it runs."""
         if live.n not in self._listened:
             return
@@ -184,7 +184,7 @@ class PushService:
         await self._store.remove(live.n, identifier or live.task_id)
         if self._hush(live.n):
             # The cancelled update was also meant for the other registrations of the task.
-            self.told(live)
+            self.on_event(live)
 
     async def flush(self) -> None:
         await self._courier.flush(_FLUSH_SECONDS)
@@ -221,7 +221,7 @@ class PushService:
         del self._timers[live.n]
         if live.n in self._updates:
             # The previous update is still being sent. The debounce starts again and will send the newer state.
-            self.told(live)
+            self.on_event(live)
             return
         update = asyncio.create_task(self._update(live))
         self._updates[live.n] = update

@@ -44,7 +44,7 @@ PublishHook = Callable[["ActiveTask"], None]
 
 class ActiveTask:
     def __init__(
-        self, stored: StoredTask, *, log: TaskStore, clock: Clock, told: PublishHook, left: bool = False
+        self, stored: StoredTask, *, log: TaskStore, clock: Clock, on_event: PublishHook, left: bool = False
     ) -> None:
         self.owner = stored.owner
         self.taken_up = stored.taken_up
@@ -52,7 +52,7 @@ class ActiveTask:
         self.updated_ns = stored.updated_ns
         self._began_ns = stored.began_ns
         self._ownership = stored.ownership
-        self._told = told
+        self._on_event = on_event
         self._seq = stored.seq
         self._asked = stored.seq
         self._head = GrowingTask(stored.task)
@@ -274,7 +274,7 @@ class ActiveTask:
         if self._readers:
             self._tail.append((record.seq, record.event))
         self._wake()
-        self._told(self)
+        self._on_event(self)
 
     def _wake(self) -> None:
         for future in self._waiting:

@@ -18,8 +18,8 @@ from fleetwright_agent.storage.task_log import Key, StoredTask, TaskStore
 class ActiveTasks:
     """The tasks in the memory of this process, by owner and task id."""
 
-    def __init__(self, log: TaskStore, clock: Clock, told: PublishHook = ignore_event) -> None:
-        self._told = told
+    def __init__(self, log: TaskStore, clock: Clock, on_event: PublishHook = ignore_event) -> None:
+        self._on_event = on_event
         self._log = log
         self._clock = clock
         self._known: WeakValueDictionary[tuple[str, str], ActiveTask] = WeakValueDictionary()
@@ -40,7 +40,7 @@ class ActiveTasks:
         """Return the single object for this task, and create it if necessary."""
         live = self._known.get((stored.owner, stored.task.id))
         if live is None:
-            live = ActiveTask(stored, log=self._log, clock=self._clock, told=self._told, left=self._leaving)
+            live = ActiveTask(stored, log=self._log, clock=self._clock, on_event=self._on_event, left=self._leaving)
             self._known[stored.owner, stored.task.id] = live
             self._added += 1
         return live

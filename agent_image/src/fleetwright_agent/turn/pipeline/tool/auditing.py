@@ -17,8 +17,8 @@ _SHUT = "the audit trail of this agent cannot be written, and without it no tool
 
 
 class ToolAudit:
-    def __init__(self, trail: AuditTrail, mode: AuditMode) -> None:
-        self._trail = trail
+    def __init__(self, audit_trail: AuditTrail, mode: AuditMode) -> None:
+        self._audit_trail = audit_trail
         self._mode = mode
 
     async def begins(self, turn: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> None:
@@ -30,7 +30,7 @@ class ToolAudit:
         if self._mode is not AuditMode.REQUIRED:
             return
         try:
-            await self._trail.record("tool_call_begins", {**_who(turn, tool), **call_line(arguments, "")})
+            await self._audit_trail.record("tool_call_begins", {**_who(turn, tool), **call_line(arguments, "")})
         except AuditFailed as error:
             raise ToolError(_SHUT) from error
 
@@ -51,7 +51,7 @@ class ToolAudit:
             return
         # The failure is counted and logged elsewhere. The call has run, so failing it now would not undo it.
         with suppress(AuditFailed):
-            await self._trail.record("tool_call", about)
+            await self._audit_trail.record("tool_call", about)
 
 
 def _who(turn: TurnRequest, tool: str) -> dict[str, str]:
