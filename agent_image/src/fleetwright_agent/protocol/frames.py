@@ -3,12 +3,11 @@
 The server does not import LangGraph, and the loop does not import A2A. Both import this module.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,6 @@ class ToolEnd:
     characters: int = 0
     """The length of the whole result."""
     parent: str = ""
-    kept: "asyncio.Future[None] | None" = field(default=None, compare=False, repr=False)
-    """Done when the result is on disk; None if the result need not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,14 +282,6 @@ class TurnRequest:
     """Called when the turn starts, or resumes from state that an earlier process stored."""
     restarted: bool = False
     """True if the process ended during this message. Finished work is kept, and no tool call is repeated."""
-
-
-@runtime_checkable
-class TaskCleanup(Protocol):
-    """A turn that keeps state for each task beyond the end of the turn."""
-
-    def over(self, owner: str, task_id: str) -> None:
-        """Release the state of a task that will not continue."""
 
 
 class Turn(Protocol):

@@ -24,7 +24,6 @@ from fleetwright_agent.protocol.frames import (
     Frame,
     InterruptRequest,
     PeerCost,
-    ToolEnd,
     TurnDone,
     TurnFailed,
     TurnRequest,
@@ -105,9 +104,10 @@ class GraphTurn:
             for spent in await self._usage.begin(request):
                 yield spent
             while (frame := await frames.get()) is not _END:
+                if isinstance(frame, asyncio.Future):
+                    await asyncio.wait([frame])  # Later frames wait too, which keeps the order.
+                    continue
                 await self._usage.note(request, frame)
-                if isinstance(frame, ToolEnd) and frame.kept is not None:
-                    await asyncio.wait([frame.kept])  # Later frames wait too, which keeps the order.
                 yield frame
             last = await work
             if self._learned and isinstance(last, TurnDone):
@@ -162,7 +162,7 @@ class GraphTurn:
         self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: TurnStart, stored: StateSnapshot
     ) -> dict[str, Any]:
         """Return the state of the conversation after the run."""
-        context = TurnContext(request, frames.put_nowait, {}, thread)
+        context = TurnContext(request, frames.put_nowait, {}, thread, hold=frames.put_nowait)
         context.tools = await self.registry.tools(context)
         context.fresh, context.idle_seconds = begin.fresh, self._idle(stored)
         if not begin.fresh:
