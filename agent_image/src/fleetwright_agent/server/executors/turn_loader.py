@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol, cast, runtime_checkable
 
-from fleetwright_agent.protocol.frames import Turn
+from fleetwright_agent.protocol.turn import Turn
 from fleetwright_agent.server import gc_tuning
 from fleetwright_agent.turn.dependencies import TurnDependencies
 
