@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fleetwright_api.spec.agent import AgentSpec
-from fleetwright_api.spec.fields import crd_name, is_required, words_of
+from fleetwright_api.spec.fields import crd_fields, crd_name, is_required, words_of
 from fleetwright_api.spec.mcp_server import McpServerSpec
 from fleetwright_api.spec.skill import PermissionsSpec, SkillSpec
 
@@ -69,7 +69,7 @@ def test_a_difference_between_crd_and_view_is_found(changed, says):
 
 def differences(path: str, schema: Schema, view: type) -> Iterator[str]:
     """Yield every difference between an object of the CRD and its view."""
-    known = {crd_name(each): each for each in fields(view)}
+    known = {crd_name(each): each for each in crd_fields(view)}
     hints = get_type_hints(view)
     properties = schema["properties"]
     yield from (f"{path}.{name}: no view has it" for name in properties.keys() - known.keys())

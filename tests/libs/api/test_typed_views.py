@@ -1,7 +1,7 @@
 """Parsing of Agent, Skill and McpServer objects: names, defaults, violations, and that it never raises an error."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fleetwright_api.spec.agent import AgentSpec, parse_agent
 from fleetwright_api.spec.callers import AllowedCallersSpec
 from fleetwright_api.spec.encoder import encode
-from fleetwright_api.spec.fields import crd_name, words_of
+from fleetwright_api.spec.fields import crd_fields, crd_name, words_of
 from fleetwright_api.spec.mcp_server import McpServerSpec, parse_mcp_server
 from fleetwright_api.spec.skill import SkillSpec, parse_skill
 
@@ -81,7 +81,7 @@ VIOLATIONS = [
     pytest.param(
         {"skillSelector": {"matchLabels": {"a": 1}}},
         "Malformed",
-        "spec.skillSelector.matchLabels[a] must be a string and is an integer; correct it",
+        "spec.skillSelector.matchLabels['a'] must be a string and is an integer; correct it",
         id="label",
     ),
     pytest.param(
@@ -170,7 +170,7 @@ def broken(hint: Any, words: tuple[str, ...] = ()) -> st.SearchStrategy[Any]:
         return st.lists(broken(get_args(hint)[0], words), max_size=2) | JSON
     if is_dataclass(hint):
         known = get_type_hints(hint)
-        parts = {crd_name(each): broken(known[each.name], words_of(each)) for each in fields(hint)}
+        parts = {crd_name(each): broken(known[each.name], words_of(each)) for each in crd_fields(hint)}
         return st.deferred(lambda: st.fixed_dictionaries({}, optional=parts)) | JSON
     if words:
         return st.sampled_from(words) | JSON

@@ -10,10 +10,13 @@ This module imports LangGraph. Other code imports it only for types, or late.
 """
 
 from abc import abstractmethod
+from typing import Any
 
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from fleetwright_agent.storage.conversations import SideThread
+from fleetwright_agent.storage.conversations import GONE, SideThread
 
 
 class ConversationSaver(BaseCheckpointSaver[int]):
@@ -32,3 +35,21 @@ class ConversationSaver(BaseCheckpointSaver[int]):
     @abstractmethod
     async def adelete_aside(self, aside: SideThread) -> None:
         """Delete the part of a conversation that was set aside for the task, and the data of its sub-agents."""
+
+
+def message_of(serde: SerializerProtocol, identity: str, kind: str, body: bytes) -> AnyMessage:
+    """Decode a stored message; one whose text was deleted becomes an empty message at the same position."""
+    if kind == GONE:
+        return HumanMessage("", id=identity)
+    message: AnyMessage = serde.loads_typed((kind, body))
+    return message
+
+
+def readable_message(message: AnyMessage) -> dict[str, Any]:
+    """Return a message as people read it in a transcript."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    told: dict[str, Any] = {"role": message.type, "text": str(message.text)}
+    return {
+        **told,
+        **({"toolCalls": [{"name": call["name"], "args": call["args"]} for call in calls]} if calls else {}),
+    }

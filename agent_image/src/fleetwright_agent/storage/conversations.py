@@ -15,12 +15,16 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 Place = tuple[str, str]
 """Owner and context."""
 Transcript = dict[str, Any]
 """A conversation as people read it: messages, tool calls, and the summary of its older part."""
+GONE: Final = "gone"
+"""The kind of a stored message whose text was deleted."""
+PRIOR_SESSIONS: Final = "prior_sessions"
+"""The channel of a checkpoint that holds text about other conversations of the owner."""
 
 
 @dataclass(frozen=True, slots=True)

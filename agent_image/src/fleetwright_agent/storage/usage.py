@@ -12,7 +12,7 @@ do not interpret a cost.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
@@ -61,6 +61,10 @@ class UsageSum:
     cache_write_tokens: int = 0
     unpriced: int = 0
     usd: Decimal = Decimal(0)
+
+    def __add__(self, other: "UsageSum") -> "UsageSum":
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return UsageSum(*(one + another for one, another in pairs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from fleetwright_operator.build.config.memory import max_audit_bytes, max_memory
 from fleetwright_operator.build.config.models import (
     base_url,
     declared_models,
+    is_priced,
     output_of,
-    price_of,
     priced_models,
     window_of,
 )
@@ -90,7 +90,7 @@ def budgets_can_be_kept(observed: ObservedAgent, settings: Settings) -> Iterator
             text = f"{place} needs memory that outlives the pod: remove spec.memory.storage.ephemeral"
             yield Violation("BudgetNeedsMemory", text)
         for field, model in priced_models(spec):
-            if budget.usd is not None and price_of(model, settings.catalog) is None:
+            if budget.usd is not None and not is_priced(model, settings.catalog):
                 text = f"{place}.usd needs the price of {model.name!r}: set {field}.price, or use tokens"
                 yield Violation("BudgetUnpriced", text)
 

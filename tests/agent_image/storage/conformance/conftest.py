@@ -1,4 +1,4 @@
-"""The implementations of the storage ports. Another one is another line of this list."""
+"""The implementations of the storage ports. Another one is another line of the list."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
+from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.task_log import TaskLog
 
 
@@ -25,21 +28,23 @@ class SettableClock:
 
 
 @dataclass(frozen=True)
-class Implementation:
-    task_log: Callable[[Path, SettableClock], TaskLog]
+class Stores:
+    log: TaskLog
+    storage: Storage
 
 
-def sqlite_log(folder: Path, clock: SettableClock) -> TaskLog:
-    return SqliteTaskLog(folder / "tasks.db", now_ns=clock.now_ns)
+def sqlite(folder: Path, clock: SettableClock) -> Stores:
+    log = SqliteTaskLog(folder / "tasks.db", now_ns=clock.now_ns)
+    return Stores(log, sqlite_storage(folder, now=clock.now, now_ns=clock.now_ns))
 
 
-def memory_log(_: Path, clock: SettableClock) -> TaskLog:
-    return MemoryTaskLog(now_ns=clock.now_ns)
+def memory(_: Path, clock: SettableClock) -> Stores:
+    return Stores(MemoryTaskLog(now_ns=clock.now_ns), memory_storage(now=clock.now, now_ns=clock.now_ns))
 
 
-IMPLEMENTATIONS = [
-    pytest.param(Implementation(sqlite_log), id="sqlite"),
-    pytest.param(Implementation(memory_log), id="memory"),
+IMPLEMENTATIONS: list[Callable[[Path, SettableClock], Stores]] = [
+    sqlite,
+    memory,
 ]
 
 
@@ -48,15 +53,23 @@ def clock() -> SettableClock:
     return SettableClock()
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
-def implementation(request: pytest.FixtureRequest) -> Implementation:
-    chosen: Implementation = request.param
-    return chosen
+@pytest.fixture(params=[pytest.param(each, id=each.__name__) for each in IMPLEMENTATIONS])
+def stores(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) -> Stores:
+    opened: Stores = request.param(tmp_path, clock)
+    return opened
 
 
 @pytest.fixture
-async def log(implementation: Implementation, tmp_path: Path, clock: SettableClock) -> AsyncIterator[TaskLog]:
-    opened = implementation.task_log(tmp_path, clock)
-    await opened.open()
-    yield opened
-    await opened.aclose()
+async def log(stores: Stores) -> AsyncIterator[TaskLog]:
+    await stores.log.open()
+    yield stores.log
+    await stores.log.aclose()
+
+
+@pytest.fixture
+async def storage(stores: Stores) -> AsyncIterator[Storage]:
+    yield stores.storage
+    await stores.storage.facts.aclose()
+    await stores.storage.skills.aclose()
+    await stores.storage.file.aclose()
+    stores.storage.open_calls.aclose()

@@ -55,16 +55,16 @@ def sqlite_storage(
         facts=facts.SqliteFactStore(folder / facts.FOLDER, now=now),
         skills=learned_skills.SqliteLearnedSkillStore(folder / learned_skills.FOLDER, now=now),
         open_calls=open_calls_file.FileOpenModelCalls(folder / open_calls_file.FILE),
-        checkpoints=lambda: _saver(database),
+        checkpoints=lambda: _saver(database, now),
         views=lambda: _views(database),
     )
 
 
-def _saver(database: Database) -> "ConversationSaver":
+def _saver(database: Database, now: Callable[[], float]) -> "ConversationSaver":
     # Imported late: it imports LangGraph, which the first task loads.
     from fleetwright_agent.storage.sqlite.conversations.checkpoints import SqliteConversationSaver
 
-    return SqliteConversationSaver(database)
+    return SqliteConversationSaver(database, now=now)
 
 
 def _views(database: Database) -> ViewStore:

@@ -8,13 +8,13 @@ the errors but returns no partial value. A partial value is needed, because othe
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
 from sys import intern
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from fleetwright_api.spec.fields import crd_name, has_default, words_of
+from fleetwright_api.spec.fields import crd_fields, crd_name, has_default, words_of
 from fleetwright_api.violation import Violation
 
 MALFORMED: Final = "Malformed"
@@ -73,7 +73,7 @@ def decode(view: type[ViewT], value: object, path: str, problems: _Problems) -> 
 @cache
 def _plan(view: Any) -> _Plan:
     hints = get_type_hints(view)
-    known = {crd_name(each): each for each in fields(view)}
+    known = {crd_name(each): each for each in crd_fields(view)}
     return _Plan(
         {name: (each.name, _decoder(hints[each.name], words_of(each))) for name, each in known.items()},
         {name: (each.name, _empty(hints[each.name])) for name, each in known.items() if not has_default(each)},
@@ -149,7 +149,7 @@ def _texts(value: Any, path: str, problems: _Problems) -> Any:
     """Decode an object whose values are all strings, such as labels."""
     if not isinstance(value, dict):
         return _wrong("an object", value, path, problems)
-    decoded = {str(key): _text(text, f"{path}[{key}]", problems) for key, text in value.items()}
+    decoded = {str(key): _text(text, f"{path}[{str(key)[:_LONGEST]!r}]", problems) for key, text in value.items()}
     return {intern(key): text for key, text in decoded.items() if text is not _WRONG}
 
 

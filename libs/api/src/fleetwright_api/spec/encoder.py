@@ -1,11 +1,11 @@
 """Encodes views as JSON values, for the parts of a spec that another document contains as they are."""
 
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from fleetwright_api.spec.fields import crd_name
+from fleetwright_api.spec.fields import crd_fields, crd_name
+
+_SCALARS: Final = frozenset({str, int, bool})
 
 
 def encode(view: Any) -> dict[str, Any]:
@@ -13,18 +13,23 @@ def encode(view: Any) -> dict[str, Any]:
 
     Fields that have their default are omitted. So an unused feature does not change the document.
     """
-    found = ((name, getattr(view, attribute), default) for name, attribute, default in _fields(cast("Any", type(view))))
-    return {name: _encoded(value) for name, value, default in found if value != default}
+    found: dict[str, Any] = {}
+    for name, attribute, default in _fields(cast("Any", type(view))):
+        value = getattr(view, attribute)
+        if value is not default and value != default:
+            found[name] = _encoded(value)
+    return found
 
 
 @cache
 def _fields(view: Any) -> tuple[tuple[str, str, Any], ...]:
-    return tuple((crd_name(each), each.name, each.default) for each in fields(view))
+    return tuple((crd_name(each), each.name, each.default) for each in crd_fields(view))
 
 
 def _encoded(value: Any) -> Any:
-    if is_dataclass(value):
-        return encode(value)
-    if isinstance(value, tuple):
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is tuple:
         return [_encoded(item) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value
+    return dict(value) if kind is dict else encode(value)

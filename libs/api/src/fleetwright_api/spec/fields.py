@@ -4,7 +4,7 @@ A field without a default is required by the CRD. An optional field has the CRD'
 and empty values differ or if the runtime applies the default.
 """
 
-from dataclasses import MISSING, Field, field
+from dataclasses import MISSING, Field, field, fields
 from typing import Any, Final
 
 _ABBREVIATIONS: Final = {"cidrs": "CIDRs", "ttl": "TTL", "url": "URL"}
@@ -29,6 +29,11 @@ def one_of(*words: str, default: Any = MISSING) -> Any:
     The view keeps an unknown word beside the violation. So a decision never mistakes it for the default.
     """
     return field(default=default, metadata={_WORDS: words})
+
+
+def crd_fields(view: Any) -> tuple[Field[Any], ...]:
+    """Return the fields of a view that the CRD has. Fields that a view derives from others are left out."""
+    return tuple(each for each in fields(view) if each.init)
 
 
 def crd_name(view_field: Field[Any]) -> str:

@@ -1,13 +1,28 @@
-"""The models of an Agent: its own model, its fallbacks, and other models at the same address."""
+"""The models of an Agent: its own model, its fallbacks, and other models at the same address.
+
+A fallback with its own `baseURL` inherits nothing about the address of the agent's model. So a key is only ever sent to
+the address for which it was declared.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from fleetwright_api.spec.fields import checked, one_of
 from fleetwright_api.spec.references import ApiKeyReference, AuthorityReference, HeaderSource
 
-PROVIDERS = ("OpenAI", "Anthropic", "Google")
+PROVIDERS: Final = ("OpenAI", "Anthropic", "Google")
+_ALWAYS_INHERITED: Final = ("temperature", "timeout", "retries")
+_INHERITED_WITH_ADDRESS: Final = (
+    "provider",
+    "base_url",
+    "api_key_secret_ref",
+    "headers_from",
+    "ca_secret_ref",
+    "proxy_url",
+    "prompt_cache",
+    "extra_body",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,3 +74,15 @@ class ModelSpec(ModelEndpointSpec):
 
     fallbacks: tuple[ModelEndpointSpec, ...] = ()
     auxiliary: NamedModelSpec | None = None
+    complete_fallbacks: tuple[ModelEndpointSpec, ...] = field(default=(), init=False, repr=False, compare=False)
+    """The fallbacks with the fields that they inherit from this model. Not a field of the CRD."""
+
+    def __post_init__(self) -> None:
+        complete = tuple(_complete(fallback, self) for fallback in self.fallbacks)
+        object.__setattr__(self, "complete_fallbacks", complete)
+
+
+def _complete(fallback: ModelEndpointSpec, own: ModelEndpointSpec) -> ModelEndpointSpec:
+    elsewhere = fallback.base_url is not None
+    inherited = _ALWAYS_INHERITED if elsewhere else (*_ALWAYS_INHERITED, *_INHERITED_WITH_ADDRESS)
+    return replace(fallback, **{name: getattr(own, name) for name in inherited if getattr(fallback, name) is None})

@@ -1,18 +1,13 @@
-"""The models of an agent, its own and its fallbacks: their addresses, and their configuration for the runtime.
-
-A fallback with its own `baseURL` inherits nothing about the address of the agent's model. So a key is only ever sent to
-the address for which it was declared.
-"""
+"""The models of an agent, its own and its fallbacks: their addresses, and their configuration for the runtime."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from fleetwright_api import durations
 from fleetwright_api.model_catalog import UNKNOWN_WINDOW, Catalog
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.encoder import encode
-from fleetwright_api.spec.model import ModelEndpointSpec, ModelSpec, NamedModelSpec
+from fleetwright_api.spec.model import ModelEndpointSpec, NamedModelSpec
 from fleetwright_api.violation import Violation
 from fleetwright_operator.build.pod.file_references import api_key, certificate_authority, header_files
 
@@ -25,29 +20,12 @@ _ADDRESSES = {
     ANTHROPIC: "https://api.anthropic.com",
     GOOGLE: "https://generativelanguage.googleapis.com",
 }
-_ALWAYS_INHERITED = ("temperature", "timeout", "retries")
-_INHERITED_WITH_ADDRESS = (
-    "provider",
-    "base_url",
-    "api_key_secret_ref",
-    "headers_from",
-    "ca_secret_ref",
-    "proxy_url",
-    "prompt_cache",
-    "extra_body",
-)
 
 
 def declared_models(spec: AgentSpec) -> list[tuple[str, ModelEndpointSpec]]:
     """Return the agent's own model and its fallbacks, each complete, with its field."""
-    fallbacks = [_complete(fallback, spec.model) for fallback in spec.model.fallbacks]
-    return [("spec.model", spec.model), *((f"spec.model.fallbacks[{n}]", model) for n, model in enumerate(fallbacks))]
-
-
-def _complete(fallback: ModelEndpointSpec, own: ModelSpec) -> ModelEndpointSpec:
-    elsewhere = fallback.base_url is not None
-    inherited = _ALWAYS_INHERITED if elsewhere else (*_ALWAYS_INHERITED, *_INHERITED_WITH_ADDRESS)
-    return replace(fallback, **{field: getattr(own, field) for field in inherited if getattr(fallback, field) is None})
+    fallbacks = enumerate(spec.model.complete_fallbacks)
+    return [("spec.model", spec.model), *((f"spec.model.fallbacks[{n}]", model) for n, model in fallbacks)]
 
 
 def priced_models(spec: AgentSpec) -> list[tuple[str, NamedModelSpec]]:
@@ -68,13 +46,17 @@ def price_of(model: NamedModelSpec, catalog: Catalog) -> Mapping[str, str] | Non
     return catalog.lookup(model.name).price if model.price is None else encode(model.price)
 
 
+def is_priced(model: NamedModelSpec, catalog: Catalog) -> bool:
+    return model.price is not None or catalog.lookup(model.name).price is not None
+
+
 def provider_of(model: ModelEndpointSpec) -> str:
     return model.provider or OPENAI
 
 
 def unpriced(spec: AgentSpec, catalog: Catalog) -> Violation | None:
     """Return a violation that lists the models without a known price."""
-    found = [(field, model.name) for field, model in priced_models(spec) if price_of(model, catalog) is None]
+    found = [(field, model.name) for field, model in priced_models(spec) if not is_priced(model, catalog)]
     texts = [f"{name!r} has no price, so only its tokens are counted; set {field}.price" for field, name in found]
     return Violation("PriceUnknown", "; ".join(texts)) if texts else None
 

@@ -6,12 +6,9 @@ import LangGraph.
 
 import json
 import sqlite3
-from typing import Final
 
+from fleetwright_agent.storage.conversations import GONE
 from fleetwright_agent.storage.sqlite.engine.database import Database
-
-GONE: Final = "gone"
-"""The kind of a message whose text was deleted."""
 
 
 async def expire_archive(database: Database, before: float) -> int:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     ChannelVersions,
@@ -24,13 +24,11 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
 )
-from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from fleetwright_agent.storage.checkpoints import ConversationSaver
+from fleetwright_agent.storage.checkpoints import ConversationSaver, message_of
 from fleetwright_agent.storage.conversations import SideThread
 from fleetwright_agent.storage.sqlite.conversations import threads
-from fleetwright_agent.storage.sqlite.conversations.archive import GONE
 from fleetwright_agent.storage.sqlite.conversations.message_cache import CachedHistory, MessageCache
 from fleetwright_agent.storage.sqlite.conversations.steps import (
     MESSAGES,
@@ -40,14 +38,6 @@ from fleetwright_agent.storage.sqlite.conversations.steps import (
     ends_with,
 )
 from fleetwright_agent.storage.sqlite.engine.database import Database
-
-
-def message_of(serde: SerializerProtocol, identity: str, kind: str, body: bytes) -> AnyMessage:
-    """Decode a stored message; one whose text was deleted becomes an empty message at the same position."""
-    if kind == GONE:
-        return HumanMessage("", id=identity)
-    message: AnyMessage = serde.loads_typed((kind, body))
-    return message
 
 
 def _key(config: RunnableConfig) -> tuple[str, str]:

@@ -5,24 +5,22 @@ does not change the messages of a conversation.
 """
 
 import sqlite3
-from typing import Final
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from fleetwright_agent.storage.conversations import PRIOR_SESSIONS
 from fleetwright_agent.storage.sqlite.conversations import threads
-
-CHANNEL: Final = "prior_sessions"
 
 
 def scrub_prior_sessions(db: sqlite3.Connection, owner: str) -> None:
     """Remove the summaries from all conversations of the owner, because no record says which one mentions which."""
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)
     values = threads.below(owner)
-    db.execute(f"DELETE FROM writes WHERE channel = :channel AND {threads.BELOW}", values | {"channel": CHANNEL})  # noqa: S608 - interpolates only constants
+    db.execute(f"DELETE FROM writes WHERE channel = :channel AND {threads.BELOW}", values | {"channel": PRIOR_SESSIONS})  # noqa: S608 - interpolates only constants
     places = db.execute(f"SELECT thread, ns FROM checkpoints WHERE {threads.BELOW}", values).fetchall()  # noqa: S608 - interpolates only constants
     for place in places:
         kind, body = db.execute("SELECT kind, body FROM checkpoints WHERE thread = ? AND ns = ?", place).fetchone()
         checkpoint = serde.loads_typed((kind, body))
-        if checkpoint["channel_values"].pop(CHANNEL, None):
+        if checkpoint["channel_values"].pop(PRIOR_SESSIONS, None):
             kept = serde.dumps_typed(checkpoint)
             db.execute("UPDATE checkpoints SET kind = ?, body = ? WHERE thread = ? AND ns = ?", (*kept, *place))

@@ -5,14 +5,12 @@ This module is read-only. It imports LangGraph's messages, so callers import it 
 
 import json
 import sqlite3
-from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from fleetwright_agent.storage.checkpoints import message_of, readable_message
 from fleetwright_agent.storage.conversations import Transcript, conversation
 from fleetwright_agent.storage.sqlite.conversations import threads
-from fleetwright_agent.storage.sqlite.conversations.checkpoints import message_of
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
@@ -35,15 +33,6 @@ def _read(db: sqlite3.Connection, serde: JsonPlusSerializer, thread: str) -> Tra
     return {
         "contextId": context_id,
         **({"taskId": task[0]} if task else {}),
-        "messages": [_told(message_of(serde, *row)) for row in rows],
+        "messages": [readable_message(message_of(serde, *row)) for row in rows],
         **({"view": json.loads(view[0])} if view else {}),
-    }
-
-
-def _told(message: AnyMessage) -> dict[str, Any]:
-    calls = message.tool_calls if isinstance(message, AIMessage) else []
-    told: dict[str, Any] = {"role": message.type, "text": str(message.text)}
-    return {
-        **told,
-        **({"toolCalls": [{"name": call["name"], "args": call["args"]} for call in calls]} if calls else {}),
     }

@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from fleetwright_agent.storage.sqlite.conversations.checkpoints import message_of
+from fleetwright_agent.storage.checkpoints import message_of
 from fleetwright_agent.storage.sqlite.conversations.failing_compactions import count_failing_compactions
 from fleetwright_agent.storage.sqlite.engine.database import Database
 

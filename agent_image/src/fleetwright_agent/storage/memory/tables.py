@@ -1,0 +1,93 @@
+"""The common state of the in-memory stores, which share it as the SQLite stores share one file."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetwright_agent.storage.erasures import PendingErasure
+from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
+from fleetwright_agent.storage.sessions import Session
+from fleetwright_agent.storage.tool_journal import JournalEntry
+from fleetwright_agent.storage.usage import UsageSum
+
+
+@dataclass(slots=True)
+class StoredMessage:
+    id: str
+    kind: str
+    body: bytes
+
+
+@dataclass(slots=True)
+class StoredCheckpoint:
+    """The newest checkpoint of a thread and namespace, encoded, with its messages apart."""
+
+    id: str
+    body: tuple[str, bytes]
+    metadata: tuple[str, bytes]
+    at: float
+    messages: list[StoredMessage] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class StoredThread:
+    checkpoints: dict[str, StoredCheckpoint] = field(default_factory=dict)
+    """By namespace."""
+    writes: dict[tuple[str, str, str, int], tuple[str, str, bytes]] = field(default_factory=dict)
+    """Channel, kind and body, by namespace, checkpoint, task and position."""
+    calls: dict[str, JournalEntry] = field(default_factory=dict)
+    view: str | None = None
+    archived: dict[str, float] = field(default_factory=dict)
+    """The start of the retention time, by the last message before a cut."""
+    grants: dict[tuple[str, str], float] = field(default_factory=dict)
+    """The time of a grant, by tool and key."""
+
+    @property
+    def view_body(self) -> Any:
+        return json.loads(self.view) if self.view else None
+
+
+@dataclass(slots=True)
+class MemoryTables:
+    threads: dict[str, StoredThread] = field(default_factory=dict)
+    sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
+    """By owner and conversation."""
+    questions: dict[QuestionKey, OpenQuestion] = field(default_factory=dict)
+    usage: dict[tuple[int, int, str, str, str], UsageSum] = field(default_factory=dict)
+    """By process, hour, model, purpose and caller."""
+    processes: int = 0
+    inflight: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """The lines of running turns as JSON, by owner and task."""
+    ended: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When a turn has ended, by owner and task."""
+    call_times: dict[str, list[int]] = field(default_factory=dict)
+    erasures: list[tuple[PendingErasure, str | None]] = field(default_factory=list)
+    """Each erasure with its receipt as JSON."""
+    watchers: list[Callable[[], None]] = field(default_factory=list)
+
+    def thread(self, name: str) -> StoredThread:
+        """Return the thread of that name; it is created if it does not exist."""
+        return self.threads.setdefault(name, StoredThread())
+
+    def below(self, name: str) -> list[str]:
+        """Return the thread of that name and the threads below it."""
+        return sorted(each for each in self.threads if each == name or each.startswith(f"{name}\n"))
+
+    def delete_below(self, name: str) -> None:
+        for each in self.below(name):
+            del self.threads[each]
+        self.taken_out()
+
+    def taken_out(self) -> None:
+        """Invalidate the caches of others after rows were deleted or changed."""
+        for forget in self.watchers:
+            forget()
+
+
+def committed() -> "asyncio.Future[None]":
+    """Return the future of a write that is done."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    done.set_result(None)
+    return done

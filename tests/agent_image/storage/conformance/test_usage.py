@@ -1,0 +1,61 @@
+"""The contract of the stored usage of model calls and of running turns."""
+
+from decimal import Decimal
+
+import pytest
+from tests.agent_image.storage.conformance.conftest import SettableClock
+
+from fleetwright_agent.storage.storage import Storage
+from fleetwright_agent.storage.usage import HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
+
+CALL = ModelCallUsage("m", "turn", "a", 10, 2, 3, 1, Decimal("0.25"))
+UNPRICED = ModelCallUsage("m", "turn", "a", 1, 1)
+LINE = TaskUsageLine("a", "t", {"line": 1}, call="c1")
+
+
+async def test_put_stores_the_sum_and_the_line_together(storage: Storage) -> None:
+    await storage.usage.put(CALL, LINE)
+    await storage.usage.put(UNPRICED, TaskUsageLine("a", "t", {"line": 2}))
+    assert await storage.usage.since(0) == UsageSum(2, 11, 3, 3, 1, 1, Decimal("0.25"))
+    assert await storage.inflight.of("a", "t") == [{"line": 1, "call": "c1"}, {"line": 2}]
+
+
+async def test_put_is_stored_before_later_writes(storage: Storage) -> None:
+    storage.usage.put(CALL, LINE)
+    await storage.inflight.add("a", "t", {"line": 2})
+    assert [body["line"] for body in await storage.inflight.of("a", "t")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "charged"), [pytest.param("c1", True, id="a stored call"), pytest.param("c2", False, id="another call")]
+)
+async def test_has_charged_finds_the_cost_of_a_call(storage: Storage, call: str, charged: bool) -> None:
+    await storage.usage.put(CALL, LINE)
+    assert await storage.usage.has_charged("a", "t", call) is charged
+    assert not await storage.usage.has_charged("b", "t", call)
+
+
+async def test_sums_are_kept_by_hour_and_caller(storage: Storage, clock: SettableClock) -> None:
+    clock.seconds = 7200.0
+    await storage.usage.put(CALL, LINE)
+    clock.seconds = 10800.0
+    await storage.usage.put(CALL, LINE)
+    await storage.usage.put(ModelCallUsage("n", "summary", "b", 5, 5), TaskUsageLine("b", "u", {}))
+    assert (await storage.usage.since(10800.0)).calls == 2
+    hours = await storage.usage.of("a")
+    assert [(each.hour, each.model, each.purpose) for each in hours] == [(7200.0, "m", "turn"), (10800.0, "m", "turn")]
+    assert hours[0] == HourlyUsage(7200.0, "m", "turn", UsageSum(1, 10, 2, 3, 1, 0, Decimal("0.25")))
+    assert {model: each.calls for model, each in (await storage.usage.of_this_life()).items()} == {"m": 2, "n": 1}
+
+
+async def test_begin_deletes_earlier_lines_and_ended_turns(storage: Storage) -> None:
+    await storage.inflight.add("a", "old", {"n": 1})
+    storage.inflight.end("a", "old", at=10.0)
+    await storage.inflight.add("a", "t", {"n": 2})
+    storage.inflight.begin("a", "t", before=20.0)
+    storage.inflight.put("a", "t", {"n": 3})
+    await storage.inflight.settled("a", "t")
+    assert await storage.inflight.of("a", "t") == [{"n": 3}]
+    assert await storage.inflight.tasks() == [("a", "t")]
+    await storage.inflight.forget("a", "t")
+    assert await storage.inflight.tasks() == []
