@@ -149,6 +149,8 @@ def _become_agent(environment: dict[str, str], log: str) -> None:
         signal.signal(number, signal.SIG_DFL)
     os.environ.clear()
     os.environ.update(environment)
+    added = environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [path for path in added if path and path not in sys.path]
     for target, descriptor in ((os.devnull, 0), (log, 1)):
         opened = os.open(target, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(opened, descriptor)
