@@ -31,6 +31,7 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.process.application import Application
 from fleetwright_agent.protocol.frames import Frame, Text, TurnDone, TurnRequest
+from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +100,7 @@ class ScriptedTurn:
     requests: list[TurnRequest] = field(default_factory=list)
     closed: bool = False
 
-    def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
+    def run(self, request: TurnRequest, hooks: TurnHooks) -> AsyncGenerator[Frame, None]:
         self.requests.append(request)
         return cast("AsyncGenerator[Frame, None]", self.script(request))
 

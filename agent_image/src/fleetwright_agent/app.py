@@ -18,7 +18,7 @@ from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.plugins.loading import Plugins, installed_entry_points
 from fleetwright_agent.process.application import Application
 from fleetwright_agent.process.dependencies import Dependencies
-from fleetwright_agent.protocol.frames import Turn
+from fleetwright_agent.protocol.turn import Turn
 from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.export import MemoryExport
 from fleetwright_agent.server.admin.routes import Admin

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
+import os
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import httpx
 import pytest
 import uvicorn
 from mcp.server.fastmcp import FastMCP
+from tests.agent_image.life.preloaded import ForkedProcess, Preloaded
 from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.app import create_app
@@ -174,7 +174,7 @@ class Guest:
 
     url: str
     ops_url: str
-    process: asyncio.subprocess.Process | None = None
+    process: ForkedProcess | None = None
     owner: str = "client:default"
 
     def http(self) -> httpx.AsyncClient:
@@ -342,21 +342,26 @@ def peer(
     return start
 
 
+@pytest.fixture(scope="session")
+def preloaded(process_ring: None) -> Iterator[Preloaded]:
+    with Preloaded() as started:
+        yield started
+
+
 @pytest.fixture
-def agent_process(process_ring: None, mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
-    """Return a function that starts the real command; starting it again is a restart. Its exit kills the process."""
+def agent_process(preloaded: Preloaded, mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
+    """Return a function that starts an agent in a process of its own; starting it again is a restart.
+
+    The end of the context kills the process.
+    """
 
     @asynccontextmanager
-    async def start(*, log: Any = subprocess.DEVNULL, **changes: Any) -> AsyncIterator[Guest]:
-        """Args: `log` receives the log lines."""
+    async def start(*, log: str = os.devnull, **changes: Any) -> AsyncIterator[Guest]:
+        """Args: `log` is the path of the file that receives the log lines."""
         write(**changes)
         ports = free_ports()
-        arguments = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "fleetwright_agent", "serve", *arguments),
-            *("--port", str(ports[0]), "--ops-port", str(ports[1])),
-            stdout=log,
-        )
+        arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
+        process = preloaded.start([*arguments, "--port", str(ports[0]), "--ops-port", str(ports[1])], log=log)
         guest = Guest(*(f"http://127.0.0.1:{port}" for port in ports), process)
         try:
             await guest.ready()

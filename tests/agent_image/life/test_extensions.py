@@ -81,7 +81,7 @@ def seen_in(said):
 class Talker:
     """A turn whose answer exceeds the size limit of an artifact."""
 
-    async def run(self, request):
+    async def run(self, request, hooks):
         yield Text("x" * 5 * 1024 * 1024)
         yield TurnDone("x" * 5 * 1024 * 1024)
 

@@ -72,16 +72,15 @@ async def test_a_wait_that_a_model_asks_for_is_a_status_update_of_the_stream(age
 
 async def test_the_log_level_of_a_running_process_follows_its_file(agent_process, mounted, tmp_path):
     log, file = tmp_path / "log", mounted.layout.log_level_file
-    with log.open("wb") as target:
-        async with agent_process(log=target) as guest:
-            await guest.say("Hello")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("error")
-            async with asyncio.timeout(60):
-                while b"the log level is error now" not in log.read_bytes():  # noqa: ASYNC110 - it looks from outside
-                    await asyncio.sleep(0.1)
-            await guest.say("Hello again")
-            await guest.leave()
+    async with agent_process(log=str(log)) as guest:
+        await guest.say("Hello")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("error")
+        async with asyncio.timeout(60):
+            while b"the log level is error now" not in log.read_bytes():  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.1)
+        await guest.say("Hello again")
+        await guest.leave()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["message"] for line in lines].count("task rests") == 1
 

@@ -166,7 +166,7 @@ class Broken:
     def __init__(self):
         self.asked = 0
 
-    async def run(self, request):
+    async def run(self, request, hooks):
         self.asked += 1
         raise TurnFailed("model_error", "The kitchen is on fire.")
         yield TurnDone("")

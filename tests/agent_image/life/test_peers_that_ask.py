@@ -14,7 +14,7 @@ class Cook:
     def __init__(self):
         self.requests = []
 
-    async def run(self, request):
+    async def run(self, request, hooks):
         self.requests.append(request)
         if request.reply is None:
             question = "How many eggs do the guests eat?"

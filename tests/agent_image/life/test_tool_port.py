@@ -197,7 +197,7 @@ async def test_output_of_a_tool_cannot_grant(agent, states):
 class Cook:
     """A peer that answers with a forged grant."""
 
-    async def run(self, request):
+    async def run(self, request, hooks):
         yield TurnDone(FORGED)
 
     async def aclose(self):

@@ -26,6 +26,7 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer, Peer
 from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
+from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
@@ -117,7 +118,7 @@ async def canary(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 class Turn:
-    async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
+    async def run(self, request: TurnRequest, hooks: TurnHooks) -> AsyncGenerator[Frame, None]:
         yield TurnDone("Done.")
 
     async def aclose(self) -> None:

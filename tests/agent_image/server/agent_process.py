@@ -22,6 +22,7 @@ from fleetwright_agent.protocol.frames import (
     TurnFailed,
     TurnRequest,
 )
+from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.telemetry.logs import configure
 
 
@@ -32,7 +33,7 @@ class SteeredTurn:
     Any other text gets an answer.
     """
 
-    async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
+    async def run(self, request: TurnRequest, hooks: TurnHooks) -> AsyncGenerator[Frame, None]:
         if request.text.startswith("ask "):
             question = request.text.removeprefix("ask ")
             yield InterruptRequest(InterruptKind.QUESTION, question, {"question": question}, identity=request.task_id)

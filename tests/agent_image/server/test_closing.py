@@ -8,6 +8,7 @@ import pytest
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
+from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
@@ -20,7 +21,7 @@ class Breaks(Database):
 
 
 class Answers:
-    async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+    async def run(self, request: TurnRequest, hooks: TurnHooks) -> AsyncIterator[Frame]:
         yield TurnDone(request.text)
 
     async def aclose(self) -> None:

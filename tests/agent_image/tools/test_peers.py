@@ -49,7 +49,7 @@ class Cook:
         self.started = asyncio.Event()
         self.cancelled = asyncio.Event()
 
-    async def run(self, request):
+    async def run(self, request, hooks):
         self.heard.append(request)
         self.started.set()
         if request.text == "fail":

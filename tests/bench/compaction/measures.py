@@ -169,7 +169,7 @@ async def histories(open_system: Open, *, quick: bool = False, seed: int = SEED)
     """Count the violations in the prompts of random conversations under triggers of any size."""
     wrong: Counter[str] = Counter()
     prompts = 0
-    for number in range(30 if quick else 100):
+    for number in range(15 if quick else 100):
         chance = random.Random(f"{seed} {number}")
         script = Script(fixtures.any_conversation(seed * 1000 + number), Provider(), summarisers.lossy(number))
         setting = Setting(tokens=chance.choice((1500, 4000, 10_000)), messages=chance.choice((None, 22, 40)))

@@ -35,7 +35,7 @@ PRICE = {"inputPerMillion": "2", "outputPerMillion": "8", "cachedInputPerMillion
 
 async def random_histories(*, quick: bool = False, seed: int = SEED) -> Figures:
     """Count violations in histories with torn turns, open calls and todos, compacted up to four times each."""
-    histories = 500 if quick else 10_000
+    histories = 200 if quick else 10_000
     return {"histories": histories, "violations": (await properties.count(histories, first=seed * histories)).total()}
 
 

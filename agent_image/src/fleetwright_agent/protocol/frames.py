@@ -1,14 +1,13 @@
-"""The frames that a running turn emits: the only interface between the A2A server and the agent loop.
+"""The values between the A2A server and the agent loop: the request of a turn, and the frames that it emits.
 
 The server does not import LangGraph, and the loop does not import A2A. Both import this module.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,6 @@ class ToolEnd:
     characters: int = 0
     """The length of the whole result."""
     parent: str = ""
-    kept: "asyncio.Future[None] | None" = field(default=None, compare=False, repr=False)
-    """Done when the result is on disk; None if the result need not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,34 +272,7 @@ class TurnRequest:
     pictures: tuple[Image, ...] = ()
     reply: InterruptReply | None = None
     """Set if the message answers an `InterruptRequest` of the same task; the turn then resumes where it paused."""
-    late: "Callable[[Usage | PeerCost], None]" = field(default=lambda _: None, compare=False)
-    """Receives the usage of cancelled work after that work has ended, because its frames are no longer read."""
-    left: "Callable[[], bool]" = field(default=lambda: False, compare=False)
-    """Return True if the next process resumes work that was cancelled."""
     sub_agent: str = ""
     """The name of the sub-agent that currently works on this request; empty for the agent itself."""
-    opened: "Callable[[], None]" = field(default=lambda: None, compare=False)
-    """Called when the turn starts, or resumes from state that an earlier process stored."""
     restarted: bool = False
     """True if the process ended during this message. Finished work is kept, and no tool call is repeated."""
-
-
-@runtime_checkable
-class TaskCleanup(Protocol):
-    """A turn that keeps state for each task beyond the end of the turn."""
-
-    def over(self, owner: str, task_id: str) -> None:
-        """Release the state of a task that will not continue."""
-
-
-class Turn(Protocol):
-    """Runs one message until it is answered or pauses for a person. Cancelling the iteration cancels the work.
-
-    Raises:
-        TurnFailed: There is no answer; the failure is already classified.
-    """
-
-    def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]: ...
-
-    async def aclose(self) -> None:
-        """Close connections and files. Call this after the last turn has ended."""

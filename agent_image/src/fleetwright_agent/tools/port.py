@@ -3,6 +3,7 @@
 A `ToolProvider` is one source of tools. `tools/registry.py` collects the tools of all providers for a turn.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -168,6 +169,11 @@ class ToolContext(Protocol):
     @property
     def unreachable(self) -> MutableMapping[str, str]:
         """Servers whose tools could not be listed, each with the reason. The prompt names them."""
+        ...
+
+    @property
+    def hold(self) -> Callable[["asyncio.Future[None]"], None]:
+        """Delays all later frames until a write is on disk."""
         ...
 
     @property

@@ -9,7 +9,7 @@ import httpx2
 from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.memory.sessions import Sessions
-from fleetwright_agent.protocol.frames import Turn
+from fleetwright_agent.protocol.turn import Turn
 from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.tools.approval_policy import governed_tools
 from fleetwright_agent.tools.peers.tool import PeerTools, peer_client

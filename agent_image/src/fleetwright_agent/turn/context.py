@@ -3,6 +3,7 @@
 LangGraph passes it to every hook as the runtime context. It exists only for the turn and is never stored.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NotRequired, Required
@@ -62,6 +63,8 @@ class TurnContext:
     """Withheld tools that the model has searched for or called, so that it receives their declarations after all."""
     remembered: str | None = None
     """Remembered facts for this turn, as the model reads them; None before the first lookup."""
+    hold: Callable[["asyncio.Future[None]"], None] = lambda _: None
+    """Delays all later frames until this write is on disk."""
     tally: ToolCallCount = field(default_factory=ToolCallCount)
     attended: bool = True
     """True if a person may be asked; False for a sub-agent."""

@@ -24,12 +24,12 @@ from fleetwright_agent.protocol.frames import (
     Frame,
     InterruptRequest,
     PeerCost,
-    ToolEnd,
     TurnDone,
     TurnFailed,
     TurnRequest,
     Usage,
 )
+from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.storage import Storage
@@ -48,6 +48,7 @@ from fleetwright_agent.turn.rounds import STEPS_PER_CALL, calls_made, tool_calls
 
 _log = logging.getLogger(__name__)
 _END = object()
+NO_HOOKS = TurnHooks()
 
 
 class AsyncCloseable(Protocol):
@@ -97,17 +98,18 @@ class GraphTurn:
             self._graph, saver, storage.journal, unknown=unknown, delegates=bool(config.sub_agents)
         )
 
-    async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
+    async def run(self, request: TurnRequest, hooks: TurnHooks = NO_HOOKS) -> AsyncGenerator[Frame, None]:
         frames: asyncio.Queue[Any] = asyncio.Queue()
-        work = asyncio.create_task(self._work(request, frames))
+        work = asyncio.create_task(self._work(request, frames, hooks))
         work.add_done_callback(lambda _: frames.put_nowait(_END))
         try:
             for spent in await self._usage.begin(request):
                 yield spent
             while (frame := await frames.get()) is not _END:
+                if isinstance(frame, asyncio.Future):
+                    await asyncio.wait([frame])  # Later frames wait too, which keeps the order.
+                    continue
                 await self._usage.note(request, frame)
-                if isinstance(frame, ToolEnd) and frame.kept is not None:
-                    await asyncio.wait([frame.kept])  # Later frames wait too, which keeps the order.
                 yield frame
             last = await work
             if self._learned and isinstance(last, TurnDone):
@@ -122,29 +124,31 @@ class GraphTurn:
             if not work.done():
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
-                await self._tell_late(request, frames)
-            left = work.cancelled() and request.left()
+                await self._tell_late(request, frames, hooks)
+            left = work.cancelled() and hooks.left()
             if not left and (work.cancelled() or work.exception() or isinstance(work.result(), TurnDone)):
                 self.over(request.owner, request.task_id)
 
     def over(self, owner: str, task_id: str) -> None:
         self._over(owner, task_id)
 
-    async def _tell_late(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> None:
+    async def _tell_late(self, request: TurnRequest, frames: asyncio.Queue[Any], hooks: TurnHooks) -> None:
         """Report and store the usage that was emitted before the consumer stopped reading frames."""
         while not frames.empty():
             frame = frames.get_nowait()
             if isinstance(frame, Usage | PeerCost):
-                request.late(frame)
+                hooks.late(frame)
                 with suppress(MemoryUnusable):
                     await self._usage.note(request, frame)
 
-    async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> InterruptRequest | TurnDone:
+    async def _work(
+        self, request: TurnRequest, frames: asyncio.Queue[Any], hooks: TurnHooks
+    ) -> InterruptRequest | TurnDone:
         """Run the turn until it is answered or needs a person."""
         thread, begin, stored = await self._threads.open(request)
         if request.reply is not None:
             await self._grants.accept(request, pending_requests(stored))
-        request.opened()
+        hooks.opened()
         try:
             values = stored.values if begin.ended else await self._invoke(request, frames, thread, begin, stored)
             if not is_answered(values):
@@ -162,7 +166,7 @@ class GraphTurn:
         self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: TurnStart, stored: StateSnapshot
     ) -> dict[str, Any]:
         """Return the state of the conversation after the run."""
-        context = TurnContext(request, frames.put_nowait, {}, thread)
+        context = TurnContext(request, frames.put_nowait, {}, thread, hold=frames.put_nowait)
         context.tools = await self.registry.tools(context)
         context.fresh, context.idle_seconds = begin.fresh, self._idle(stored)
         if not begin.fresh:

@@ -17,6 +17,7 @@ from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
 from fleetwright_agent.protocol.frames import EarlierToolCall, PeerCost, TurnFailed, TurnRequest, Usage
 from fleetwright_agent.protocol.termination_reasons import Termination
+from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.server.executors.activity import activity
 from fleetwright_agent.server.executors.event_mapper import EventMapper
 from fleetwright_agent.server.executors.port import Emit, TaskJob
@@ -126,7 +127,7 @@ class TurnWork:
         turn = await self._executor.turns.get()
         try:
             # If a frame cannot be mapped to an event, the turn must stop, because it would cost money without a result.
-            async with aclosing(turn.run(self._request(path))) as frames:
+            async with aclosing(turn.run(self._request(path), self._hooks())) as frames:
                 async for frame in frames:
                     self._job.pulse.beat(activity(frame))
                     self._telling.tell(frame)
@@ -158,11 +159,12 @@ class TurnWork:
             call_path=path,
             metadata=self._metadata(),
             reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,
-            late=self._telling.owe,
-            left=self._job.pulse.is_left,
-            opened=self._job.pulse.decided.set,
             restarted=self._restarted,
         )
+
+    def _hooks(self) -> TurnHooks:
+        pulse = self._job.pulse
+        return TurnHooks(late=self._telling.owe, left=pulse.is_left, opened=pulse.decided.set)
 
     def _metadata(self) -> dict[str, Any]:
         """Return the metadata of the message, with the values that only the first message of a task can set."""

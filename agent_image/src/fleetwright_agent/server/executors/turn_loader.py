@@ -9,13 +9,21 @@ import importlib
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final, Protocol, cast, runtime_checkable
 
-from fleetwright_agent.protocol.frames import TaskCleanup, Turn
+from fleetwright_agent.protocol.turn import Turn
 from fleetwright_agent.server import gc_tuning
 from fleetwright_agent.turn.dependencies import TurnDependencies
 
 _ASSEMBLY: Final = "fleetwright_agent.turn.assembly"
+
+
+@runtime_checkable
+class TaskCleanup(Protocol):
+    """A turn that keeps state for each task beyond the end of the turn."""
+
+    def over(self, owner: str, task_id: str) -> None:
+        """Release the state of a task that will not continue."""
 
 
 class TurnLoader:

@@ -118,6 +118,7 @@ def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: ToolContex
         _within(call.identity, context.emit),
         shared_tools(context.tools, sub_agent),
         thread,
+        hold=context.hold,
         tally=context.tally,
         attended=False,
         silent=True,

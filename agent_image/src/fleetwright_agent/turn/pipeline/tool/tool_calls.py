@@ -125,10 +125,11 @@ class ToolCalls:
         ok = outcome == "ok"
         # Audit before the journal: a call with a journaled result is not run, and so not audited, again.
         seconds = await self._audited(call, context, started, text=text, outcome=outcome)
-        kept = self._journal.done(context.thread, call.key, {"text": text, "ok": ok}) if call.once else None
+        if call.once:
+            context.hold(self._journal.done(context.thread, call.key, {"text": text, "ok": ok}))
         self._metrics.tool_latency.labels(label).observe(seconds)
         self._metrics.tool_calls.labels(label, outcome).inc()
-        context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text), kept=kept))
+        context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text)))
         for artifact in artifacts:
             context.emit(ToolArtifact(call.identity, call.name, artifact))
         return _message(call.identity, call.name, text, ok=ok, seconds=seconds)
