@@ -22,13 +22,11 @@ from e2e.scenarios.fleet import Fleet, agent, text_of
         pytest.param(agent("a", surplus=1), "surplus", id="a field that is not there"),
     ],
 )
-def test_kubectl_apply_refuses_with_the_field_and_the_remedy(
-    fleet: Fleet, manifest: dict[str, Any], wanted: str
-) -> None:
+def test_kubectl_apply_names_the_field_and_the_remedy(fleet: Fleet, manifest: dict[str, Any], wanted: str) -> None:
     assert wanted in fleet.refused(manifest)
 
 
-def test_a_server_is_either_remote_or_a_workload(fleet: Fleet) -> None:
+def test_mcp_server_requires_exactly_one_of_remote_and_workload(fleet: Fleet) -> None:
     both = {"remote": {"url": "http://a/mcp"}, "workload": {"image": "a"}}
     assert "exactly one of" in fleet.refused(_server("both", both))
     assert "exactly one of" in fleet.refused(_server("none", {}))
@@ -43,7 +41,7 @@ def _skill(name: str, document: str) -> dict[str, Any]:
     return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Skill", "metadata": {"name": name}, "spec": spec}
 
 
-def test_what_is_missing_is_named_and_the_agent_starts_when_it_appears(fleet: Fleet) -> None:
+def test_agent_names_missing_references_and_starts_with_them(fleet: Fleet) -> None:
     key = {"name": "provider-key", "key": "api-key"}
     wanted = agent(
         "waiting",
@@ -87,7 +85,7 @@ def _secret(name: str, content: dict[str, str]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
 
 
-def test_a_running_agent_keeps_running_when_what_it_refers_to_goes(fleet: Fleet) -> None:
+def test_agent_keeps_running_when_a_referenced_skill_is_deleted(fleet: Fleet) -> None:
     fleet.apply(_skill("craft", "---\nname: craft\ndescription: A craft\n---\nSlowly.\n"))
     fleet.apply(agent("steady", skills=[{"name": "craft"}]))
     fleet.ready("agent/steady")
@@ -111,7 +109,7 @@ def test_a_running_agent_keeps_running_when_what_it_refers_to_goes(fleet: Fleet)
         pytest.param({"command": ["false"]}, "exit", id="a server that ends at once"),
     ],
 )
-def test_available_names_a_cause_that_a_person_can_act_on(fleet: Fleet, broken: dict[str, Any], reason: str) -> None:
+def test_available_condition_names_an_actionable_cause(fleet: Fleet, broken: dict[str, Any], reason: str) -> None:
     workload = {"image": fleet.image, "command": ["fleetwright", "offline-orders"], **broken}
     name = f"broken-{reason}"
     fleet.apply(_server(name, {"workload": workload}))
@@ -119,7 +117,7 @@ def test_available_names_a_cause_that_a_person_can_act_on(fleet: Fleet, broken: 
     assert fleet.condition(f"mcpserver/{name}", "Ready")[0] == "False"
 
 
-def test_an_mcp_server_that_cannot_be_reached_degrades_its_agents_by_name(fleet: Fleet) -> None:
+def test_unreachable_mcp_server_degrades_its_agents(fleet: Fleet) -> None:
     """Nothing listens behind the Service; the agent answers without those tools and heals when they are there."""
     silent = workloads.service("silent")
     fleet.apply(silent, _server("mute", {"remote": {"url": "http://silent/mcp"}}))

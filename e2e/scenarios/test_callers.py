@@ -34,7 +34,7 @@ def door(fleet: Fleet) -> Door:
     return Door(fleet, friend, stranger, card)
 
 
-def test_the_card_is_public_for_whoever_reaches_it_and_names_what_is_enforced(door: Door) -> None:
+def test_agent_card_is_public_and_names_the_enforced_scheme(door: Door) -> None:
     one = door.friend.http(door.card)
     other = door.friend.http(door.card.replace("agent-card.json", "agent.json"))
     assert one.body == other.body
@@ -47,18 +47,18 @@ def test_the_card_is_public_for_whoever_reaches_it_and_names_what_is_enforced(do
 @pytest.mark.parametrize(
     "token", [pytest.param(None, id="without a token"), pytest.param("x" * 43, id="with a wrong one")]
 )
-def test_a_caller_without_its_credential_is_told_which_scheme_is_accepted(door: Door, token: str | None) -> None:
+def test_call_without_valid_token_returns_401_with_the_scheme(door: Door, token: str | None) -> None:
     refused = door.friend.send("desk", "Hello", token=token)
     assert refused.status == 401
     assert refused.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_a_pod_that_may_not_call_gets_no_connection(door: Door) -> None:
+def test_agent_ingress_denies_pods_that_are_not_callers(door: Door) -> None:
     assert door.stranger.http(door.card, timeout=3).status == 0
     assert door.stranger.send("desk", "Hello", token=door.fleet.token("desk", "first")).status == 0
 
 
-def test_an_agent_reaches_nothing_that_it_does_not_refer_to(door: Door) -> None:
+def test_agent_egress_denies_undeclared_destinations(door: Door) -> None:
     pod = door.fleet.pod_of("desk")
     assert door.fleet.reaches(pod, "vault", 80)
     assert not door.fleet.reaches(pod, "elsewhere", 80)
@@ -66,13 +66,13 @@ def test_an_agent_reaches_nothing_that_it_does_not_refer_to(door: Door) -> None:
     assert not door.fleet.reaches(pod, "kubernetes.default.svc", 443)
 
 
-def test_no_agent_holds_a_credential_for_the_kubernetes_api(door: Door) -> None:
+def test_agent_pod_has_no_kubernetes_api_credential(door: Door) -> None:
     pod = door.fleet.pod_of("desk")
     listing = door.fleet.run("exec", pod, "--", "ls", "/var/run")
     assert "secrets" not in listing
 
 
-def test_a_second_caller_sees_nothing_of_the_first(door: Door) -> None:
+def test_tasks_are_isolated_between_callers(door: Door) -> None:
     first, second = door.fleet.token("desk", "first"), door.fleet.token("desk", "second")
     task = door.friend.send("desk", "My parrot is called Ida.", token=first, context="shared").result["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -90,7 +90,7 @@ def test_a_second_caller_sees_nothing_of_the_first(door: Door) -> None:
     assert "Ida" in text_of(remembered)
 
 
-def test_a_peer_refuses_an_agent_that_is_not_an_allowed_caller(door: Door) -> None:
+def test_peer_refuses_an_agent_that_is_not_an_allowed_caller(door: Door) -> None:
     fleet = door.fleet
     status, _, message = fleet.condition("agent/intruder", "ReferencesResolved")
     assert status == "False", "an agent that its peer does not allow is told so"
@@ -109,7 +109,7 @@ def test_a_peer_refuses_an_agent_that_is_not_an_allowed_caller(door: Door) -> No
     fleet.apply(agent("vault", allowedCallers={"agents": [{"name": "desk"}]}))
 
 
-def test_a_malformed_call_gets_the_protocols_own_error(door: Door) -> None:
+def test_malformed_call_returns_the_protocol_error(door: Door) -> None:
     token = door.fleet.token("desk", "first")
     headers = {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": f"Bearer {token}"}
     url = f"http://desk.{door.fleet.namespace}.svc.cluster.local/a2a"

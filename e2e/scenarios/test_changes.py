@@ -6,7 +6,8 @@ from typing import Any
 from e2e.scenarios.fleet import CHILDREN, Fleet, agent, children, text_of
 
 
-def test_new_instructions_roll_out_and_the_conversation_goes_on_with_its_memory(fleet: Fleet) -> None:
+def test_instruction_change_rolls_out_and_keeps_conversations(fleet: Fleet) -> None:
+    """New instructions roll out, and a conversation continues with its memory."""
     fleet.apply(agent("clerk", "You are the day clerk."))
     fleet.ready("agent/clerk")
     caller, token = fleet.caller("visitor", of="clerk"), fleet.token("clerk")
@@ -26,7 +27,7 @@ def test_new_instructions_roll_out_and_the_conversation_goes_on_with_its_memory(
     fleet.until(lambda: fleet.get("agent/clerk")["status"]["revision"] == before, "the old spec is the old revision")
 
 
-def test_a_revision_that_cannot_start_never_takes_the_place_of_one_that_serves(fleet: Fleet) -> None:
+def test_failing_revision_never_replaces_the_serving_one(fleet: Fleet) -> None:
     fleet.apply(agent("guard"))
     fleet.ready("agent/guard")
     caller, token = fleet.caller("client", of="guard"), fleet.token("guard")
@@ -47,7 +48,8 @@ def test_a_revision_that_cannot_start_never_takes_the_place_of_one_that_serves(f
     assert fleet.pod_of("guard") == pod, "the old spec is what runs"
 
 
-def test_what_is_put_beside_an_agent_is_tried_with_it_and_ends_with_its_preflight(fleet: Fleet) -> None:
+def test_sidecar_is_preflighted_with_its_agent(fleet: Fleet) -> None:
+    """A sidecar runs in the preflight pod and ends with it."""
     fleet.apply(agent("pair"))
     fleet.ready("agent/pair")
     pod = fleet.pod_of("pair")
@@ -69,7 +71,7 @@ def test_what_is_put_beside_an_agent_is_tried_with_it_and_ends_with_its_prefligh
     assert names == ["agent", "beside"]
 
 
-def test_a_running_task_ends_before_the_next_revision_takes_over(fleet: Fleet) -> None:
+def test_running_task_finishes_before_the_next_revision_serves(fleet: Fleet) -> None:
     fleet.apply(agent("slow", drainSeconds=60))
     fleet.ready("agent/slow")
     caller, token = fleet.caller("asker", of="slow"), fleet.token("slow")
@@ -90,7 +92,8 @@ def _serves(fleet: Fleet, name: str, *, not_revision: str) -> bool:
     return ready and current and found["status"]["revision"] != not_revision
 
 
-def test_a_removed_peer_loses_its_token_and_its_path_within_seconds(fleet: Fleet) -> None:
+def test_removed_peer_loses_token_and_network_path(fleet: Fleet) -> None:
+    """A removed peer loses its token and its network path within seconds."""
     fleet.apply(agent("front", peers=[{"name": "back"}]), agent("back"))
     fleet.ready("agent/front", "agent/back")
     pod = fleet.pod_of("front")
@@ -110,7 +113,7 @@ def test_a_removed_peer_loses_its_token_and_its_path_within_seconds(fleet: Fleet
     fleet.until(lambda: not fleet.reaches(fleet.pod_of("front"), "back", 80), "the path is closed", seconds=60)
 
 
-def test_a_deleted_agent_leaves_nothing_but_its_memory(fleet: Fleet) -> None:
+def test_deleted_agent_leaves_only_its_retained_memory(fleet: Fleet) -> None:
     fleet.apply(
         agent("keeps"),
         agent("forgets", memory={"storage": {"retain": False}}),
@@ -137,7 +140,7 @@ def _of(fleet: Fleet, name: str) -> set[str]:
     }
 
 
-def test_a_changed_skill_rolls_its_agents(fleet: Fleet) -> None:
+def test_skill_change_rolls_out_its_agents(fleet: Fleet) -> None:
     fleet.apply(_skill("Say please."), agent("polite", skills=[{"name": "manners"}]))
     fleet.ready("agent/polite")
     before = fleet.get("agent/polite")["status"]["revision"]
@@ -157,7 +160,7 @@ def _skill(rule: str) -> dict[str, Any]:
     }
 
 
-def test_a_suspended_agent_has_no_pod_and_wakes_with_its_memory(fleet: Fleet) -> None:
+def test_suspended_agent_has_no_pod_and_resumes_with_its_memory(fleet: Fleet) -> None:
     fleet.apply(agent("sleeper"))
     fleet.ready("agent/sleeper")
     caller, token = fleet.caller("waker", of="sleeper"), fleet.token("sleeper")

@@ -65,13 +65,14 @@ def served(here: Here) -> Here:
     return here
 
 
-def test_a_service_is_found_by_its_full_and_its_short_name(served: Here) -> None:
+def test_dns_resolves_full_and_short_service_names(served: Here) -> None:
     assert served.reaches("friend", "http://server")
     assert served.reaches("friend", f"http://server.{served.namespace}.svc.cluster.local")
     assert not served.reaches("friend", "http://nobody")
 
 
-def test_ingress_is_open_to_the_allowed_pod_only_and_changes_with_the_policy(served: Here) -> None:
+def test_network_policy_limits_ingress_and_applies_changes(served: Here) -> None:
+    """Ingress admits the allowed pod only, and a changed policy takes effect."""
     allowed = {"from": [{"podSelector": {"matchLabels": {"may": "call"}}}], "ports": [{"port": workloads.PORT}]}
     served.apply(workloads.policy("callers", of="server", ingress=[allowed]))
     served.soon(lambda: not served.reaches("stranger", "http://server"), "the stranger is kept out")
@@ -81,7 +82,7 @@ def test_ingress_is_open_to_the_allowed_pod_only_and_changes_with_the_policy(ser
     served.soon(lambda: not served.reaches("friend", "http://server"), "the friend is kept out")
 
 
-def test_egress_is_open_to_the_declared_address_only(served: Here) -> None:
+def test_network_policy_limits_egress_to_the_declared_address(served: Here) -> None:
     dns = {"to": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}]}
     dns["ports"] = [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]  # type: ignore[dict-item]  # one literal of two shapes
     server = {"to": [{"podSelector": {"matchLabels": {"app": "server"}}}]}
@@ -96,7 +97,7 @@ def test_egress_is_open_to_the_declared_address_only(served: Here) -> None:
     assert not served.connects("stranger", "kubernetes.default.svc", 443)
 
 
-def test_a_volume_outlives_its_pod_and_is_empty_for_the_next_claim(here: Here) -> None:
+def test_volume_survives_its_pod_and_is_empty_for_the_next_claim(here: Here) -> None:
     pod = workloads.pod("writer", image=here.image, command=workloads.SLEEP, claim="memory")
     here.apply(workloads.claim("memory"), pod)
     here.wait("pod/writer", "condition=Ready")
@@ -118,7 +119,7 @@ def test_a_volume_outlives_its_pod_and_is_empty_for_the_next_claim(here: Here) -
     assert here.run("writer", "ls", "-A", "/tmp") == (True, "")
 
 
-def test_a_pod_that_is_not_restricted_is_refused(here: Here) -> None:
+def test_pod_security_refuses_an_unrestricted_pod(here: Here) -> None:
     rogue = workloads.pod("rogue", image=here.image, command=workloads.SLEEP)
     rogue["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
     with pytest.raises(Exception, match="violates PodSecurity"):

@@ -3,7 +3,7 @@
 from e2e.scenarios.fleet import Fleet, agent, text_of
 
 
-def test_after_a_kill_finished_tasks_are_readable_and_the_running_one_goes_on(fleet: Fleet) -> None:
+def test_killed_pod_keeps_finished_and_resumes_running_tasks(fleet: Fleet) -> None:
     fleet.apply(agent("survivor"))
     fleet.ready("agent/survivor")
     caller, token = fleet.caller("visitor", of="survivor"), fleet.token("survivor")
@@ -34,7 +34,7 @@ def test_after_a_kill_finished_tasks_are_readable_and_the_running_one_goes_on(fl
     assert "Ida" in text_of(asked)
 
 
-def test_a_failing_model_fails_the_task_with_a_reason_and_nothing_internal(fleet: Fleet) -> None:
+def test_model_failure_fails_the_task_with_a_public_reason(fleet: Fleet) -> None:
     """The markers make the model server fail every time; each task ends, and within its deadline."""
     fleet.apply(agent("unlucky", model={"timeout": "2s"}))
     fleet.ready("agent/unlucky")

@@ -13,7 +13,8 @@ except OSError as error:
 """
 
 
-def test_an_agent_that_exceeds_its_ephemeral_storage_is_evicted_and_replaced(fleet: Fleet) -> None:
+def test_agent_over_its_ephemeral_storage_limit_is_replaced(fleet: Fleet) -> None:
+    """An agent that exceeds its ephemeral storage is evicted and replaced; its neighbour keeps running."""
     fleet.apply(agent("hoarder", resources={"limits": {"ephemeral-storage": LIMIT}}), agent("neighbour"))
     fleet.ready("agent/hoarder", "agent/neighbour")
     full, beside = fleet.pod_of("hoarder"), fleet.pod_of("neighbour")

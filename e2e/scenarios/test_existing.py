@@ -26,9 +26,10 @@ def load_command(provider: Provider, progress: Progress) -> str:
 
 
 @pytest.mark.alone
-def test_an_existing_cluster_gets_images_by_the_hook_and_keeps_everything_else(
+def test_existing_cluster_loads_images_and_keeps_everything_else(
     load_command: str, kubectl: Kubectl, progress: Progress, tmp_path: Path, new_namespace: Callable[[], str]
 ) -> None:
+    """An existing cluster receives images by the hook and keeps everything else."""
     environment = {"KUBECONFIG": str(kubectl.kubeconfig), "IMAGE_LOAD_COMMAND": load_command}
     existing = Existing(progress, environment=environment, state=tmp_path)
     existing.up()
@@ -48,7 +49,7 @@ def test_an_existing_cluster_gets_images_by_the_hook_and_keeps_everything_else(
     assert kubectl.run("get", "nodes", "-o", "name").startswith("node/")
 
 
-def test_a_cluster_that_does_not_answer_is_reported(progress: Progress, tmp_path: Path) -> None:
+def test_existing_cluster_that_does_not_answer_is_reported(progress: Progress, tmp_path: Path) -> None:
     nobody = tmp_path / "kubeconfig"
     nobody.write_text(
         '{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://127.0.0.1:9"}}],'

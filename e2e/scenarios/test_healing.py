@@ -12,7 +12,7 @@ from e2e.scenarios.fleet import CHILDREN, Fleet, agent, children
 OPERATOR = f"deployment/{RELEASE}-operator"
 
 
-def test_a_child_deleted_or_edited_by_hand_comes_back(fleet: Fleet) -> None:
+def test_operator_restores_deleted_and_edited_children(fleet: Fleet) -> None:
     fleet.apply(agent("patient"))
     fleet.ready("agent/patient")
     policies = ("networkpolicy/patient", "networkpolicy/patient-ingress")
@@ -45,7 +45,7 @@ def _replaced(fleet: Fleet, name: str, uid: str) -> bool:
 
 
 @pytest.mark.alone
-def test_a_second_apply_and_an_operator_restart_change_no_child(fleet: Fleet) -> None:
+def test_reapply_and_operator_restart_change_no_child(fleet: Fleet) -> None:
     manifest = agent("quiet")
     fleet.apply(manifest)
     fleet.ready("agent/quiet")
@@ -74,7 +74,7 @@ def _leads(fleet: Fleet) -> bool:
     return any((lease["spec"].get("holderIdentity") or "").startswith(name) for name in names)
 
 
-def test_a_foreign_service_of_the_same_name_is_left_alone_and_named(fleet: Fleet) -> None:
+def test_foreign_service_is_a_named_conflict_and_unchanged(fleet: Fleet) -> None:
     foreign = {
         "apiVersion": "v1",
         "kind": "Service",

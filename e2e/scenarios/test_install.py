@@ -71,9 +71,10 @@ def release(provider: Provider, built: list[Built], progress: Progress, spaces: 
 
 
 @pytest.mark.alone
-def test_a_release_is_closed_upgraded_and_taken_away_before_its_agents(
+def test_release_is_restricted_upgraded_and_uninstalled(
     release: Release, resting: Kubectl, spaces: dict[str, str], python_image: str
 ) -> None:
+    """A release gets a network policy, changes no child in an upgrade, and ends before its agents."""
     fleet = Fleet(resting, spaces["fleet"], python_image)
     elsewhere = Fleet(resting, spaces["other"], python_image)
     fleet.apply_folder(QUICKSTART / "model.yaml")

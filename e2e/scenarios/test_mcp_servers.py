@@ -49,7 +49,7 @@ def status(fleet: Fleet, name: str) -> dict[str, Any]:
     return found
 
 
-def test_a_stdio_server_in_an_image_built_on_ours_is_looked_at_and_used(fleet: Fleet, stdio_image: str) -> None:
+def test_stdio_server_in_a_derived_image_is_probed_and_called(fleet: Fleet, stdio_image: str) -> None:
     example = yaml.safe_load(EXAMPLE.read_text())
     example["spec"]["workload"]["image"] = stdio_image
     started = time.monotonic()
@@ -67,7 +67,8 @@ def test_a_stdio_server_in_an_image_built_on_ours_is_looked_at_and_used(fleet: F
     )
 
 
-def test_a_server_behind_a_header_is_used_and_a_rotated_credential_needs_no_restart(fleet: Fleet) -> None:
+def test_mcp_header_credential_rotation_needs_no_restart(fleet: Fleet) -> None:
+    """An agent calls a server behind a header, and a rotated credential needs no restart."""
     guarded = workloads.pod("guarded", image=fleet.image, command=("python", "-c", SCALES))
     variables = {"TOKENS": "Bearer one,Bearer two", "PORT": str(workloads.PORT)}
     guarded["spec"]["containers"][0]["env"] = [{"name": key, "value": value} for key, value in variables.items()]
@@ -97,7 +98,8 @@ def _says(fleet: Fleet, condition: str) -> str:
     return fleet.condition("mcpserver/guarded", condition)[2]
 
 
-def test_a_changed_list_under_a_pin_holds_the_agent_and_its_running_pod_refuses_the_changed_tool(fleet: Fleet) -> None:
+def test_pinned_tool_list_change_blocks_rollout_and_tool_calls(fleet: Fleet) -> None:
+    """A changed tool list under a pin holds the agent, and its running pod refuses the changed tool."""
     fleet.apply(server("scales", scales(fleet)))
     fleet.ready("mcpserver/scales")
     pin = status(fleet, "scales")["toolsDigest"]
@@ -131,7 +133,7 @@ def _refused(fleet: Fleet, pod: str) -> Any:
     return seen["refused"]
 
 
-def test_a_server_that_is_killed_again_and_again_breaks_no_agent(fleet: Fleet) -> None:
+def test_mcp_server_that_is_killed_repeatedly_fails_no_agent(fleet: Fleet) -> None:
     fleet.apply(server("fragile", scales(fleet)))
     fleet.ready("mcpserver/fragile")
     caller, token = user(fleet, "porter", mcpServers=[{"name": "fragile"}])

@@ -149,9 +149,11 @@ def troubled(fleet: Fleet, prometheus: Caller) -> None:
     assert fleet.caller("visitor-of-clerk", of="clerk").status("clerk", token="made up") == 401
 
 
-def test_promql_finds_compactions_and_cost_of_the_right_agent_and_the_operators_work(
+def test_metrics_attribute_compactions_and_cost_to_each_agent(
     fleet: Fleet, prometheus: Caller, told: dict[str, float]
 ) -> None:
+    """PromQL finds the compactions and cost of each agent, and the operator's work."""
+
     def of(metric: str, name: str, **labels: str) -> float:
         named = {"namespace": fleet.namespace, "agent": name, **labels}
         selector = ",".join(f'{key}="{value}"' for key, value in named.items())
@@ -173,7 +175,7 @@ def test_promql_finds_compactions_and_cost_of_the_right_agent_and_the_operators_
 
 
 @pytest.mark.usefixtures("told", "troubled")
-def test_every_query_of_the_dashboard_finds_something(fleet: Fleet, prometheus: Caller) -> None:
+def test_dashboard_queries_return_data(fleet: Fleet, prometheus: Caller) -> None:
     dashboard = json.loads((CHECKOUT / "charts/fleetwright/files/monitoring/dashboard.json").read_text())
     questions = {
         f"{panel['title']}: {target['refId']}": _of_here(target["expr"], fleet)
@@ -206,7 +208,7 @@ def _answered(prometheus: Caller, questions: Mapping[str, str]) -> set[str]:
     return {found["metric"]["asked"] for found in json.loads(answer.body)["data"]["result"]}
 
 
-def test_nobody_but_monitoring_reaches_an_agents_metrics(fleet: Fleet) -> None:
+def test_metrics_endpoint_is_reachable_by_monitoring_only(fleet: Fleet) -> None:
     fleet.apply(agent("quiet"))
     fleet.ready("agent/quiet")
     address = fleet.get("pod", fleet.pod_of("quiet"))["status"]["podIP"]

@@ -49,7 +49,7 @@ def herald(fleet: Fleet) -> Herald:
     return Herald(fleet, caller, token)
 
 
-def test_a_receiver_that_is_named_hears_of_the_end(herald: Herald) -> None:
+def test_push_notification_reports_the_completed_task(herald: Herald) -> None:
     task = herald.send("Hello.", hook="hook").result["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     herald.fleet.until(lambda: herald.heard("hook"), "the end is told", seconds=30)
@@ -60,7 +60,8 @@ def test_a_receiver_that_is_named_hears_of_the_end(herald: Herald) -> None:
     assert text_of(told["task"]) == text_of(task)
 
 
-def test_another_one_is_refused_by_the_agent_and_by_the_network(herald: Herald) -> None:
+def test_push_to_an_undeclared_host_is_refused(herald: Herald) -> None:
+    """The agent and the network both refuse a push notification to a host that is not declared."""
     pod = herald.fleet.pod_of("herald")
     assert herald.send("Hello.", hook="elsewhere").error == -32602
     assert not herald.fleet.reaches(pod, "elsewhere", 80), "the network stops whoever gets past that"
@@ -71,7 +72,7 @@ def test_another_one_is_refused_by_the_agent_and_by_the_network(herald: Herald) 
     assert herald.heard("elsewhere") == []
 
 
-def test_what_is_no_longer_named_is_closed(herald: Herald) -> None:
+def test_push_host_that_is_removed_is_refused_and_unreachable(herald: Herald) -> None:
     fleet = herald.fleet
     fleet.apply(agent("herald", a2a={"push": {"allowedHosts": ["elsewhere:80"]}}))
     fleet.until(

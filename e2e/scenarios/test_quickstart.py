@@ -16,7 +16,7 @@ def quickstart(fleet: Fleet) -> tuple[Fleet, Caller, str]:
     return fleet, fleet.caller("caller", of="support"), fleet.token("support")
 
 
-def test_kubectl_shows_where_the_agents_are_and_that_they_are_ready(
+def test_kubectl_get_agents_prints_url_and_readiness(
     quickstart: tuple[Fleet, Caller, str],
 ) -> None:
     fleet, _, _ = quickstart
@@ -26,7 +26,7 @@ def test_kubectl_shows_where_the_agents_are_and_that_they_are_ready(
     assert shown["support"] == [f"http://support.{fleet.namespace}.svc.cluster.local", "offline", "True"]
 
 
-def test_a_message_is_answered_with_a_skill_and_a_tool_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
+def test_message_is_answered_with_a_skill_a_tool_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, caller, token = quickstart
     fleet.until(lambda: caller.http(_card(fleet), timeout=3).status == 200, "the network lets the new caller in")
     task = caller.send("support", "Load the refund-policy skill, then look up order A-1002.", token=token).result[
@@ -40,7 +40,7 @@ def test_a_message_is_answered_with_a_skill_and_a_tool_and_its_cost(quickstart: 
     assert cost["costUsd"] > 0
 
 
-def test_a_stream_ends_once_with_the_whole_answer_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
+def test_stream_ends_once_with_the_full_answer_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, caller, token = quickstart
     fleet.until(lambda: caller.http(_card(fleet), timeout=3).status == 200, "the network lets the new caller in")
     params = {"message": message("Good morning to everybody")}
@@ -54,7 +54,7 @@ def test_a_stream_ends_once_with_the_whole_answer_and_its_cost(quickstart: tuple
     assert "Good morning to everybody" in last["artifact"]["parts"][0]["text"]
 
 
-def test_an_agent_delegates_to_its_peer_and_both_report_what_it_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
+def test_peer_delegation_reports_the_cost_of_both_agents(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, caller, token = quickstart
     fleet.until(lambda: caller.http(_card(fleet), timeout=3).status == 200, "the network lets the new caller in")
     question = "Ask the warehouse when the standing desk can be sent."

@@ -84,7 +84,8 @@ def pod_identity(fleet: Fleet, name: str) -> tuple[str, int]:
     return pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]
 
 
-def test_tokens_turn_under_constant_calls_and_nobody_who_reads_again_is_refused(vault: Vault) -> None:
+def test_token_rotation_refuses_no_caller_that_rereads_its_token(vault: Vault) -> None:
+    """Tokens rotate during constant calls; a caller that reads its token again is never refused."""
     fleet = vault.fleet
     before, first = pod_identity(fleet, "vault"), fleet.token("vault", "web")
     file = f"/etc/fleetwright/auth/peer.{fleet.namespace}.vault"
@@ -116,7 +117,7 @@ def test_tokens_turn_under_constant_calls_and_nobody_who_reads_again_is_refused(
     assert pod_identity(fleet, "vault") == before, "no pod was restarted"
 
 
-def test_a_clients_token_is_good_as_an_api_key_too(vault: Vault) -> None:
+def test_client_token_is_accepted_as_api_key(vault: Vault) -> None:
     def ask(headers: dict[str, str]) -> int:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}})
         common = {"Content-Type": "application/json", "A2A-Version": "1.0"}
@@ -143,7 +144,7 @@ REVOCATIONS = [
 
 
 @pytest.mark.parametrize(("client", "revoke"), REVOCATIONS)
-def test_a_revoked_token_is_refused_within_two_seconds(vault: Vault, client: str, revoke: Any) -> None:
+def test_revoked_token_is_refused_within_two_seconds(vault: Vault, client: str, revoke: Any) -> None:
     token = vault.fleet.token("vault", client)
     with vault.called(vault.client.pod, token=token, seconds=REVOKED) as calls:
         time.sleep(1)
@@ -159,7 +160,7 @@ def test_a_revoked_token_is_refused_within_two_seconds(vault: Vault, client: str
 
 
 @pytest.mark.alone
-def test_another_key_signs_every_card_and_no_pod_restarts(vault: Vault) -> None:
+def test_card_key_rotation_signs_every_card_without_a_restart(vault: Vault) -> None:
     fleet = vault.fleet
     before = pod_identity(fleet, "vault")
     (first, *_) = key_set(fleet)

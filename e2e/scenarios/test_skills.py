@@ -88,9 +88,10 @@ def polite(fleet: Fleet, repository: Repository) -> tuple[Caller, str]:
     return user(fleet, "polite", skills=[{"name": "manners"}])
 
 
-def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revision(
+def test_git_skill_uses_its_commit_and_rolls_out_a_new_one(
     fleet: Fleet, repository: Repository, polite: tuple[Caller, str]
 ) -> None:
+    """An agent answers by the skill of one commit, and another commit creates another revision."""
     caller, token = polite
     assert "Say please." in answer(caller, "polite", "Load the manners skill.", token)
     ways = {way["why"]: way["to"] for way in fleet.get("agent/polite")["status"]["egress"]}
@@ -115,9 +116,8 @@ def serves(fleet: Fleet, name: str, of: str) -> bool:
 
 
 @pytest.mark.usefixtures("polite")
-def test_a_commit_that_is_not_there_leaves_the_agent_the_last_good_one_also_in_a_new_pod(
-    fleet: Fleet, repository: Repository
-) -> None:
+def test_missing_commit_keeps_the_last_good_skill(fleet: Fleet, repository: Repository) -> None:
+    """A missing commit leaves the agent its last good skill, also in a new pod."""
     pod, revision = fleet.pod_of("polite"), fleet.get("agent/polite")["status"]["revision"]
     good, text = fleet.get("skill/manners")["spec"]["source"], file(fleet, "polite", "manners/SKILL.md")
 
@@ -135,9 +135,8 @@ def test_a_commit_that_is_not_there_leaves_the_agent_the_last_good_one_also_in_a
     assert fleet.get("agent/polite")["status"]["revision"] == revision
 
 
-def test_a_private_repository_opens_by_a_secret_that_the_agent_itself_never_sees(
-    fleet: Fleet, repository: Repository
-) -> None:
+def test_private_git_secret_never_reaches_the_agent(fleet: Fleet, repository: Repository) -> None:
+    """A Secret opens a private repository, and the agent never sees it."""
     fleet.apply(skill("oath", **repository.at(0, path="oath", private="git")))
     fleet.until(lambda: says(fleet, "skill/oath", "Secret 'git', which does not exist"), "the Secret is missed")
     fleet.apply(secret("git", token="another"))
@@ -168,9 +167,8 @@ def registry(fleet: Fleet, provider: Provider, progress: Progress) -> Registry:
     return started(fleet, engine, image=built[-1].pinned)
 
 
-def test_an_image_is_mounted_read_only_as_its_digest_says_wherever_its_tag_moves(
-    fleet: Fleet, registry: Registry
-) -> None:
+def test_skill_image_is_mounted_read_only_by_digest(fleet: Fleet, registry: Registry) -> None:
+    """A skill image is mounted read-only by its digest, regardless of where its tag moves."""
     first = registry.reference("motto", registry.publish("motto", {"SKILL.md": document("motto", "Measure twice.")}))
     need = {"host": "registry", "ports": [OPEN], "why": "to look for more"}
     motto = skill("motto", image={"reference": first})
@@ -196,9 +194,8 @@ def test_an_image_is_mounted_read_only_as_its_digest_says_wherever_its_tag_moves
     assert file(fleet, "tailor", "motto/why.md") == "Cloth is dear.\n"
 
 
-def test_a_private_image_opens_by_its_pull_secret_and_the_skill_says_why_it_does_not(
-    fleet: Fleet, registry: Registry
-) -> None:
+def test_skill_image_pull_secret_is_used_and_its_errors_reported(fleet: Fleet, registry: Registry) -> None:
+    """A pull secret opens a private image, and the Skill reports why it does not."""
     digest = registry.publish("seal", {"SKILL.md": document("seal", "Say nothing of this.")})
     closed = registry.reference("seal", digest, port=GUARDED)
     fleet.apply(skill("seal", image={"reference": closed, "pullSecret": {"name": "team"}}))
@@ -216,9 +213,10 @@ def test_a_private_image_opens_by_its_pull_secret_and_the_skill_says_why_it_does
     assert "Say nothing of this." in file(fleet, "clerk", "seal/SKILL.md")
 
 
-def test_a_deleted_skill_leaves_its_agent_the_files_also_in_a_new_pod_until_it_comes_back(
+def test_deleted_skill_files_stay_until_it_is_created_again(
     fleet: Fleet, repository: Repository, registry: Registry
 ) -> None:
+    """A deleted skill leaves its agent the files, also in a new pod, until it is created again."""
     digest = registry.publish("flag", {"SKILL.md": document("flag", "Show it.")})
     skills = [skill("flag", image={"reference": registry.reference("flag", digest)})]
     skills.append(skill("song", **repository.at(0, path="song")))

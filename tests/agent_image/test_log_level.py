@@ -24,7 +24,7 @@ def logger():
         pytest.param("", logging.INFO, id="nothing"),
     ],
 )
-async def test_a_level_counts_from_the_next_look_on(tmp_path, logger, content, level):
+async def test_log_level_follows_its_file_and_resets_without_it(tmp_path, logger, content, level):
     watched = LogLevel(tmp_path / "log-level", logger=logger)
     await watched.look()
     assert logger.level == logging.INFO
@@ -44,7 +44,7 @@ async def test_a_level_counts_from_the_next_look_on(tmp_path, logger, content, l
         pytest.param("loud", 1, id="no level"),
     ],
 )
-async def test_what_is_no_level_is_logged_once(tmp_path, logger, caplog, content, lines):
+async def test_log_level_logs_an_invalid_value_once(tmp_path, logger, caplog, content, lines):
     watched = LogLevel(tmp_path / "log-level", logger=logger)
     if content is not None:
         (tmp_path / "log-level").write_text(content)
@@ -55,7 +55,7 @@ async def test_what_is_no_level_is_logged_once(tmp_path, logger, caplog, content
     assert all("debug, info, warning, error" in each for each in told)
 
 
-async def test_a_running_agent_takes_the_level_over(open_door, mounted):
+async def test_log_level_applies_to_a_running_agent(open_door, mounted):
     ours = logging.getLogger("fleetwright_agent")
     before = ours.level
     mounted.layout.log_level_file.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def lines() -> Iterator[Callable[[], list[dict[str, Any]]]]:
     root.handlers[:], root.level = handlers, level
 
 
-async def test_contents_and_credentials_stay_out_at_every_level(
+async def test_logs_omit_contents_and_credentials_at_every_level(
     open_door: Callable[..., Any], lines: Callable[[], list[dict[str, Any]]]
 ) -> None:
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -45,7 +45,7 @@ async def test_contents_and_credentials_stay_out_at_every_level(
     assert "token-of-default" not in json.dumps(written)
 
 
-def test_a_traceback_is_one_line(lines: Callable[[], list[dict[str, Any]]]) -> None:
+def test_logs_hold_a_traceback_in_one_line(lines: Callable[[], list[dict[str, Any]]]) -> None:
     try:
         raise ValueError("broken\nbadly")
     except ValueError:

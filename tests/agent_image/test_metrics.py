@@ -33,7 +33,7 @@ def reasons(files):
                     yield part.value
 
 
-async def test_an_agent_begins_with_the_series_of_what_it_declares(mounted, documents, open_door):
+async def test_metrics_start_with_the_series_of_the_configuration(mounted, documents, open_door):
     endpoint = documents()["model"]
     small = {"name": "small", "contextWindow": 1000}
     packer = {"name": "packer", "description": "Packs.", "instructions": "Pack.", "model": small}
@@ -75,7 +75,7 @@ MAKING = ["compactor.py", "summariser.py", "validate.py"]
         ),
     ],
 )
-def test_every_reason_is_there_from_the_beginning(counter, label, files, besides):
+def test_metrics_declare_every_reason_at_start(counter, label, files, besides):
     registry = CollectorRegistry()
     Metrics(registry).declare(["m", "n"], lines=[("m", "n")])
     found = set(reasons(files))

@@ -32,7 +32,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize(("seconds", "wanted"), PIECES)
-def test_pieces_of_an_answer_are_gathered_for_a_tenth_of_a_second(seconds: float, wanted: list[str]) -> None:
+def test_answer_stream_batches_chunks_for_100_ms(seconds: float, wanted: list[str]) -> None:
     async def answer() -> list[str]:
         sent: list[str] = []
         growing = AnswerStream("t", "c", lambda event: sent.append(event.artifact.parts[0].text))
@@ -93,9 +93,7 @@ LIMITS = [
 
 @pytest.mark.process
 @pytest.mark.parametrize(("act", "wanted"), LIMITS)
-def test_an_mcp_server_is_waited_for_as_long_as_promised(
-    act: Callable[[], Awaitable[tuple[float, str]]], wanted: int
-) -> None:
+def test_mcp_timeouts_match_the_documented_limits(act: Callable[[], Awaitable[tuple[float, str]]], wanted: int) -> None:
     async def main() -> tuple[float, str]:
         return await act()
 
@@ -112,9 +110,7 @@ STARTS = [
 
 
 @pytest.mark.parametrize(("started", "wanted"), STARTS)
-def test_a_probe_that_comes_early_is_answered_when_the_agent_has_started(
-    started: float, wanted: tuple[int, float]
-) -> None:
+def test_early_startup_probe_is_answered_once_the_agent_started(started: float, wanted: tuple[int, float]) -> None:
     async def probe() -> tuple[int, float]:
         loop = asyncio.get_running_loop()
 

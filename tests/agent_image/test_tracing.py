@@ -35,7 +35,7 @@ def attributes(span):
 
 
 @pytest.mark.process
-async def test_spans_lie_within_each_other_and_say_what_they_were_told(tmp_path):
+async def test_spans_are_nested_and_have_their_attributes(tmp_path):
     collector = Collector()
     async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, failures):
         with traces.span("invoke_agent desk", {"gen_ai.operation.name": "invoke_agent"}, of=CALLER):
@@ -61,7 +61,7 @@ async def test_spans_lie_within_each_other_and_say_what_they_were_told(tmp_path)
 
 
 @pytest.mark.process
-async def test_what_parallel_tasks_tell_does_not_mix(tmp_path):
+async def test_spans_of_concurrent_tasks_are_separate(tmp_path):
     collector = Collector()
 
     async def work(traces, number):
@@ -81,7 +81,7 @@ HEADERS = [{"name": "Authorization", "valueFile": "secrets/collector/token"}]
 
 
 @pytest.mark.process
-async def test_headers_come_from_files_and_are_read_for_every_export(tmp_path):
+async def test_exporter_headers_are_read_from_files_at_every_export(tmp_path):
     layout, collector = Layout(root=tmp_path), Collector()
     file = layout.secret("secrets/collector/token")
     file.parent.mkdir(parents=True)
@@ -99,7 +99,7 @@ async def test_headers_come_from_files_and_are_read_for_every_export(tmp_path):
 
 
 @pytest.mark.process
-async def test_a_collector_that_refuses_is_counted_and_holds_nobody_up(tmp_path):
+async def test_exporter_failure_is_counted_and_delays_nothing(tmp_path):
     collector = Collector(status=500)
     async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, failures):
         with traces.span("a", {}):
@@ -116,7 +116,7 @@ DENIED = [
 
 @pytest.mark.process
 @pytest.mark.parametrize("endpoint", DENIED)
-async def test_where_nobody_may_or_can_be_reached_spans_are_dropped(tmp_path, endpoint):
+async def test_exporter_drops_spans_for_unreachable_endpoints(tmp_path, endpoint):
     async with tracing(endpoint, tmp_path) as (traces, failures):
         with traces.span("a", {}):
             pass
@@ -124,7 +124,7 @@ async def test_where_nobody_may_or_can_be_reached_spans_are_dropped(tmp_path, en
         assert failures() == 1
 
 
-async def test_authorities_that_cannot_be_read_leave_the_work_alone(tmp_path):
+async def test_exporter_unreadable_ca_file_does_not_affect_work(tmp_path):
     layout = Layout(root=tmp_path)
     file = layout.secret("secrets/ca/ca.crt")
     file.parent.mkdir(parents=True)
@@ -139,7 +139,7 @@ async def test_authorities_that_cannot_be_read_leave_the_work_alone(tmp_path):
 
 
 @pytest.mark.process
-async def test_of_tasks_that_nobody_traces_a_part_is_sampled_and_those_of_callers_all(tmp_path):
+async def test_sampling_applies_to_own_traces_but_not_to_callers(tmp_path):
     collector = Collector()
     async with collector.serving() as endpoint, tracing(endpoint, tmp_path, samplePercent=1) as (traces, _):
         for number in range(50):
@@ -154,7 +154,7 @@ async def test_of_tasks_that_nobody_traces_a_part_is_sampled_and_those_of_caller
 
 @pytest.mark.process
 @pytest.mark.parametrize("of", [{}, {"traceId": "zz", "spanId": "1"}, {"traceId": "0", "spanId": "0"}], ids=str)
-async def test_a_trace_that_is_none_is_not_gone_on_with(tmp_path, of):
+async def test_span_with_an_invalid_parent_starts_a_new_trace(tmp_path, of):
     collector = Collector()
     async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, _):
         with traces.span("a", {}, of=of):
@@ -163,7 +163,7 @@ async def test_a_trace_that_is_none_is_not_gone_on_with(tmp_path, of):
     assert span.parent_span_id == b""
 
 
-def test_where_nobody_collects_nothing_is_told():
+def test_disabled_tracing_records_nothing():
     with UNTOLD.span("a", {}) as span:
         span.tell({"a": 1})
         span.fail("b")
@@ -179,5 +179,5 @@ URLS = [
 
 
 @pytest.mark.parametrize(("endpoint", "url"), URLS)
-def test_the_path_of_otlp_is_added_where_there_is_none(endpoint, url):
+def test_traces_url_adds_the_otlp_path_if_there_is_none(endpoint, url):
     assert traces_url(endpoint) == url

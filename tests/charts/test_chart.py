@@ -30,12 +30,12 @@ def environment(documents: list[dict[str, Any]]) -> dict[str, str]:
     return {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
 
 
-def test_the_chart_is_well_formed(run):
+def test_chart_passes_helm_lint(run):
     done = run("lint", "--strict", str(CHART))
     assert done.returncode == 0, done.stdout
 
 
-def test_the_crds_are_those_of_the_checkout_and_stay_when_the_release_goes(render):
+def test_crds_match_the_checkout_and_are_kept_on_uninstall(render):
     found = {crd["metadata"]["name"]: crd for crd in of_kind(render(), "CustomResourceDefinition")}
     sources = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
     assert {source["metadata"]["name"]: source["spec"] for source in sources} == {
@@ -44,21 +44,22 @@ def test_the_crds_are_those_of_the_checkout_and_stay_when_the_release_goes(rende
     assert all(crd["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"} for crd in found.values())
 
 
-def test_the_crds_can_go_with_the_release_or_be_left_to_somebody_else(render):
+def test_crds_can_be_removed_on_uninstall_or_excluded(render):
     going = of_kind(render(crds={"keep": False}), "CustomResourceDefinition")
     assert len(going) == 3
     assert not any("annotations" in crd["metadata"] for crd in going)
     assert of_kind(render(crds={"enabled": False}), "CustomResourceDefinition") == []
 
 
-def test_a_package_holds_the_crds(run, tmp_path):
+def test_package_contains_the_crds(run, tmp_path):
     assert run("package", str(CHART), "-d", str(tmp_path)).returncode == 0
     (package,) = tmp_path.glob("*.tgz")
     listed = subprocess.run(["tar", "tzf", package], capture_output=True, text=True, check=True).stdout.split()
     assert {f"fleetwright/files/crds/{name}.yaml" for name in ("agent", "skill", "mcpserver")} <= set(listed)
 
 
-def test_every_namespace_means_a_cluster_role_and_named_ones_a_role_in_each(render):
+def test_rbac_uses_cluster_role_or_one_role_per_namespace(render):
+    """All namespaces require a ClusterRole; named ones get a Role each."""
     everywhere = render()
     assert len(of_kind(everywhere, "ClusterRole")) == 1
     assert {role["metadata"]["name"] for role in of_kind(everywhere, "Role")} == {
@@ -81,13 +82,13 @@ def test_every_namespace_means_a_cluster_role_and_named_ones_a_role_in_each(rend
         pytest.param(["--set=namespaces={a,b}"], True, id="namespaces"),
     ],
 )
-def test_rights_on_every_secret_need_consent(run, values, works):
+def test_cluster_wide_secret_access_requires_opt_in(run, values, works):
     done = run("template", "fw", str(CHART), "--kube-version", "1.36.0", *values)
     assert (done.returncode == 0) is works
     assert works or "List the namespaces of your agents in namespaces, or set rbac.clusterWideSecrets" in done.stderr
 
 
-def test_rights_on_secrets_stay_within_named_namespaces(render):
+def test_secret_access_is_limited_to_named_namespaces(render):
     documents = render(namespaces=["a", "b"], rbac={"clusterWideSecrets": True})
     assert of_kind(documents, "ClusterRole") == []
     reading = [
@@ -99,7 +100,7 @@ def test_rights_on_secrets_stay_within_named_namespaces(render):
     assert {"a", "b"} <= set(reading) <= {"a", "b", "system"}
 
 
-def test_the_rights_are_exactly_these(render):
+def test_cluster_role_rules_are_exactly_as_listed(render):
     (role,) = of_kind(render(), "ClusterRole")
     rights = {
         f"{group or 'core'}/{resource}": sorted(rule["verbs"])
@@ -125,7 +126,7 @@ def test_the_rights_are_exactly_these(render):
     assert not any("*" in rule[part] for rule in role["rules"] for part in ("verbs", "resources", "apiGroups"))
 
 
-def test_the_operator_itself_is_restricted(render):
+def test_operator_pod_security_is_restricted(render):
     (deployment,) = of_kind(render(), "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -138,7 +139,7 @@ def test_the_operator_itself_is_restricted(render):
     }
 
 
-def test_the_environment_is_one_the_operator_understands(render, tmp_path):
+def test_operator_accepts_the_rendered_environment(render, tmp_path):
     documents = render(
         agentImage="agent:2",
         agentImagePullSecrets=["company", "mirror"],
@@ -164,7 +165,7 @@ def test_the_environment_is_one_the_operator_understands(render, tmp_path):
     assert lease["rules"][1]["resourceNames"] == [settings.lease_name]
 
 
-def test_the_operator_reads_one_secret_of_its_own_namespace_and_no_other(render):
+def test_operator_role_reads_one_secret_of_its_namespace(render):
     documents = render(namespaces=["a"], cards={"keyTTL": "48h", "keyOverlap": "2h"})
     settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": "", "POD_NAMESPACE": "system"})
     (role,) = (role for role in of_kind(documents, "Role") if role["metadata"]["name"] == settings.card_keys_name)
@@ -174,14 +175,15 @@ def test_the_operator_reads_one_secret_of_its_own_namespace_and_no_other(render)
     assert rights == {("create",): None, ("get", "list", "watch", "patch"): [settings.card_keys_name]}
 
 
-def test_the_shortest_lives_that_the_chart_takes_are_taken_by_the_operator(render):
+def test_operator_accepts_the_shortest_lifetimes_of_the_chart(render):
     documents = render(credentials={"tokenTTL": "1m", "overlap": "30s"}, cards={"keyTTL": "60s", "keyOverlap": "1m"})
     settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": ""})
     assert settings.token_rotation == Rotation(ttl=60, overlap=30)
     assert settings.card_rotation == Rotation(ttl=60, overlap=60)
 
 
-def test_of_the_api_server_the_operator_reads_one_object_unless_it_is_told_not_to(render):
+def test_api_server_endpoints_role_follows_the_deny_setting(render):
+    """The operator reads one object of the API server's addresses, unless the values disable it."""
     documents = render(network={"deniedRanges": ["192.88.1.0/24", "2a00::/16"]})
     (role,) = (role for role in of_kind(documents, "Role") if role["metadata"]["namespace"] == "default")
     (rule,) = role["rules"]
@@ -208,7 +210,7 @@ CILIUM = [
 
 
 @pytest.mark.parametrize(("value", "verbs"), CILIUM)
-def test_policies_of_cilium_are_a_right_of_those_who_want_them(render, value, verbs):
+def test_cilium_policy_rbac_is_granted_on_request(render, value, verbs):
     documents = render(network={"cilium": value})
     (role,) = of_kind(documents, "ClusterRole")
     found = [rule for rule in role["rules"] if rule["apiGroups"] == ["cilium.io"]]
@@ -219,7 +221,7 @@ def test_policies_of_cilium_are_a_right_of_those_who_want_them(render, value, ve
     assert settings.cilium == str(value).lower()
 
 
-def test_a_changed_catalog_is_a_changed_pod(render):
+def test_catalog_change_changes_the_pod_template(render):
     def mark(documents: list[dict[str, Any]]) -> str:
         (deployment,) = of_kind(documents, "Deployment")
         return str(deployment["spec"]["template"]["metadata"]["annotations"]["fleetwright.dev/catalog"])
@@ -246,7 +248,7 @@ class Asked(Mapping[str, str]):
         return len(self.values_by_name)
 
 
-def test_every_setting_of_the_operator_is_a_value_of_the_chart_and_none_besides(render):
+def test_chart_values_cover_exactly_the_operator_settings(render):
     # The pod itself fixes port and path. Only the tests of faults shorten the timeouts of the operator.
     patience = {f"FLEETWRIGHT_{name}_SECONDS" for name in ("REQUEST", "STALLED", "RETRY_CAP", "TOKEN_LEAD")}
     ours = environment(render(monitoring={"namespace": "m"}, rollouts=3, drainSeconds=7, workers=2, resyncSeconds=60))
@@ -267,13 +269,13 @@ OLD = [
 
 
 @pytest.mark.parametrize(("version", "fits"), OLD)
-def test_the_chart_says_which_kubernetes_it_is_for(run, version, fits):
+def test_chart_refuses_unsupported_kubernetes_versions(run, version, fits):
     done = run("template", "fw", str(CHART), "--kube-version", version, "--set=namespaces={a}")
     assert (done.returncode == 0) is fits
     assert fits or "kubeVersion" in done.stderr
 
 
-def test_a_crd_fits_into_an_object(render):
+def test_crd_stays_below_the_object_size_limit(render):
     for crd in of_kind(render(), "CustomResourceDefinition"):
         assert len(json.dumps(crd)) < 256 * 1024
 
@@ -287,7 +289,7 @@ PLACING = {
 }
 
 
-def test_the_operators_pods_are_placed_and_marked_as_the_values_say(render):
+def test_operator_pod_placement_and_metadata_follow_the_values(render):
     marks = {"podLabels": {"team": "platform"}, "podAnnotations": {"example.com/paged": "no"}}
     (deployment,) = of_kind(render(**PLACING, **marks), "Deployment")
     template = deployment["spec"]["template"]
@@ -297,12 +299,12 @@ def test_the_operators_pods_are_placed_and_marked_as_the_values_say(render):
     assert set(template["metadata"]["annotations"]) == {"example.com/paged", "fleetwright.dev/catalog"}
 
 
-def test_without_such_values_the_scheduler_decides(render):
+def test_operator_pod_has_no_placement_by_default(render):
     (deployment,) = of_kind(render(), "Deployment")
     assert set(PLACING).isdisjoint(deployment["spec"]["template"]["spec"])
 
 
-def test_replicas_are_drained_one_at_a_time_on_request(render):
+def test_pod_disruption_budget_is_rendered_on_request(render):
     documents = render(replicas=2, podDisruptionBudget={"enabled": True})
     (budget,) = of_kind(documents, "PodDisruptionBudget")
     (deployment,) = of_kind(documents, "Deployment")
@@ -311,13 +313,13 @@ def test_replicas_are_drained_one_at_a_time_on_request(render):
     assert of_kind(render(replicas=2), "PodDisruptionBudget") == []
 
 
-def test_options_are_off(render):
+def test_optional_objects_are_disabled_by_default(render):
     kinds = {document["kind"] for document in render(crds={"enabled": False})}
     assert kinds.isdisjoint({"NetworkPolicy", "PodMonitor", "PrometheusRule"})
     assert [found["metadata"]["name"] for found in of_kind(render(), "ConfigMap")] == ["fw-operator-catalog"]
 
 
-def test_the_operator_can_be_closed_to_all_but_what_it_needs(render):
+def test_operator_network_policy_admits_only_required_traffic(render):
     documents = render(
         networkPolicy={"enabled": True, "apiServer": {"ports": [8443], "cidrs": ["10.1.2.3/32"]}},
         monitoring={"namespace": "monitoring", "podLabels": {"app": "prometheus"}},
@@ -344,7 +346,7 @@ def test_the_operator_can_be_closed_to_all_but_what_it_needs(render):
     assert agents["to"] == [{"namespaceSelector": {}, "podSelector": {"matchLabels": AGENT_PODS}}]
 
 
-def test_the_operator_and_agents_are_told_the_same_places_for_names(render):
+def test_operator_and_agents_use_the_same_dns_destinations(render):
     dns = {"namespace": "dns", "podLabels": {"k8s-app": None}, "ports": [53, 5353], "cidrs": ["169.254.20.10/32"]}
     documents = render(dns=dns, networkPolicy={"enabled": True})
     settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": ""})
@@ -359,14 +361,15 @@ def test_the_operator_and_agents_are_told_the_same_places_for_names(render):
     assert lookups["to"][1] == {"ipBlock": {"cidr": "169.254.20.10/32"}}
 
 
-def test_a_closed_operator_of_some_namespaces_reaches_agents_there_and_is_scraped_by_nobody_unnamed(render):
+def test_operator_network_policy_follows_the_named_namespaces(render):
+    """A restricted operator reaches agents in its namespaces only and admits no unnamed scraper."""
     (policy,) = of_kind(render(networkPolicy={"enabled": True}, namespaces=["a", "b"]), "NetworkPolicy")
     assert policy["spec"]["ingress"] == []
     (rule,) = policy["spec"]["egress"][2]["to"][0]["namespaceSelector"]["matchExpressions"]
     assert rule == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
 
 
-def test_the_labels_by_which_agents_are_found_are_those_of_their_pods():
+def test_agent_pod_selector_matches_the_agent_pods():
     golden = yaml.safe_load_all((ROOT / "tests/operator/golden/agent-full.yaml").read_text())
     (deployment,) = (document for document in golden if document["kind"] == "Deployment")
     assert AGENT_PODS.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
@@ -428,7 +431,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("values", "says"), BAD)
-def test_a_value_that_cannot_be_is_refused_by_name(run, tmp_path, values, says):
+def test_values_schema_refuses_invalid_values_by_name(run, tmp_path, values, says):
     file = tmp_path / "values.yaml"
     file.write_text(json.dumps({"namespaces": ["a"], **values}))
     done = run("template", "fw", str(CHART), "-f", str(file), "--kube-version", "1.36.0")
@@ -436,19 +439,19 @@ def test_a_value_that_cannot_be_is_refused_by_name(run, tmp_path, values, says):
     assert says in done.stderr
 
 
-def test_every_value_is_described_by_the_schema():
+def test_values_schema_describes_every_value():
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert set(values) == set(schema["properties"]) - {"global"}
 
 
-def test_a_model_of_the_catalog_may_say_what_the_operator_understands():
+def test_catalog_schema_matches_the_model_keys_of_the_operator():
     model = json.loads((CHART / "values.schema.json").read_text())["definitions"]["model"]["properties"]
     assert set(model) == MODEL_KEYS
     assert set(model["price"]["properties"]) == PRICE_KEYS
 
 
-def test_every_value_stands_in_the_table_of_the_guide_for_those_who_install():
+def test_install_guide_lists_every_chart_value():
     guide = (ROOT / "docs/guides/first-agent-on-a-cluster.md").read_text()
     table = guide.partition("| value | meaning | default |")[2].partition("\n\n")[0]
     firsts = [row.split("|")[1] for row in table.splitlines() if row.count("|") > 3]

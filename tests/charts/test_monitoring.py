@@ -89,7 +89,7 @@ def unknown(expression: str, known: dict[str, set[str]]) -> set[str]:
     return {name for name in found if name not in known} | (labels - served)
 
 
-def test_the_search_for_unknown_names_finds_them():
+def test_unknown_finds_undeclared_metrics_and_labels():
     known = known_metrics()
     assert unknown('sum by (kind) (rate(fleetwright_nothing_total{outcome="x"}[5m]))', known) == {
         "fleetwright_nothing_total",
@@ -99,25 +99,25 @@ def test_the_search_for_unknown_names_finds_them():
     assert unknown('fleetwright_objects{kind="Agent",colour!~"red"}', known) == {"colour"}
 
 
-def test_every_alert_speaks_of_metrics_and_labels_that_exist(groups):
+def test_alerts_use_only_existing_metrics_and_labels(groups):
     for group in groups:
         for rule in group["rules"]:
             assert unknown(rule["expr"], known_metrics()) == set(), rule["alert"]
 
 
-def test_every_panel_speaks_of_metrics_and_labels_that_exist(panels):
+def test_dashboard_panels_use_only_existing_metrics_and_labels(panels):
     for expression in expressions(panels):
         assert unknown(expression, known_metrics()) == set(), expression
 
 
-def test_prometheus_takes_the_alerts(groups, check, tmp_path):
+def test_promtool_accepts_the_alert_rules(groups, check, tmp_path):
     rules = tmp_path / "rules.yaml"
     rules.write_text(yaml.safe_dump({"groups": groups}))
     number = sum(len(group["rules"]) for group in groups)
     assert f"{number} rules found" in check("check", "rules", rules)
 
 
-def test_prometheus_takes_the_expressions_of_the_dashboard(panels, check, tmp_path):
+def test_promtool_accepts_the_dashboard_expressions(panels, check, tmp_path):
     queries = list(expressions(panels))
     rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]
     file = tmp_path / "panels.yaml"
@@ -125,7 +125,7 @@ def test_prometheus_takes_the_expressions_of_the_dashboard(panels, check, tmp_pa
     assert f"{len(queries)} rules found" in check("check", "rules", file)
 
 
-def test_every_alert_fires_when_it_should_and_is_silent_otherwise(groups, check, tmp_path):
+def test_alert_rules_fire_only_on_their_conditions(groups, check, tmp_path):
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
     cases = yaml.safe_load(CASES.read_text())
     fired = {case["alertname"] for test in cases["tests"] for case in test["alert_rule_test"] if case.get("exp_alerts")}
@@ -160,7 +160,7 @@ def beginning_at_zero(cases: dict[str, Any]) -> Iterator[tuple[str, frozenset[st
                 yield name, frozenset(pair for pair in braces.split(",") if pair.partition("=")[0] not in TARGET)
 
 
-def test_a_counter_in_the_cases_begins_as_it_really_does():
+def test_alert_case_counters_start_as_their_metrics_do():
     """The series begins at 0 only if it exists before its first event. Otherwise it begins absent."""
     agent, operator = CollectorRegistry(), CollectorRegistry()
     AgentMetrics(agent).declare(["m", "n"], lines=[("m", "n")], periods=["Day"])
@@ -177,7 +177,7 @@ def test_a_counter_in_the_cases_begins_as_it_really_does():
     assert begun <= there
 
 
-def test_pod_monitors_find_the_pods_and_give_the_labels_that_alerts_use(render):
+def test_pod_monitors_select_the_pods_and_set_the_alert_labels(render):
     documents = render(prometheus={"podMonitors": {"enabled": True, "labels": {"release": "kps"}}}, namespaces=["a"])
     operator, agents = (found for found in documents if found["kind"] == "PodMonitor")
     (deployment,) = (found for found in documents if found["kind"] == "Deployment")

@@ -70,7 +70,7 @@ def _environ(**changes: str) -> dict[str, str]:
         ),
     ],
 )  # fmt: skip
-def test_a_mistake_is_named_with_its_place(tmp_path, text, wanted):
+def test_read_fleet_names_the_file_and_field_of_an_error(tmp_path, text, wanted):
     (tmp_path / "fleet.yaml").write_text(text)
     with pytest.raises(InvalidFleet, match=_literally(wanted)):
         read_fleet(tmp_path, namespace="dev")
@@ -94,7 +94,7 @@ def _literally(text: str) -> str:
         pytest.param("peers: [{name: gone}]", "spec.peers: 'gone' is not in this folder", id="a peer"),
     ],
 )
-def test_a_dangling_reference_ends_the_command_with_its_name(tmp_path, reference, wanted):
+def test_dev_exits_with_the_name_of_an_invalid_reference(tmp_path, reference, wanted):
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}  {reference}\n")
     words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
     ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
@@ -118,14 +118,14 @@ data:
 """
 
 
-def test_a_skill_of_a_config_map_has_its_folders(tmp_path):
+def test_config_map_skill_keeps_its_folders(tmp_path):
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{SKILL_OF_FILES}")
     skills = read_skills(read_fleet(tmp_path, namespace="dev"))
     assert set(skills["prose"].files) == {"SKILL.md", "references/form.md"}
 
 
 @pytest.mark.process
-def test_a_skill_of_a_config_map_with_binary_data_is_refused_as_on_a_cluster(tmp_path):
+def test_config_map_skill_with_binary_data_is_refused(tmp_path):
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{SKILL_OF_FILES}binaryData: {{assets..logo.png: iVBORw==}}\n")
     words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
     ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
@@ -135,7 +135,7 @@ def test_a_skill_of_a_config_map_with_binary_data_is_refused_as_on_a_cluster(tmp
 
 
 @pytest.mark.process
-def test_a_server_that_cannot_run_here_is_named(tmp_path):
+def test_dev_names_a_server_that_it_cannot_run(tmp_path):
     server = AGENT.replace("Agent", "McpServer").split("spec:")[0].replace("desk", "tools")
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{server}spec: {{workload: {{image: a/b:1}}}}\n")
     words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
@@ -149,7 +149,7 @@ HEAD_OF_TOOLS = AGENT.replace("Agent", "McpServer").split("spec:")[0].replace("d
 
 
 @pytest.mark.process
-def test_a_server_that_needs_a_secret_is_refused_before_anything_starts(tmp_path):
+def test_dev_refuses_servers_that_need_a_secret_before_start(tmp_path):
     header = "headersFrom: [{name: Authorization, secretKeyRef: {name: weather, key: bearer}}]"
     spec = f"spec: {{remote: {{url: 'https://x.example/mcp', {header}}}}}"
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}  mcpServers: [{{name: tools}}]\n---\n{HEAD_OF_TOOLS}{spec}\n")
@@ -160,7 +160,7 @@ def test_a_server_that_needs_a_secret_is_refused_before_anything_starts(tmp_path
 
 
 @pytest.mark.process
-def test_a_stdio_server_runs_behind_the_bridge_here_too(tmp_path):
+def test_dev_runs_a_stdio_server_behind_the_bridge(tmp_path):
     program = "from mcp.server.fastmcp import FastMCP; FastMCP('tools').run()"
     spec = f'spec: {{workload: {{image: x, transport: Stdio, command: ["{sys.executable}", "-c", "{program}"]}}}}'
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}  mcpServers: [{{name: tools}}]\n---\n{HEAD_OF_TOOLS}{spec}\n")
@@ -181,7 +181,7 @@ def test_a_stdio_server_runs_behind_the_bridge_here_too(tmp_path):
         process.wait(timeout=30)
 
 
-def test_a_key_chooses_the_real_provider():
+def test_provider_key_selects_the_real_provider():
     real = provider_from({"OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}, offline_url="http://o")
     assert (real.model, real.offline) == ("m", False)
     assert "k" not in repr(real)
@@ -195,13 +195,13 @@ def parsed(spec):
     return parse_agent({"metadata": {"name": "desk", "namespace": "dev"}, "spec": spec}).spec
 
 
-def test_a_price_of_another_model_is_not_used():
+def test_provider_substitution_drops_the_price_of_another_model():
     declared = parsed({"model": {"name": "x", "price": PRICE, "baseURL": "http://gone"}})
     model = encode(with_provider(declared, SubstituteProvider("http://real", "m", "k")).model)
     assert model == {"name": "m", "baseURL": "http://real", "apiKeySecretRef": {"name": "provider"}}
 
 
-def test_a_counter_is_summed_over_the_labels_that_are_named():
+def test_total_sums_a_counter_over_the_given_labels():
     found = {("m", (("a", "1"), ("b", "1"))): 2.0, ("m", (("a", "1"), ("b", "2"))): 3.0, ("n", ()): 9.0}
     assert total(found, 'm{a="1"}') == 5
     assert total(found, 'm{a="1",b="2"}') == 3
@@ -241,7 +241,7 @@ def _until(seen, process, seconds=60):
         pytest.param(["Hi"], "give --state DIR AGENT TEXT", id="no address"),
     ],
 )
-def test_saying_something_to_nobody_is_told_in_words(tmp_path, words, wanted):
+def test_say_reports_an_unreachable_agent_without_traceback(tmp_path, words, wanted):
     (tmp_path / "t").write_text("x")
     command = _fleetwright("say", *(word.replace("{tmp}", str(tmp_path)) for word in words))
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=_environ())
@@ -255,7 +255,7 @@ def _say(state, agent, text, *more):
     return subprocess.run(words, capture_output=True, text=True, timeout=90, env=_environ())
 
 
-def test_a_fleet_answers_follows_its_folder_and_leaves_nothing_running(quickstart):
+def test_fleet_answers_reloads_its_folder_and_stops_cleanly(quickstart):
     folder, state, output, process = quickstart
     said = _say(state, "support", "My parrot is called Ida.", "--context", "c1")
     assert said.returncode == 0, said.stderr
@@ -305,7 +305,7 @@ spec: {workload: {image: x, port: 8000, command: [%s]}}
         pytest.param(AGENT.encode() + b"# \xff", "fleet.yaml: cannot be read", id="not text"),
     ],
 )
-def test_what_cannot_be_started_is_told_in_words(tmp_path, text, wanted):
+def test_dev_reports_start_errors_without_traceback(tmp_path, text, wanted):
     (tmp_path / "fleet.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     ended = _dev(tmp_path, tmp_path / "state")
     assert ended.returncode == 1
@@ -314,7 +314,7 @@ def test_what_cannot_be_started_is_told_in_words(tmp_path, text, wanted):
 
 
 @pytest.mark.process
-def test_a_state_that_cannot_be_read_is_named(tmp_path):
+def test_dev_names_an_unreadable_state_file(tmp_path):
     (tmp_path / "fleet.yaml").write_text(AGENT)
     (tmp_path / "state").mkdir()
     (tmp_path / "state/tokens.json").write_text('{"half')
@@ -324,14 +324,14 @@ def test_a_state_that_cannot_be_read_is_named(tmp_path):
     assert "Traceback" not in ended.stderr
 
 
-def test_a_second_run_on_one_state_is_refused(quickstart):
+def test_dev_refuses_a_second_run_on_one_state(quickstart):
     folder, state, _, _ = quickstart
     ended = _dev(folder, state)
     assert ended.returncode == 1
     assert "another `fleetwright dev` runs with" in ended.stderr
 
 
-def test_a_process_that_dies_is_started_again_and_the_others_go_on(quickstart):
+def test_process_that_exits_is_restarted_and_others_continue(quickstart):
     _, state, output, process = quickstart
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     (victim,) = [pid for pid in children if "agents/warehouse" in Path(f"/proc/{pid}/cmdline").read_text()]
@@ -343,7 +343,7 @@ def test_a_process_that_dies_is_started_again_and_the_others_go_on(quickstart):
 
 
 @pytest.mark.process
-def test_the_providers_key_is_nobodys_environment(tmp_path, monkeypatch):
+def test_processes_do_not_inherit_the_provider_key(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sentinel")
     with Processes(tmp_path) as processes:
         processes.start("child", ["env"], {"PORT": "1"})
@@ -354,7 +354,7 @@ def test_the_providers_key_is_nobodys_environment(tmp_path, monkeypatch):
     assert "OPENAI" not in processes.log("child").read_text()
 
 
-def test_an_agent_that_offers_push_has_a_key_of_its_own_here_and_may_notify_this_machine(tmp_path):
+def test_push_agent_gets_a_key_and_may_notify_localhost(tmp_path):
     (tmp_path / "fleet.yaml").write_text(f'{AGENT}  a2a: {{push: {{allowedHosts: ["127.0.0.1:9000"]}}}}\n')
     fleet = read_fleet(tmp_path, namespace="dev")
     assert token_names(fleet) == ["client.desk.default", "push.desk"]
@@ -405,14 +405,14 @@ KEYED = {"apiKeySecretRef": {"name": "provider"}}
         ),
     ],
 )
-def test_fallbacks_and_auxiliary_keep_their_structure_at_the_substituted_provider(provider, own, fallbacks, auxiliary):
+def test_provider_substitution_keeps_fallbacks_and_auxiliary(provider, own, fallbacks, auxiliary):
     model = encode(with_provider(parsed(LINED), provider).model)
     assert model.pop("fallbacks") == fallbacks
     assert model.pop("auxiliary") == auxiliary
     assert model == own
 
 
-def test_every_substitution_is_one_line():
+def test_substitutions_describe_each_model_in_one_line():
     assert substitutions(parsed(LINED), SubstituteProvider("http://o")) == [
         "model big at https://big.example.com is answered by the offline model at http://o",
         "model.fallbacks[0] spare at https://spare.example is answered by the offline model at http://o",
@@ -429,7 +429,7 @@ PARTS = {
 }
 
 
-def test_models_of_sub_agents_and_budgets_are_answered_by_the_provider_too():
+def test_provider_substitution_covers_sub_agents_and_budgets():
     spec = encode(with_provider(parsed(PARTS), SubstituteProvider("http://real", "m", "k")))
     answered = {"name": "m", "contextWindow": 5000}
     assert spec["subAgents"] == [{**HELPER, "name": "scout", "model": answered}, {**HELPER, "name": "plain"}]
@@ -442,7 +442,7 @@ def test_models_of_sub_agents_and_budgets_are_answered_by_the_provider_too():
     ]
 
 
-def test_models_of_sub_agents_and_budgets_keep_their_names_offline():
+def test_offline_substitution_keeps_sub_agent_and_budget_models():
     spec = encode(with_provider(parsed(PARTS), SubstituteProvider("http://o")))
     assert (spec["subAgents"], spec["budgets"]) == (PARTS["subAgents"], PARTS["budgets"])
 
@@ -502,7 +502,7 @@ def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, conta
         assert (left_out.format(field) in output.read_text()) is not contacts
 
 
-def test_declared_hosts_are_named_and_left_out():
+def test_declared_hosts_are_listed_and_removed():
     servers = {
         "away": McpServerSpec(remote=RemoteServerSpec(url="https://tools.example.com/mcp")),
         "near": McpServerSpec(remote=RemoteServerSpec(url="http://127.0.0.1:9/mcp")),
@@ -526,6 +526,6 @@ def test_declared_hosts_are_named_and_left_out():
         pytest.param((0, 0), None, "0 tokens in, 0 out, no cost", id="nothing used"),
     ],
 )
-def test_no_price_is_said_only_where_there_is_none(tokens, cost, said):
+def test_reply_distinguishes_no_price_from_no_cost(tokens, cost, said):
     reply = Reply(state="completed", text="", input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost)
     assert reply.spent == f"completed; {said}"

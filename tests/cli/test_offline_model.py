@@ -57,7 +57,7 @@ ASK["function"]["parameters"]["properties"]["task_id"] = {"type": "string"}
         ),
     ],
 )
-def test_tools_are_called_by_general_rules(text, calls):
+def test_plan_selects_tools_and_arguments_from_the_text(text, calls):
     assert [(call.name, dict(call.arguments)) for call in plan(text, [WEATHER, CONVERT, ASK])] == calls
 
 
@@ -78,7 +78,7 @@ def _user(text):
     return {"role": "user", "content": text}
 
 
-async def test_the_same_request_gets_the_same_reply(http):
+async def test_chat_completions_are_deterministic(http):
     first = (await _complete(http, _user("Hello you"))).json()
     second = (await _complete(http, _user("Hello you"))).json()
     assert first["choices"] == second["choices"]
@@ -86,7 +86,7 @@ async def test_the_same_request_gets_the_same_reply(http):
     assert first["usage"]["prompt_tokens"] == second["usage"]["prompt_tokens"]
 
 
-async def test_a_stream_says_what_the_plain_answer_says_and_ends_with_usage(http):
+async def test_stream_equals_the_plain_answer_and_ends_with_usage(http):
     plain = (await _complete(http, _user("Hello you"))).json()
     options = {"stream": True, "stream_options": {"include_usage": True}}
     text = (await _complete(http, _user("Hello you"), **options)).text
@@ -98,7 +98,7 @@ async def test_a_stream_says_what_the_plain_answer_says_and_ends_with_usage(http
     assert chunks[-1]["usage"]["completion_tokens"] == plain["usage"]["completion_tokens"]
 
 
-async def test_a_tool_is_called_and_its_result_is_told(http):
+async def test_tool_call_is_followed_by_an_answer_with_its_result(http):
     asked = _user('Weather of the city "Lima" please')
     call = (await _complete(http, asked, tools=[WEATHER])).json()["choices"][0]
     assert call["finish_reason"] == "tool_calls"
@@ -124,7 +124,7 @@ async def _next(http, messages, text=None):
     return [json.loads(call["function"]["arguments"]) for call in calls] or reply["content"]
 
 
-async def test_a_tool_that_asks_back_is_told_what_fits_its_question(http):
+async def test_plan_answers_a_tool_that_asks_a_question(http):
     messages = [_user('There are two eggs. Ask the cook to boil them, then tell the weather of the city "Lima".')]
     assert await _next(http, messages, ASKED_BACK) == [{"message": "boil them"}]
     assert await _next(http, messages, "Boiled.") == [{"message": "There are two eggs.", "task_id": "t-7"}]
@@ -132,21 +132,21 @@ async def test_a_tool_that_asks_back_is_told_what_fits_its_question(http):
     assert "Boiled. It rains." in await _next(http, messages)
 
 
-async def test_a_question_that_nothing_fits_stays_open_and_the_plan_goes_on(http):
+async def test_plan_continues_past_a_question_it_cannot_answer(http):
     messages = [_user('Ask the cook to boil them, then tell the weather of the city "Lima".')]
     assert await _next(http, messages, ASKED_BACK) == [{"message": "boil them"}]
     assert await _next(http, messages, "It rains.") == [{"city": "Lima"}]
     assert "It rains." in await _next(http, messages)
 
 
-async def test_a_shared_beginning_counts_as_cached(http):
+async def test_shared_prompt_prefix_counts_as_cached_tokens(http):
     history = [_user("x" * 4000)]
     await _complete(http, *history)
     usage = (await _complete(http, *history, _user("more"))).json()["usage"]
     assert 896 <= usage["prompt_tokens_details"]["cached_tokens"] <= usage["prompt_tokens"]
 
 
-async def test_another_key_is_refused(http):
+async def test_wrong_api_key_returns_401(http):
     refused = await http.post("/v1/chat/completions", json={}, headers={"Authorization": "Bearer other"})
     assert refused.status_code == 401
 
@@ -160,29 +160,29 @@ async def test_another_key_is_refused(http):
         pytest.param("overflow", 400, id="a prompt that is too long"),
     ],
 )
-async def test_a_marker_fails_every_time(http, marker, status):
+async def test_fail_marker_fails_every_request(http, marker, status):
     for _ in range(2):
         assert (await _complete(http, _user(f"Hi [[fail:{marker}]]"))).status_code == status
 
 
-async def test_a_counted_marker_fails_that_often(http):
+async def test_fail_marker_with_a_count_fails_that_often(http):
     statuses = [(await _complete(http, _user("Hi [[fail:500*2]]"))).status_code for _ in range(3)]
     assert statuses == [500, 500, 200]
 
 
-async def test_half_a_tool_call_is_sent_on_demand(http):
+async def test_fail_marker_malformed_truncates_the_tool_arguments(http):
     reply = (await _complete(http, _user("Hi [[fail:malformed]]"))).json()["choices"][0]["message"]
     with pytest.raises(ValueError, match="Unterminated"):
         json.loads(reply["tool_calls"][0]["function"]["arguments"])
 
 
-async def test_a_tool_with_a_name_that_providers_refuse_is_refused(http):
+async def test_tool_name_that_providers_refuse_returns_400(http):
     reply = await _complete(http, _user("Hi"), tools=[_tool("a.b/c", "d")])
     assert reply.status_code == 400
     assert "tools[0].function.name" in reply.json()["error"]["message"]
 
 
-async def test_a_request_without_messages_is_named(http):
+async def test_request_without_messages_returns_400(http):
     reply = await http.post("/v1/chat/completions", json={"model": "m"})
     assert reply.status_code == 400
     assert reply.json()["error"]["message"].startswith("messages:")
@@ -207,11 +207,11 @@ PLAIN = "My instructions begin: You are the shop. I read your message: "
         pytest.param("Which way to the sea?", f"{PLAIN}Which way to the sea?", id="unknown"),
     ],
 )
-def test_answer_uses_the_instructions_that_fit_a_question(said, told):
+def test_answer_quotes_the_instructions_that_match_the_question(said, told):
     assert answer([SYSTEM, _user(said)], []).text == told
 
 
-def test_answer_quotes_the_line_of_a_skill_that_fits_the_other_results():
+def test_answer_quotes_the_skill_line_that_matches_other_results():
     results = [_result("1", SKILL), _result("2", "Order A-1: a lamp, reported broken.")]
     said = answer([_user("Look up the refund of order A-1"), *results], []).text
     assert said.endswith(
@@ -221,7 +221,7 @@ def test_answer_quotes_the_line_of_a_skill_that_fits_the_other_results():
 
 
 @pytest.mark.parametrize("length", [1, 2, 60, 1000])
-def test_letter_has_the_length_that_was_asked_for(length):
+def test_letter_marker_sets_the_number_of_words(length):
     text = answer([_user(f"Write me a letter. [[letter:{length}]]")], []).text
     assert len(text.split(" ")) == length
     assert text.startswith("Dear")

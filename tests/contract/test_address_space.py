@@ -45,14 +45,14 @@ def beside(network):
 
 
 @pytest.mark.parametrize("text", [*REGISTRY, *map(str, METADATA)])
-def test_both_call_the_same_addresses_public(text):
+def test_address_checks_agree_on_public_addresses(text):
     network = ipaddress.ip_network(text)
     addresses = [*inside(network), *beside(network)]
     assert {str(ip): is_public(ip) for ip in addresses} == {str(ip): is_globally_routable(ip) for ip in addresses}
 
 
 @pytest.mark.parametrize(("text", "reachable"), REGISTRY.items())
-def test_what_the_registry_keeps_for_a_purpose_is_not_public(text, reachable):
+def test_address_checks_call_reserved_networks_not_public(text, reachable):
     assert {is_public(ip) for ip in inside(ipaddress.ip_network(text))} == {reachable and text not in STRICTER}
 
 
@@ -66,12 +66,12 @@ DISGUISES = [
 
 @pytest.mark.parametrize("disguise", DISGUISES)
 @pytest.mark.parametrize("address", ["169.254.169.254", "100.100.100.200", "168.63.129.16"])
-def test_both_find_the_clouds_metadata_in_every_disguise(address, disguise):
+def test_address_checks_find_metadata_in_every_notation(address, disguise):
     ip = ipaddress.ip_address(disguise.format(address))
     assert local_block(ip) is not None
     assert containing_network(METADATA, ip) is not None
 
 
-def test_both_find_the_clouds_metadata_of_ipv6():
+def test_address_checks_find_ipv6_metadata_addresses():
     for network in METADATA:
         assert local_block(network.network_address) is not None, network

@@ -33,7 +33,7 @@ def test_typed_views_match_the_crd(crd):
     assert list(differences("spec", schema_of(crd), VIEWS[crd])) == []
 
 
-def test_view_of_accepted_permissions_matches_the_status():
+def test_permissions_view_matches_the_status_schema():
     known = schema_of("skill", "status")["properties"]["permissions"]
     assert [found for found in differences("status", known, PermissionsSpec) if "optional in" not in found] == []
 
@@ -59,7 +59,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("changed", "says"), BROKEN)
-def test_a_difference_between_crd_and_view_is_found(changed, says):
+def test_differences_reports_mismatch_of_crd_and_view(changed, says):
     known = schema_of("agent")
     properties = {name: schema for name, schema in {**known["properties"], **changed}.items() if schema is not None}
     found = list(differences("spec", {**known, "properties": properties}, AgentSpec))

@@ -58,12 +58,12 @@ def config(golden: str) -> AgentConfig:
     return AgentConfig.model_validate_json(one(golden, "ConfigMap")["data"][names.CONFIG_KEY])
 
 
-def test_the_configuration_is_one_the_runtime_accepts(golden):
+def test_runtime_accepts_the_generated_configuration(golden):
     read = config(golden)
     assert one(golden, "ConfigMap")["metadata"]["name"] == f"{read.name}-{read.revision}"
 
 
-def test_the_card_is_an_a2a_card_and_says_nothing_the_sdk_would_not_say_again(golden):
+def test_agent_card_round_trips_through_the_sdk(golden):
     document = json.loads(one(golden, "ConfigMap")["data"][names.CARD_KEY])
     card = json_format.ParseDict(document, AgentCard())
     assert json_format.MessageToDict(card) == document
@@ -92,7 +92,7 @@ SPECS = [
 
 
 @pytest.mark.parametrize(("spec", "asks"), SPECS)
-def test_the_card_declares_what_the_runtime_speaks_of_the_same_agent(spec, asks):
+def test_agent_card_declares_the_extensions_of_the_runtime(spec, asks):
     model = {"name": "m", "baseURL": "https://m.example.com/v1", "contextWindow": 1000, "maxOutputTokens": 100}
     metadata = {"name": "poet", "namespace": "team"}
     agent = parse_agent({"metadata": metadata, "spec": {"instructions": "Write.", "model": model, **spec}})
@@ -108,7 +108,8 @@ def test_the_card_declares_what_the_runtime_speaks_of_the_same_agent(spec, asks)
 
 
 @pytest.mark.parametrize("golden", ["agent-push", "agent-push-anywhere"], indirect=True)
-def test_the_keys_that_seal_are_where_the_configuration_says_and_the_card_offers_push(golden):
+def test_push_keys_are_mounted_where_the_configuration_points(golden):
+    """The push keys are mounted at the configured path, and the card declares push notifications."""
     read = config(golden)
     assert read.push is not None
     pod = one(golden, "Deployment")["spec"]["template"]["spec"]
@@ -120,7 +121,7 @@ def test_the_keys_that_seal_are_where_the_configuration_says_and_the_card_offers
     assert json.loads(one(golden, "ConfigMap")["data"][names.CARD_KEY])["capabilities"]["pushNotifications"] is True
 
 
-def test_the_card_shows_exactly_the_mounted_and_the_declared_skills():
+def test_agent_card_lists_mounted_and_declared_skills():
     document = json.loads(one("agent-full", "ConfigMap")["data"][names.CARD_KEY])
     assert [skill["id"] for skill in document["skills"]] == [
         *(skill.name for skill in config("agent-full").skills),
@@ -128,14 +129,14 @@ def test_the_card_shows_exactly_the_mounted_and_the_declared_skills():
     ]
 
 
-def test_the_card_says_of_a_skill_with_a_declared_shape_what_its_answers_are():
+def test_agent_card_output_modes_match_the_result_types():
     document = json.loads(one("agent-full", "ConfigMap")["data"][names.CARD_KEY])
     results = {result.skill: result.media_type for result in config("agent-full").results}
     said = {skill["id"]: skill["outputModes"][0] for skill in document["skills"] if "outputModes" in skill}
     assert said == results == {"haiku": "application/json"}
 
 
-def test_the_callers_file_is_one_the_runtime_accepts(golden):
+def test_runtime_accepts_the_callers_file(golden):
     data = one(golden, "Secret", "-auth")["data"]
     callers = Callers.model_validate_json(base64.b64decode(data[names.CALLERS_KEY]))
     owners = {caller.owner for caller in callers.callers}
@@ -143,7 +144,7 @@ def test_the_callers_file_is_one_the_runtime_accepts(golden):
     assert owners == expected.get(golden, set())
 
 
-def test_every_file_that_the_runtime_looks_for_is_mounted_where_it_looks(golden):
+def test_pod_mounts_every_file_that_the_runtime_reads(golden):
     layout, read = Layout(), config(golden)
     files = set(_mounted_files(golden))
     wanted = {layout.config_file, layout.card_file, layout.callers_file}
@@ -159,7 +160,7 @@ def test_every_file_that_the_runtime_looks_for_is_mounted_where_it_looks(golden)
     assert layout.memory in {Path(mount["mountPath"]) for mount in _container(golden)["volumeMounts"]}
 
 
-def test_the_pod_lives_longer_than_the_runtime_drains(golden):
+def test_termination_grace_period_exceeds_drain_seconds(golden):
     pod = one(golden, "Deployment")["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] > config(golden).drain_seconds
 
@@ -182,7 +183,7 @@ def _mounted_files(golden: str) -> Iterator[Path]:
             yield from (below / key for key in one(golden, "ConfigMap", "-card")["data"])
 
 
-async def test_the_tool_of_a_peer_has_one_name_on_both_sides(tmp_path):
+async def test_peer_tool_name_matches_the_runtime(tmp_path):
     peer = Peer(name="night-desk", namespace="shop", url="http://night-desk")
     memory = Database(tmp_path / "conversations.db", SCHEMA)
     context = TurnContext(TurnRequest("o", "c", "t", "x"), lambda _: None, {})

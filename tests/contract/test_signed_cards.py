@@ -119,19 +119,19 @@ CARDS = [
 
 @pytest.mark.parametrize("make", CARDS)
 @pytest.mark.parametrize("jku", ["", "https://keys.example.com/jwks.json"])
-def test_the_sdk_accepts_the_card(verify: Verify, make: Callable[[], Card], jku: str) -> None:
+def test_sdk_accepts_a_signed_card(verify: Verify, make: Callable[[], Card], jku: str) -> None:
     keys = ring(1)
     verify(signed(make(), keys, jku=jku), key_set(keys))
 
 
-def test_both_sdks_sign_the_same_bytes(in_javascript: Verify) -> None:
+def test_both_sdks_canonicalize_a_card_identically(in_javascript: Verify) -> None:
     from a2a.utils.signing import _canonicalize_agent_card
 
     keys, card = ring(1), {**golden_card("agent-full"), "description": HARD}
     assert in_javascript(signed(card, keys), key_set(keys)) == _canonicalize_agent_card(ParseDict(card, AgentCard()))
 
 
-def test_during_an_overlap_whoever_knows_only_one_of_the_keys_accepts_the_card(verify: Verify) -> None:
+def test_overlapping_card_keys_each_verify_the_card(verify: Verify) -> None:
     keys = ring(2)
     card = signed(golden_card("agent-full"), keys)
     for known in keys:
@@ -146,18 +146,18 @@ EDITS = [
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_the_sdk_refuses_an_edited_card(verify: Verify, edit: Card) -> None:
+def test_sdk_refuses_an_edited_card(verify: Verify, edit: Card) -> None:
     keys = ring(2)
     with pytest.raises(ValueError, match="No valid signature"):
         verify({**signed(golden_card("agent-full"), keys), **edit}, key_set(keys))
 
 
-def test_the_sdk_refuses_a_card_that_strangers_signed(verify: Verify) -> None:
+def test_sdk_refuses_a_card_signed_by_an_unknown_key(verify: Verify) -> None:
     with pytest.raises(ValueError, match="No valid signature"):
         verify(signed(golden_card("agent-full"), ring(1)), key_set(ring(1)))
 
 
-def test_signing_again_gives_the_same_bytes() -> None:
+def test_signing_is_deterministic() -> None:
     keys, card = ring(2), golden_card("agent-full")
     assert canonical_json(signed(card, keys)) == canonical_json(signed(dict(reversed(card.items())), keys))
 
@@ -172,9 +172,7 @@ def served(golden: str, keys: Ring) -> Card:
 
 
 @GOLDEN
-def test_the_sdks_find_what_was_signed_in_the_card_that_is_served_for_everybody(
-    in_javascript: Verify, golden: str
-) -> None:
+def test_sdks_verify_the_card_that_is_served_for_all_versions(in_javascript: Verify, golden: str) -> None:
     keys = ring(1)
     card = served(golden, keys)
     assert set(card) > set(golden_card(golden)) | {"url", "preferredTransport"}
@@ -184,7 +182,7 @@ def test_the_sdks_find_what_was_signed_in_the_card_that_is_served_for_everybody(
 
 
 @GOLDEN
-def test_the_served_card_is_one_of_0_3(golden: str) -> None:
+def test_served_card_is_valid_in_version_0_3(golden: str) -> None:
     read = v03.AgentCard.model_validate(served(golden, ring(1)))
     old = [each for each in golden_card(golden)["supportedInterfaces"] if each["protocolVersion"] == "0.3"]
     assert (read.protocol_version, read.url, read.preferred_transport) == ("0.3.0", old[0]["url"], "JSONRPC")
@@ -202,7 +200,7 @@ def test_the_served_card_is_one_of_0_3(golden: str) -> None:
     assert all(list(alternative.values()) == [[]] for alternative in read.security), "one scheme is enough"
 
 
-def test_the_served_card_is_one_of_0_1_where_that_is_spoken() -> None:
+def test_served_card_has_0_1_fields_only_if_0_1_is_enabled() -> None:
     card = served("agent-least", ring(1))
     assert card["authentication"] == {"schemes": ["bearer"]}
     assert card["capabilities"].keys() >= {"streaming", "pushNotifications", "stateTransitionHistory"}
@@ -210,7 +208,7 @@ def test_the_served_card_is_one_of_0_1_where_that_is_spoken() -> None:
     assert "authentication" not in served("agent-full", ring(1))
 
 
-def test_a_card_of_1_0_alone_has_nothing_for_older_readers() -> None:
+def test_served_card_of_1_0_alone_has_no_older_fields() -> None:
     card = golden_card("agent-push")
     card["supportedInterfaces"] = [each for each in card["supportedInterfaces"] if each["protocolVersion"] == "1.0"]
     assert json.loads(served_card(card, unsigned).text) == card

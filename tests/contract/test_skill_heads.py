@@ -13,14 +13,14 @@ def of(length: int) -> str:
     return SHORT.format("x" * (length - len(SHORT) + 2))
 
 
-def test_the_longest_head_is_taken_by_both(tmp_path):
+def test_skill_head_of_maximum_length_is_accepted_by_both(tmp_path):
     head = of(LONGEST_HEAD)
     (tmp_path / "SKILL.md").write_text(f"{head}\nThree lines.\n")
     assert read_head("haiku", read_folder(tmp_path).head, ["SKILL.md"]) == "Writes haiku."
     assert read_skill("haiku", {"SKILL.md": f"{head}\nThree lines.\n"}).description == "Writes haiku."
 
 
-def test_a_longer_one_is_refused_by_both_in_the_same_words(tmp_path):
+def test_skill_head_over_maximum_gets_the_same_error_from_both(tmp_path):
     text = f"{of(LONGEST_HEAD + 1)}\nThree lines.\n"
     (tmp_path / "SKILL.md").write_text(text)
     with pytest.raises(ConfigurationError) as runtime:

@@ -29,7 +29,7 @@ def mapping_reads(source: str) -> Iterator[str]:
             yield ast.unparse(node)
 
 
-def test_no_code_above_the_api_library_reads_a_spec_by_key():
+def test_spec_is_read_by_key_only_inside_the_api_library():
     found = [
         f"{path.relative_to(ROOT)}: {read}"
         for source in SOURCES

@@ -31,7 +31,8 @@ def pod_of(space) -> dict:
     return space.get("Deployment", "poet")["spec"]["template"]["spec"]
 
 
-def test_a_widened_policy_is_written_without_what_nobody_may_reach(space, widened):
+def test_network_addition_keeps_the_forbidden_ranges_excepted(space, widened):
+    """An egress rule added by the spec is written without the ranges that no agent may reach."""
     blocks = {
         (rule["ports"][0]["port"], peer["ipBlock"]["cidr"]): peer["ipBlock"]["except"]
         for rule in space.get("NetworkPolicy", "poet")["spec"]["egress"]
@@ -45,7 +46,7 @@ def test_a_widened_policy_is_written_without_what_nobody_may_reach(space, widene
     assert {"to": "0.0.0.0/0, TCP 25", "why": "mail"} in space.get("Agent", "poet")["status"]["egress"]
 
 
-def test_a_patched_pod_is_written_once_and_without_its_patch_again(space, operator, widened):
+def test_pod_template_patch_is_applied_once_and_removed_again(space, operator, widened):
     pod = pod_of(space)
     assert pod["nodeSelector"] == {"pool": "agents"}
     assert [container["name"] for container in pod["containers"]] == ["agent", "side"]
@@ -63,7 +64,8 @@ def test_a_patched_pod_is_written_once_and_without_its_patch_again(space, operat
     assert "cache" not in {volume["name"] for volume in pod["volumes"]}
 
 
-def test_an_exception_that_takes_a_range_whole_is_named_before_kubernetes_refuses_it(space, operator, refusal):
+def test_ip_block_exception_equal_to_its_cidr_is_not_accepted(space, operator, refusal):
+    """An exception that covers its whole range is named before Kubernetes refuses it."""
     block = {"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}
     space.agent("poet", network={"egress": [{"to": {"ipBlock": block}, "ports": [{"port": 25}]}]})
     space.wait("Agent", "poet", "Accepted", "False", says="except '10.0.0.0/8' is not inside 10.0.0.0/8")
@@ -73,7 +75,7 @@ def test_an_exception_that_takes_a_range_whole_is_named_before_kubernetes_refuse
         space.apply({**policy, "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": egress}})
 
 
-def test_a_patch_that_opens_the_pod_is_a_condition_and_what_runs_stays(space, operator):
+def test_pod_template_host_network_is_refused_and_pod_unchanged(space, operator):
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     before = space.get("Deployment", "poet")["spec"]
@@ -84,7 +86,7 @@ def test_a_patch_that_opens_the_pod_is_a_condition_and_what_runs_stays(space, op
     space.wait("Agent", "poet", "Accepted", "True")
 
 
-def test_a_patch_that_takes_away_what_is_ours_is_a_condition(space, operator):
+def test_pod_template_null_annotations_are_not_accepted(space, operator):
     space.agent("poet", podTemplate={"metadata": {"annotations": None}})
     space.wait("Agent", "poet", "Accepted", "False", says="spec.podTemplate.metadata.annotations is null")
     assert space.all("Deployment") == []
@@ -92,7 +94,7 @@ def test_a_patch_that_takes_away_what_is_ours_is_a_condition(space, operator):
     space.wait("Agent", "poet", "Programmed", "True")
 
 
-def test_a_patch_that_kubernetes_does_not_understand_is_a_condition_and_no_loop(space, operator):
+def test_pod_template_rejected_by_kubernetes_is_not_retried(space, operator):
     space.agent("poet", podTemplate={"spec": {"tolerations": [{"kee": "gpu"}]}})
     space.wait("Agent", "poet", "Programmed", "False", says="Deployment 'poet' was rejected by the API server")
     operator.settled()
@@ -119,7 +121,7 @@ def storage_class(space, grows):
 
 
 @pytest.mark.parametrize("grows", [True, False], ids=["its class lets it grow", "its class does not"])
-def test_a_bound_memory_grows_or_says_why_not(space, operator, storage_class, grows):
+def test_memory_volume_expansion_succeeds_or_reports_why_not(space, operator, storage_class, grows):
     storage = {"size": "1Gi", "storageClassName": storage_class}
     space.agent("poet", memory={"storage": storage})
     space.wait("Agent", "poet", "Programmed", "True")
@@ -138,7 +140,7 @@ def test_a_bound_memory_grows_or_says_why_not(space, operator, storage_class, gr
     assert wanted == {"storage": "2Gi"}
 
 
-def test_a_pod_keeps_its_limit_of_ephemeral_storage_where_only_cpu_is_named(space, operator):
+def test_ephemeral_storage_limit_is_set_if_only_cpu_is_given(space, operator):
     side = {"name": "side", "image": "registry.example.com/side:1"}
     space.agent("poet", resources={"limits": {"cpu": "1"}}, podTemplate={"spec": {"containers": [side]}})
     space.wait("Agent", "poet", "Programmed", "True")
@@ -148,7 +150,7 @@ def test_a_pod_keeps_its_limit_of_ephemeral_storage_where_only_cpu_is_named(spac
     assert {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}} in pod["volumes"]
 
 
-def test_a_patch_whose_limit_is_no_quantity_is_refused_by_its_place(space, operator):
+def test_pod_template_invalid_quantity_is_refused_by_its_path(space, operator):
     over = {"name": "agent", "resources": {"limits": {"ephemeral-storage": "lots"}}}
     space.agent("poet", podTemplate={"spec": {"containers": [over]}})
     place = "spec.podTemplate.spec.containers[agent].resources.limits.ephemeral-storage must be a quantity"

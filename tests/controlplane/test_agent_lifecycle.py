@@ -33,7 +33,7 @@ def skill(name: str, text: str = "Write three lines.") -> dict:
     }
 
 
-def test_an_agent_becomes_ready_when_its_pod_does_and_says_where_it_is(space, kubelet, operator):
+def test_agent_is_ready_with_its_pod_and_reports_its_url(space, kubelet, operator):
     space.agent("poet", description="Writes poems.")
     space.wait("Agent", "poet", "Available", "False", says="waiting for the pod")
     kubelet.run("poet")
@@ -58,7 +58,7 @@ def test_an_agent_becomes_ready_when_its_pod_does_and_says_where_it_is(space, ku
     ]
 
 
-def test_ready_follows_the_current_revision_and_not_the_old_pod(space, kubelet, operator):
+def test_ready_follows_the_current_revision_not_the_old_pod(space, kubelet, operator):
     space.agent("poet")
     kubelet.run("poet")
     space.wait("Agent", "poet", "Ready", "True")
@@ -85,7 +85,8 @@ def _ready(agent: dict) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in agent["status"]["conditions"])
 
 
-def test_the_reason_in_a_list_is_one_word_and_the_first_apply_warns_of_nothing(space, kubelet, operator):
+def test_quickstart_reasons_are_one_word_without_warnings(space, kubelet, operator):
+    """Every reason in a list is one word, and the first apply emits no warning."""
     for path in sorted(QUICKSTART.glob("*.yaml")):
         for body in yaml.safe_load_all(path.read_text()):
             if body["kind"] != "Deployment":  # the model server has no kubelet here
@@ -108,7 +109,7 @@ def test_the_reason_in_a_list_is_one_word_and_the_first_apply_warns_of_nothing(s
     assert {event["reason"] for event in ours} == {"Ready"}
 
 
-def test_a_revision_that_cannot_start_leaves_the_old_one_in_its_place(space, kubelet, operator):
+def test_failing_revision_leaves_the_old_deployment_in_place(space, kubelet, operator):
     space.agent("poet")
     kubelet.run("poet")
     space.wait("Agent", "poet", "Ready", "True")
@@ -127,7 +128,7 @@ def test_a_revision_that_cannot_start_leaves_the_old_one_in_its_place(space, kub
     assert space.get("Deployment", "poet")["spec"] == serving
 
 
-def test_what_was_put_beside_an_agent_is_in_its_preflight_and_ends_with_it(space, kubelet, operator):
+def test_sidecar_runs_in_the_preflight_and_ends_with_it(space, kubelet, operator):
     space.agent("poet")
     kubelet.run("poet")
     space.wait("Agent", "poet", "Ready", "True")
@@ -152,7 +153,7 @@ def test_what_was_put_beside_an_agent_is_in_its_preflight_and_ends_with_it(space
     assert [container["name"] for container in containers] == ["agent", "shipper"]
 
 
-def test_the_next_agent_is_replaced_when_the_one_before_it_serves_again(space, kubelet, alone):
+def test_rollout_waits_until_the_previous_agent_is_ready(space, kubelet, alone):
     alone("one-by-one", rollouts=1)
     pods = {}
     for name in ("first", "second"):
@@ -173,7 +174,7 @@ def test_the_next_agent_is_replaced_when_the_one_before_it_serves_again(space, k
     space.wait("Agent", "second", "Ready", "True")
 
 
-def test_the_last_three_revisions_are_kept(space, operator):
+def test_revision_config_maps_keep_the_last_three(space, operator):
     revisions = []
     for number in range(5):
         space.agent("poet", instructions=f"Write {number}.")
@@ -188,7 +189,8 @@ def test_the_last_three_revisions_are_kept(space, operator):
     space.eventually(kept, f"only {wanted} are left")
 
 
-def test_deleting_an_agent_leaves_its_volume_and_an_agent_of_that_name_takes_it_up(space, operator):
+def test_deleted_agent_keeps_its_volume_for_a_new_agent(space, operator):
+    """A deleted agent leaves its volume, and a new agent of that name uses it."""
     space.agent("poet", memory={"storage": {"size": "200Mi"}})
     space.wait("Agent", "poet", "Programmed", "True")
     claim = space.get("PersistentVolumeClaim", "poet-memory")
@@ -209,7 +211,7 @@ def test_deleting_an_agent_leaves_its_volume_and_an_agent_of_that_name_takes_it_
     assert space.get("PersistentVolumeClaim", "poet-memory")["metadata"]["uid"] == claim["metadata"]["uid"]
 
 
-def test_a_volume_that_need_not_be_kept_goes_with_its_agent(space, operator):
+def test_volume_without_retain_is_deleted_with_its_agent(space, operator):
     space.agent("poet", memory={"storage": {"retain": False}})
     space.wait("Agent", "poet", "Programmed", "True")
     space.admin.delete("Agent", space.name, "poet")
@@ -222,7 +224,7 @@ def _claims_in_use(space) -> list[dict]:
 
 
 @pytest.mark.parametrize("source", ["inline", "configMap"])
-def test_a_changed_skill_rolls_the_agents_that_use_it(space, operator, source):
+def test_skill_change_rolls_out_the_agents_that_use_it(space, operator, source):
     files = skill("haiku")["spec"]["source"]["inline"]["files"]
     keys = {path.replace("/", ".."): text for path, text in files.items()}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "files"}, "data": keys}
@@ -255,7 +257,8 @@ def test_a_changed_skill_rolls_the_agents_that_use_it(space, operator, source):
     assert {"key": "references..form.md", "path": "references/form.md"} in mounted["items"]
 
 
-def test_the_same_key_secret_is_never_read_and_its_rotation_touches_the_pod_only(space, kubelet, operator):
+def test_model_key_secret_is_never_read_and_refreshes_the_pod(space, kubelet, operator):
+    """The operator never reads the model's key; its rotation changes only an annotation of the pod."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"api-key": "one"}}
     space.apply(secret)
     model = {"name": "m", "baseURL": "http://192.0.2.1/v1", "apiKeySecretRef": {"name": "key"}}

@@ -27,7 +27,7 @@ def samples() -> list:
 
 
 @pytest.mark.parametrize("body", samples())
-def test_a_documented_sample_is_accepted(space, body):
+def test_documented_sample_is_accepted(space, body):
     space.create(body)
 
 
@@ -53,7 +53,7 @@ def _whole(spec: dict) -> dict:
 
 
 @pytest.mark.parametrize("body", pieces())
-def test_what_a_guide_shows_of_a_spec_is_accepted_by_a_strict_client(admin, space, body):
+def test_guide_snippet_is_accepted_with_strict_validation(admin, space, body):
     _create_strictly(admin, space, body)
 
 
@@ -65,13 +65,13 @@ def _create_strictly(admin, space, body: dict) -> None:
 
 
 @pytest.mark.parametrize(("base", "path", "value", "says"), [*BAD_AGENTS, *BAD_PARTS, *UNKNOWN_WORDS])
-def test_bad_input_is_refused_with_its_remedy(space, refusal, base, path, value, says):
+def test_validation_names_the_remedy_of_invalid_input(space, refusal, base, path, value, says):
     with pytest.raises(refusal) as refused:
         space.create(changed(base, path, value))
     assert says in refused.value.message
 
 
-def test_a_volume_cannot_shrink_or_change_its_class(space, refusal):
+def test_memory_volume_cannot_shrink_or_change_class(space, refusal):
     space.apply(changed(AGENT, "spec.memory", {"storage": {"size": "2Gi", "storageClassName": "fast"}}))
     with pytest.raises(refusal, match="can only grow"):
         space.apply(changed(AGENT, "spec.memory", {"storage": {"size": "1Gi", "storageClassName": "fast"}}))
@@ -82,12 +82,12 @@ def test_a_volume_cannot_shrink_or_change_its_class(space, refusal):
 
 
 @pytest.mark.parametrize("base", [AGENT, SKILL, SERVER], ids=["Agent", "Skill", "McpServer"])
-def test_an_unknown_field_is_refused_by_a_strict_client(admin, space, refusal, base):
+def test_strict_validation_refuses_unknown_fields(admin, space, refusal, base):
     with pytest.raises(refusal, match=r'unknown field "spec\.nonsense"'):
         _create_strictly(admin, space, changed(base, "spec.nonsense", "x"))
 
 
-def test_an_absent_object_is_created_and_an_existing_one_is_not_touched(space, refusal):
+def test_apply_with_resource_version_1_only_creates(space, refusal):
     """An apply with resourceVersion "1" only creates. The operator relies on this undocumented behaviour."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "1"}}
     space.apply({**body, "data": {"a": "1"}})

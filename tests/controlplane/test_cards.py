@@ -31,7 +31,8 @@ def agree(space, agent):
     return bool(said) and said == signers(card_of(space, agent)) == published(space)
 
 
-def test_a_card_is_signed_by_the_published_key_and_its_pod_told_of_another(space, kubelet, operator):
+def test_agent_card_signature_uses_the_published_keys(space, kubelet, operator):
+    """The published key signs a card; a rotated key re-signs it and annotates its pod."""
     space.agent("poet")
     pod = kubelet.run("poet")
     space.wait("Agent", "poet", "Ready", "True")
@@ -65,7 +66,8 @@ def write_ring(space, ring):
     space.admin.merge("Secret", SYSTEM, KEYS, {"data": data})
 
 
-def test_keys_that_were_taken_away_or_damaged_are_replaced_and_every_card_signed_anew(space, operator):
+def test_card_keys_deleted_or_damaged_are_replaced(space, operator):
+    """New keys replace deleted or damaged ones, and every card is signed again."""
     space.agent("poet")
     space.eventually(lambda: agree(space, "poet"), "the card is signed")
     for lose in (
@@ -79,7 +81,7 @@ def test_keys_that_were_taken_away_or_damaged_are_replaced_and_every_card_signed
         )
 
 
-def test_a_key_set_that_was_taken_away_comes_back_the_same(space, operator):
+def test_deleted_key_set_is_restored_unchanged(space, operator):
     space.agent("poet")
     space.eventually(lambda: agree(space, "poet"), "the card is signed")
     before = published(space)
@@ -87,7 +89,7 @@ def test_a_key_set_that_was_taken_away_comes_back_the_same(space, operator):
     space.eventually(lambda: published(space) == before, "the key set is back")
 
 
-def test_an_edited_or_deleted_card_comes_back_the_same(space, operator):
+def test_edited_or_deleted_card_is_restored_unchanged(space, operator):
     space.agent("poet")
     space.eventually(lambda: agree(space, "poet"), "the card is signed")
     before = card_of(space, "poet")
@@ -98,7 +100,7 @@ def test_an_edited_or_deleted_card_comes_back_the_same(space, operator):
     assert card_of(space, "poet") == before
 
 
-def test_where_only_some_namespaces_are_looked_after_the_rights_on_one_name_suffice(space, operator, another_operator):
+def test_namespaced_operator_needs_rights_on_its_own_keys_only(space, operator, another_operator):
     """An operator with card keys and no agents, because the other operator manages every namespace."""
     narrow = another_operator("narrow", namespaces=[space.name])
     narrow.start()
@@ -118,7 +120,7 @@ def test_where_only_some_namespaces_are_looked_after_the_rights_on_one_name_suff
     assert "forbidden" not in narrow.log.read_text().lower()
 
 
-def test_revisions_that_go_leave_the_card_alone(space, operator):
+def test_pruned_revisions_do_not_change_the_card(space, operator):
     for number in range(5):
         space.agent("poet", instructions=f"Write {number}.")
         space.wait("Agent", "poet", "Programmed", "True")

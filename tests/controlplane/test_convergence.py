@@ -12,7 +12,7 @@ SERVER = {
 }
 
 
-def test_a_restart_and_a_second_apply_change_no_resource_version(space, kubelet, operator):
+def test_restart_and_reapply_change_no_resource_version(space, kubelet, operator):
     space.apply(SERVER)
     space.agent("helper")
     space.agent("poet", peers=[{"name": "helper"}], mcpServers=[{"name": "tools"}])
@@ -56,7 +56,7 @@ EDITS = [
 
 
 @pytest.mark.parametrize(("kind", "patch"), EDITS)
-def test_an_edited_child_comes_back(space, operator, kind, patch):
+def test_edited_child_is_restored(space, operator, kind, patch):
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     operator.settled()
@@ -77,7 +77,7 @@ LABELLED = ("Service", "Deployment", "NetworkPolicy", "ServiceAccount", "Secret"
     "labels", [pytest.param({MANAGED_BY: None}, id="the one that we look for"), pytest.param(None, id="all of them")]
 )
 @pytest.mark.parametrize("kind", LABELLED)
-def test_a_child_of_any_kind_gets_the_labels_back_that_it_was_stripped_of(space, operator, kind, labels):
+def test_stripped_labels_are_restored_on_every_kind_of_child(space, operator, kind, labels):
     """O8: the watch, which selects by label, reports the child as deleted."""
     goes = {"storage": {"retain": False}}
     space.agent("helper", memory=goes)
@@ -96,7 +96,7 @@ def test_a_child_of_any_kind_gets_the_labels_back_that_it_was_stripped_of(space,
     assert space.wait("Agent", "poet", "Programmed", "True")
 
 
-def test_a_kept_volume_without_its_labels_is_nobodys_and_named(space, operator):
+def test_retained_volume_without_labels_is_a_named_conflict(space, operator):
     """O8: a retained volume has no owner reference. Without its labels its agent is unknown."""
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
@@ -113,7 +113,7 @@ def _ours(space, kind: str) -> list[dict]:
 
 
 @pytest.mark.parametrize("kind", ["Service", "Deployment", "NetworkPolicy", "ServiceAccount", "Secret", "ConfigMap"])
-def test_a_deleted_child_comes_back(space, operator, kind):
+def test_deleted_child_is_restored(space, operator, kind):
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     revision = space.get("Agent", "poet")["status"]["revision"]
@@ -128,7 +128,7 @@ def test_a_deleted_child_comes_back(space, operator, kind):
     space.eventually(back, f"another {kind} {name}", seconds=5)
 
 
-def test_a_service_of_somebody_else_is_left_alone_and_named(space, operator):
+def test_foreign_service_is_a_named_conflict_and_unchanged(space, operator):
     foreign = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -148,14 +148,14 @@ def test_a_service_of_somebody_else_is_left_alone_and_named(space, operator):
     assert not space.condition("Agent", "poet", "Conflict")
 
 
-def test_a_secret_of_somebody_else_keeps_its_content(space, operator):
+def test_foreign_secret_keeps_its_content(space, operator):
     space.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "poet-auth"}, "stringData": {"mine": "x"}})
     space.agent("poet")
     space.wait("Agent", "poet", "Conflict", "True", says="Secret 'poet-auth'")
     assert space.secret("poet-auth") == {"mine": "x"}
 
 
-def test_a_workload_that_becomes_remote_gives_up_its_children(space, operator):
+def test_remote_server_removes_the_children_of_its_workload(space, operator):
     space.apply(SERVER)
     space.wait("McpServer", "tools", "Programmed", "True")
     assert space.get("Deployment", "tools-mcp")

@@ -31,7 +31,7 @@ EDGES = [
 
 
 @pytest.mark.parametrize(("secret", "key", "callee"), EDGES)
-def test_a_token_turns_and_whoever_reads_it_is_known_each_time(space, operator, secret, key, callee):
+def test_token_rotation_accepts_readers_of_every_token(space, operator, secret, key, callee):
     space.agent("helper")
     space.agent("poet", peers=[{"name": "helper"}])
     key = key.format(space.name)
@@ -55,7 +55,7 @@ def test_a_token_turns_and_whoever_reads_it_is_known_each_time(space, operator, 
     assert opens(space, callee, first), "a caller with the earlier token is still accepted"
 
 
-def test_a_restart_in_the_middle_of_a_turn_goes_on_with_it(space, operator):
+def test_rotation_resumes_after_an_operator_restart(space, operator):
     space.agent("poet")
     first = space.eventually(lambda: space.secret("poet-client-default").get("token"), "there is a token")
     ask(space, "poet-client-default")
@@ -67,7 +67,7 @@ def test_a_restart_in_the_middle_of_a_turn_goes_on_with_it(space, operator):
     )
 
 
-def test_a_deleted_or_forged_token_ends_at_once_and_another_takes_its_place(space, operator):
+def test_deleted_or_forged_token_is_revoked_and_replaced(space, operator):
     space.agent("poet")
     first = space.eventually(lambda: space.secret("poet-client-default").get("token"), "there is a token")
     space.admin.delete("Secret", space.name, "poet-client-default")
@@ -83,7 +83,7 @@ def test_a_deleted_or_forged_token_ends_at_once_and_another_takes_its_place(spac
     space.eventually(lambda: opens(space, "poet", third) and len(digests(space, "poet")) == 1, "it alone opens")
 
 
-def test_the_status_and_a_metric_say_when_a_token_runs_out(space, operator):
+def test_token_expiry_is_in_the_status_and_a_metric(space, operator):
     space.agent("poet", auth={"tokenTTL": "10h", "overlap": "2h", "clients": [{"name": "web"}]})
     expires = space.eventually(lambda: space.get("Agent", "poet").get("status", {}).get("credentials"), "an end")
     shown = space.get("Secret", "poet-client-web")["metadata"]["annotations"]["fleetwright.dev/expires"]
@@ -93,7 +93,7 @@ def test_the_status_and_a_metric_say_when_a_token_runs_out(space, operator):
     assert 11.9 * 3600 < ends - time.time() <= 12 * 3600
 
 
-def test_api_keys_are_on_the_card_where_they_are_taken_and_nowhere_else(space, operator):
+def test_api_key_scheme_is_on_the_card_only_if_enabled(space, operator):
     for name, auth in (("both", {"apiKey": True}), ("bearer", {})):
         space.agent(name, auth=auth)
         card = json.loads(space.get("ConfigMap", f"{name}-card")["data"]["agent-card.json"])
@@ -122,7 +122,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("auth", "says"), REFUSED)
-def test_terms_that_cannot_be_are_refused_by_the_api_itself(space, refusal, auth, says):
+def test_auth_settings_with_invalid_lifetimes_are_refused(space, refusal, auth, says):
     with pytest.raises(refusal) as caught:
         space.agent("poet", auth=auth)
     assert says in caught.value.message

@@ -43,9 +43,8 @@ def fleet(kubectl, space) -> str:
 
 
 @pytest.mark.parametrize("way", [("--server-side",), ()], ids=["by server-side apply", "by client-side apply"])
-def test_nothing_is_left_to_change_after_an_apply_and_after_the_operators_work(
-    kubectl, fleet, space, kubelet, operator, way
-):
+def test_kubectl_diff_is_empty_after_apply_and_reconcile(kubectl, fleet, space, kubelet, operator, way):
+    """Nothing differs after an apply, nor after the operator's work."""
     space.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "openai"}, "stringData": {"api-key": "k"}})
     space.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "orders"}, "stringData": {"bearer": "b"}})
     applied = kubectl("apply", *way, "-f", "-", given=fleet)
@@ -64,7 +63,7 @@ def test_nothing_is_left_to_change_after_an_apply_and_after_the_operators_work(
     assert space.get("Agent", "support")["metadata"]["generation"] == before
 
 
-def test_kustomize_renames_references_to_what_it_generates(kubectl, fleet):
+def test_kustomize_renames_references_to_generated_config_maps(kubectl, fleet):
     documents = {(body["kind"], body["metadata"]["name"]): body for body in yaml.safe_load_all(fleet)}
     config_maps = {name for kind, name in documents if kind == "ConfigMap"}
     named = {
@@ -76,7 +75,7 @@ def test_kustomize_renames_references_to_what_it_generates(kubectl, fleet):
 
 
 @pytest.mark.parametrize("kind", ["Agent", "Skill", "McpServer"])
-def test_a_new_object_never_passes_for_one_that_was_looked_at(admin, space, kubectl, fleet, kind):
+def test_new_object_status_has_observed_generation_minus_one(admin, space, kubectl, fleet, kind):
     """The API server sets the default status before an operator can write one."""
     (body,) = (
         body for body in yaml.safe_load_all(fleet) if body["kind"] == kind and body["metadata"]["name"] != "warehouse"

@@ -28,7 +28,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("words", "moment", "number"), RUNS)
-def test_an_interrupted_run_leaves_nothing(tmp_path, words, moment, number):
+def test_interrupted_run_leaves_no_process_or_folder(tmp_path, words, moment, number):
     folder = tmp_path / "temporary"
     folder.mkdir()
     with (tmp_path / "output").open("wb") as output:

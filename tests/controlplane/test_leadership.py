@@ -12,7 +12,7 @@ def second(kubeconfig, operator):
         another.stop()
 
 
-def test_a_second_operator_stands_by_and_takes_over_at_once(space, operator, second):
+def test_standby_takes_over_when_the_leader_stops(space, operator, second):
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     space.eventually(lambda: second._get("/readyz") == "ok", "the second is ready to take over")
@@ -29,7 +29,7 @@ def test_a_second_operator_stands_by_and_takes_over_at_once(space, operator, sec
         operator.start()
 
 
-def test_an_operator_that_loses_its_lease_ends(space, operator, second, admin):
+def test_leader_that_loses_its_lease_exits(space, operator, second, admin):
     path = "/apis/coordination.k8s.io/v1/namespaces/fleetwright-system/leases/fleetwright-operator"
     second.stop()
     taken = {"spec": {"holderIdentity": "a-thief", "leaseDurationSeconds": 1}}

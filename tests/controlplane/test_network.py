@@ -46,7 +46,7 @@ def listens_at(admin):
     admin.delete("EndpointSlice", "default", "kubernetes")
 
 
-def test_no_agent_reaches_an_api_server_at_a_public_address_nor_what_is_denied(space, alone, listens_at):
+def test_egress_denies_public_api_server_and_denied_ranges(space, alone, listens_at):
     listens_at("34.1.2.3", "10.0.0.5")
     operator = alone("wary", network={"deniedRanges": ["9.9.9.0/24"]}, resyncSeconds=10)
     space.agent("poet", model=OUTSIDE)
@@ -114,7 +114,7 @@ def install_cilium(admin, refusal):
         admin.delete("CustomResourceDefinition", "", "ciliumnetworkpolicies.cilium.io")
 
 
-def test_names_wait_for_their_api_and_are_opened_as_names_then(space, alone, install_cilium):
+def test_fqdn_policy_waits_for_the_cilium_api(space, alone, install_cilium):
     operator = alone("named", network={"cilium": True})
     space.agent("poet", model=OUTSIDE)
     space.agent("inner")
@@ -148,7 +148,7 @@ def test_names_wait_for_their_api_and_are_opened_as_names_then(space, alone, ins
     assert not lacks_a_right(operator)
 
 
-def test_names_are_taken_back_with_the_setting(space, alone, install_cilium):
+def test_fqdn_policy_is_removed_when_cilium_is_disabled(space, alone, install_cilium):
     install_cilium()
     first = alone("named", network={"cilium": True})
     space.agent("poet", model=OUTSIDE)
@@ -169,7 +169,7 @@ def test_names_are_taken_back_with_the_setting(space, alone, install_cilium):
     assert not lacks_a_right(last)
 
 
-def test_without_the_right_the_policy_that_is_missing_is_named(space, alone, install_cilium):
+def test_cilium_policy_without_right_is_named_as_forbidden(space, alone, install_cilium):
     install_cilium()
     alone("narrow", environment={"FLEETWRIGHT_CILIUM": "true"}, network={"cilium": False})
     space.agent("poet", model=OUTSIDE)

@@ -12,7 +12,8 @@ def keys(space):
     return space.secret("poet-push").get("keys", "").split()
 
 
-def test_an_agent_may_notify_whom_it_names_and_its_keys_follow_one_another(space, operator):
+def test_push_opens_egress_to_allowed_hosts_and_rotates_keys(space, operator):
+    """An agent may notify the hosts it allows, and its push keys rotate."""
     named = {"allowedHosts": ["hooks.example.com", "10.0.0.7:9000"], "allowedCIDRs": ["10.20.0.0/16"]}
     space.agent("poet", a2a={"push": named})
     space.wait("Agent", "poet", "Programmed", "True")
@@ -35,7 +36,7 @@ def test_an_agent_may_notify_whom_it_names_and_its_keys_follow_one_another(space
     space.eventually(lambda: not keys(space), "the keys are gone where push is not offered")
 
 
-def test_an_agent_without_push_becomes_none_by_an_empty_section(space, operator):
+def test_empty_a2a_section_creates_no_push_keys(space, operator):
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     revision = space.get("Agent", "poet")["status"]["revision"]

@@ -53,7 +53,7 @@ PRESENT = {"the Secret has another key": KEY, "a skill that is no skill": BAD_SK
 
 
 @pytest.mark.parametrize(("spec", "says", "remedy"), DANGLING)
-def test_a_dangling_reference_is_named_and_heals_when_it_appears(space, operator, request, spec, says, remedy):
+def test_dangling_reference_is_named_and_resolves_when_created(space, operator, request, spec, says, remedy):
     if present := PRESENT.get(request.node.callspec.id):
         space.apply(present)
     space.agent("poet", **spec)
@@ -65,7 +65,7 @@ def test_a_dangling_reference_is_named_and_heals_when_it_appears(space, operator
     assert space.get("Deployment", "poet")
 
 
-def test_a_reference_that_breaks_leaves_the_running_agent_alone(space, kubelet, operator):
+def test_broken_reference_leaves_the_running_agent_unchanged(space, kubelet, operator):
     space.apply(KEY)
     space.agent("poet", model={**MODEL, "apiKeySecretRef": {"name": "key"}})
     kubelet.run("poet")
@@ -77,7 +77,8 @@ def test_a_reference_that_breaks_leaves_the_running_agent_alone(space, kubelet, 
     assert space.get("Deployment", "poet")["metadata"]["resourceVersion"] == before
 
 
-def test_a_pair_of_peers_shares_one_token_and_removing_the_peer_takes_it_away(space, kubelet, operator):
+def test_peer_token_is_shared_and_removed_with_the_peer(space, kubelet, operator):
+    """Both peers share one token, and removing the peer removes it."""
     space.agent("helper")
     space.agent("poet", peers=[{"name": "helper"}])
     file = f"peer.{space.name}.helper"
@@ -96,7 +97,8 @@ def test_a_pair_of_peers_shares_one_token_and_removing_the_peer_takes_it_away(sp
     space.eventually(lambda: _may_call(space) == [], "the way is closed", seconds=5)
 
 
-def test_a_callee_that_withdraws_its_consent_is_obeyed_though_the_caller_still_names_it(space, kubelet, operator):
+def test_callee_that_withdraws_consent_revokes_the_peer_token(space, kubelet, operator):
+    """A callee revokes a caller's access although the caller still lists it as a peer."""
     space.agent("helper")
     space.agent("poet", peers=[{"name": "helper"}])
     pod = kubelet.run("helper")
@@ -115,7 +117,7 @@ def test_a_callee_that_withdraws_its_consent_is_obeyed_though_the_caller_still_n
     )
 
 
-def test_an_unreachable_address_in_the_cluster_is_said_of_a_remote_server(space, operator):
+def test_remote_server_names_a_missing_cluster_service(space, operator):
     space.apply({**SERVER, "spec": {"remote": {"url": "http://nowhere.elsewhere.svc/mcp"}}})
     space.wait("McpServer", "tools", "ReferencesResolved", "False", says="Service 'nowhere' does not exist")
 
@@ -168,7 +170,7 @@ def _may_call(space) -> list[str]:
     return [name for source in sources for part in source.get("matchExpressions", ()) for name in part["values"]]
 
 
-def test_an_agent_of_another_namespace_is_called_by_consent_only(space, other_space, operator):
+def test_peer_in_another_namespace_requires_consent(space, other_space, operator):
     space.agent("helper")
     peer = {"name": "helper", "namespace": space.name}
     other_space.agent("poet", peers=[peer])
@@ -189,7 +191,7 @@ def test_an_agent_of_another_namespace_is_called_by_consent_only(space, other_sp
     space.eventually(lambda: not accepted(), "the right is gone")
 
 
-def test_a_held_agent_lets_in_a_new_caller_and_says_so(space, operator):
+def test_blocked_agent_admits_a_new_caller_and_reports_it(space, operator):
     space.agent("helper")
     space.wait("Agent", "helper", "Programmed", "True")
     ways_out = space.get("NetworkPolicy", "helper")["spec"]
@@ -209,7 +211,7 @@ def test_a_held_agent_lets_in_a_new_caller_and_says_so(space, operator):
     assert operator.settled() == settled, "nothing is written twice"
 
 
-def test_a_label_of_a_namespace_invites_its_agents(space, other_space, operator):
+def test_namespace_selector_allows_callers_by_label(space, other_space, operator):
     chosen = {"from": "Selector", "selector": {"matchLabels": {"guest": space.name}}}
     space.agent("helper", allowedCallers={"namespaces": chosen})
     other_space.agent("poet", peers=[{"name": "helper", "namespace": space.name}])
@@ -218,7 +220,7 @@ def test_a_label_of_a_namespace_invites_its_agents(space, other_space, operator)
     other_space.wait("Agent", "poet", "Programmed", "True")
 
 
-def test_skills_are_found_by_their_labels(space, operator):
+def test_skill_selector_mounts_labelled_skills(space, operator):
     document = "---\nname: haiku\ndescription: Writes haiku.\n---\nThree lines.\n"
     skill = {
         "apiVersion": "fleetwright.dev/v1alpha1",
@@ -237,7 +239,7 @@ def test_skills_are_found_by_their_labels(space, operator):
     space.eventually(lambda: space.get("Skill", "haiku")["status"].get("usedBy") == 1, "its user is counted")
 
 
-def test_instructions_and_files_of_the_model_are_mounted_and_never_read(space, operator):
+def test_instruction_and_model_files_are_mounted_but_never_read(space, operator):
     space.apply(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prompts"}, "data": {"desk": "Secret plans."}},
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gateway"}, "stringData": {"tenant": "blue"}},
@@ -267,7 +269,9 @@ def test_instructions_and_files_of_the_model_are_mounted_and_never_read(space, o
     assert {"to": "192.0.2.7:3128", "why": "model m, through its proxy"} in agent["status"]["egress"]
 
 
-def test_events_tell_what_went_wrong_and_that_it_came_right_and_count_repetitions(space, operator):
+def test_events_report_failure_recovery_and_repetitions(space, operator):
+    """Events report what failed, its recovery, and the number of repetitions."""
+
     def told(reason: str) -> list[dict]:
         events = [event for event in space.all("Event") if event["involvedObject"]["kind"] == "Agent"]
         return [event for event in events if event["reason"] == reason]

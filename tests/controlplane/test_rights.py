@@ -3,7 +3,8 @@
 import pytest
 
 
-def test_what_an_account_has_no_right_to_is_told_by_the_api_server(space, control_plane, refusal):
+def test_refusals_record_requests_of_accounts_without_rights(space, control_plane, refusal):
+    """The API server's audit log records a request for which an account lacks the right."""
     path = f"/api/v1/namespaces/{space.name}/serviceaccounts/default/token"
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
     token = space.admin.request("POST", path, asked)["status"]["token"]

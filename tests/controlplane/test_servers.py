@@ -31,7 +31,7 @@ def no_probes(space) -> bool:
     return not pods and not policies
 
 
-def test_what_a_server_offers_stands_in_its_status_and_its_probe_is_gone(space, operator, kubelet):
+def test_mcp_server_status_lists_tools_and_its_probe_is_removed(space, operator, kubelet):
     space.apply(secret(bearer="b"), server())
     space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being discovered")
     probe = kubelet.probed("weather", says=report(forecast="sha256:1"))
@@ -42,7 +42,8 @@ def test_what_a_server_offers_stands_in_its_status_and_its_probe_is_gone(space, 
     space.eventually(lambda: no_probes(space), f"{probe} and its policy are gone")
 
 
-def test_a_patched_pod_of_a_server_is_written_once_and_a_patch_that_opens_it_stops_at_a_condition(space, operator):
+def test_mcp_server_pod_patch_is_applied_once_or_refused(space, operator):
+    """A server's pod patch is written once; a patch that weakens the pod ends in a condition."""
     image = "docker.io/example/tools:1"
     patch = {"spec": {"nodeSelector": {"pool": "tools"}, "containers": [{"name": "side", "image": image}]}}
     pull = [{"name": "registry"}]
@@ -61,7 +62,7 @@ def test_a_patched_pod_of_a_server_is_written_once_and_a_patch_that_opens_it_sto
     assert space.get("Deployment", "tools-mcp")["spec"] == before["spec"]
 
 
-def test_a_restart_asks_nothing_again_and_writes_nothing(space, operator, kubelet):
+def test_restart_repeats_no_probe_and_writes_nothing(space, operator, kubelet):
     space.apply(secret(bearer="b"), server())
     kubelet.probed("weather", says=report(forecast="sha256:1"))
     space.eventually(lambda: no_probes(space), "the probe is gone")
@@ -74,7 +75,7 @@ def test_a_restart_asks_nothing_again_and_writes_nothing(space, operator, kubele
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to end"])
-def test_an_operator_that_was_stopped_while_a_probe_ran_hears_it_afterwards(space, operator, kubelet, how):
+def test_probe_result_is_read_by_a_restarted_operator(space, operator, kubelet, how):
     space.apply(secret(bearer="b"), server())
     space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being discovered")
     operator.stop(how)
@@ -84,14 +85,14 @@ def test_an_operator_that_was_stopped_while_a_probe_ran_hears_it_afterwards(spac
     space.eventually(lambda: no_probes(space), "the probe is gone")
 
 
-def test_a_server_that_refuses_is_unreachable_in_the_words_of_the_probe(space, operator, kubelet):
+def test_mcp_server_reports_the_error_of_its_probe(space, operator, kubelet):
     space.apply(secret(bearer="b"), server())
     kubelet.probed("weather", refuses="fleetwright-agent: the server answers 401 Unauthorized")
     condition = space.wait("McpServer", "weather", "Available", "False", says="the server answers 401 Unauthorized")
     assert condition["reason"] == "Unreachable"
 
 
-def test_missing_credentials_hold_the_agent_and_their_arrival_lets_it_go(space, operator, kubelet):
+def test_missing_server_credentials_block_the_agent(space, operator, kubelet):
     space.apply(server())
     space.agent("poet", mcpServers=[{"name": "weather"}])
     space.wait("McpServer", "weather", "ReferencesResolved", "False", says="Secret 'weather' does not exist")
@@ -107,7 +108,7 @@ def test_missing_credentials_hold_the_agent_and_their_arrival_lets_it_go(space, 
     space.wait("McpServer", "weather", "Ready", "True")
 
 
-def test_a_changed_list_under_a_pin_holds_the_agent_and_names_the_tools(space, operator, kubelet):
+def test_pinned_tool_list_change_blocks_the_agent_by_tool_name(space, operator, kubelet):
     space.apply(secret(bearer="b"), server(policy={"pin": PIN}))
     space.agent("poet", mcpServers=[{"name": "weather"}])
     space.wait("Agent", "poet", "ReferencesResolved", "False", says="its tools are not discovered yet")
@@ -130,14 +131,14 @@ def test_a_changed_list_under_a_pin_holds_the_agent_and_names_the_tools(space, o
     assert space.get("Agent", "poet")["status"]["revision"] != revision
 
 
-def test_a_deleted_server_takes_its_probe_with_it(space, operator):
+def test_deleted_mcp_server_removes_its_probe(space, operator):
     space.apply(secret(bearer="b"), server())
     space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being discovered")
     space.admin.delete("McpServer", space.name, "weather")
     space.eventually(lambda: no_probes(space), "the probe is collected", seconds=60)
 
 
-def test_a_stdio_server_starts_anew_when_its_environment_changes(space, operator):
+def test_stdio_server_restarts_when_its_environment_changes(space, operator):
     workload = {"image": "img", "transport": "Stdio", "command": ["x"], "envFrom": [{"secretRef": {"name": "weather"}}]}
     space.apply(server("clock", workload=workload))
     space.wait("McpServer", "clock", "ReferencesResolved", "False", says="Secret 'weather', which does not exist")
@@ -185,7 +186,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("spec", "says"), REFUSED)
-def test_what_cannot_work_is_refused_by_name(space, refusal, spec, says):
+def test_invalid_mcp_server_is_refused_by_field(space, refusal, spec, says):
     body = server(**spec)
     with pytest.raises(refusal) as refused:
         space.create(body)

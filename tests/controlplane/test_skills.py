@@ -33,7 +33,8 @@ def snapshot(space, kubelet, operator) -> str:
     return str(space.get("Skill", "haiku")["status"]["snapshot"])
 
 
-def test_a_deleted_skill_in_use_leaves_its_agents_the_revision_that_serves(space, kubelet, snapshot):
+def test_deleted_skill_in_use_leaves_its_agents_serving(space, kubelet, snapshot):
+    """A deleted skill in use leaves its agents the revision that serves."""
     assert owners(space, snapshot) == {("Skill", "haiku"), ("Agent", "poet")}
     revision = space.get("Agent", "poet")["status"]["revision"]
     space.admin.delete("Skill", space.name, "haiku")
@@ -56,7 +57,7 @@ def test_a_deleted_skill_in_use_leaves_its_agents_the_revision_that_serves(space
     assert space.versions()["Deployment poet"] == before["Deployment poet"]
 
 
-def test_what_a_deleted_skill_left_goes_with_the_last_agent_that_mounts_it(space, kubelet, snapshot):
+def test_skill_snapshot_is_pruned_when_no_agent_mounts_it(space, kubelet, snapshot):
     space.admin.delete("Skill", space.name, "haiku")
     space.wait("Agent", "poet", "ReferencesResolved", "False", says="does not exist")
     space.agent("poet")
@@ -65,7 +66,7 @@ def test_what_a_deleted_skill_left_goes_with_the_last_agent_that_mounts_it(space
     space.eventually(lambda: space.find("ConfigMap", snapshot) is None, "nobody mounts it")
 
 
-def test_an_agent_that_goes_takes_what_a_deleted_skill_left_with_it(space, kubelet, snapshot):
+def test_skill_snapshot_is_pruned_with_its_last_agent(space, kubelet, snapshot):
     space.admin.delete("Skill", space.name, "haiku")
     _owned_by(space, snapshot, ("Agent", "poet"))
     space.admin.delete("Agent", space.name, "poet")
@@ -80,7 +81,7 @@ def test_an_agent_that_goes_takes_what_a_deleted_skill_left_with_it(space, kubel
     ],
     ids=["git", "image"],
 )
-def test_files_that_lie_elsewhere_are_looked_at_and_reach_the_pod(space, kubelet, operator, source):
+def test_remote_skill_is_probed_and_mounted(space, kubelet, operator, source):
     space.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"}, "stringData": {"login": "x"}})
     space.apply(
         {**SKILL, "spec": {"source": source, "permissions": {"egress": [{"host": "a.example", "ports": [443]}]}}}

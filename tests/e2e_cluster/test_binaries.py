@@ -23,12 +23,12 @@ def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_machine_without_the_program_has_none() -> None:
+def test_binaries_find_returns_none_without_the_program() -> None:
     assert binaries.find(ETCD) is None
 
 
 @pytest.mark.process
-def test_assets_come_before_path_and_path_before_our_cache(
+def test_binaries_find_prefers_assets_then_path_then_cache(
     empty_machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cached = program(empty_machine / "cache" / "fleetwright" / "bin" / "etcd-3.4.23", "etcd", "anything")
@@ -41,19 +41,19 @@ def test_assets_come_before_path_and_path_before_our_cache(
 
 
 @pytest.mark.process
-def test_a_program_of_an_unfit_version_is_passed_over(empty_machine: Path) -> None:
+def test_binaries_find_skips_a_program_of_an_unsupported_version(empty_machine: Path) -> None:
     program(empty_machine / "path", "kubectl", "Client Version: v1.32.4-dispatcher")
     assert binaries.find(PARTS["kubectl"]) is None
 
 
 @pytest.mark.process
-def test_a_program_that_does_not_tell_its_version_is_passed_over(empty_machine: Path) -> None:
+def test_binaries_find_skips_a_program_that_prints_no_version(empty_machine: Path) -> None:
     program(empty_machine / "path", "etcd", "who knows")
     assert binaries.find(ETCD) is None
 
 
 @pytest.mark.process
-def test_programs_that_belong_together_are_taken_from_one_folder_or_not_at_all(empty_machine: Path) -> None:
+def test_binaries_find_requires_companion_programs_in_one_folder(empty_machine: Path) -> None:
     folder = program(empty_machine / "path", "containerd", "containerd github.com/containerd/containerd/v2 v2.4.2")
     assert binaries.find(CONTAINERD) is None
     for name in CONTAINERD.also:
@@ -71,7 +71,7 @@ def test_programs_that_belong_together_are_taken_from_one_folder_or_not_at_all(e
         pytest.param("prometheus, version 2.42", (2, 42, 0), id="no patch number"),
     ],
 )
-def test_versions_are_read_from_what_programs_say(said: str, version: Version) -> None:
+def test_version_parser_reads_program_output(said: str, version: Version) -> None:
     assert parse(said) == version
 
 
@@ -87,11 +87,11 @@ def test_versions_are_read_from_what_programs_say(said: str, version: Version) -
         pytest.param(HELM.rule, (4, 0, 0), False, id="a helm of another major"),
     ],
 )
-def test_the_rule_for_versions_on_path(rule: parts.Rule, version: Version, fits: bool) -> None:
+def test_version_rule_accepts_matching_versions(rule: parts.Rule, version: Version, fits: bool) -> None:
     assert rule.accepts(version) is fits
 
 
-def test_a_machine_without_apt_is_told_what_to_put_on_path(empty_machine: Path) -> None:
+def test_binaries_obstacle_names_missing_programs_without_apt(empty_machine: Path) -> None:
     assert "not on PATH" in str(binaries.obstacle(["etcd"]))
 
 
@@ -105,12 +105,12 @@ def test_a_machine_without_apt_is_told_what_to_put_on_path(empty_machine: Path) 
         pytest.param("", False, id="one that says nothing"),
     ],
 )
-def test_which_go_on_path_will_do(empty_machine: Path, said: str, fits: bool) -> None:
+def test_go_build_accepts_supported_go_versions(empty_machine: Path, said: str, fits: bool) -> None:
     program(empty_machine / "path", "go", said)
     assert go_build.fits(empty_machine / "path/go") is fits
 
 
 @pytest.mark.process
-def test_nothing_is_in_the_way_when_every_program_is_there(empty_machine: Path) -> None:
+def test_binaries_obstacle_is_none_if_every_program_exists(empty_machine: Path) -> None:
     program(empty_machine / "path", "etcd", "etcd Version: 3.5.9")
     assert binaries.obstacle(["etcd"]) is None

@@ -23,7 +23,8 @@ def step(writes: tuple[Point, ...] = WRITES) -> StepReference:
 
 
 @pytest.mark.parametrize(("sort", "faults"), [(errors, ERRORS), (kills, KILLS)], ids=["every error", "both kills"])
-def test_each_write_meets_each_fault_once_and_namespaces_hold_one_burst_of_an_object(sort, faults):
+def test_chains_cover_each_write_and_fault_once(sort, faults):
+    """Each write meets each fault once, and a namespace holds one burst per object."""
     bursts = sort([step()])[0]
     dealt = [chain.steps[0] for chain in chains("x", [bursts])]
     wanted = {Case(fault, point): 1 for point in WRITES for fault in faults}
@@ -34,13 +35,13 @@ def test_each_write_meets_each_fault_once_and_namespaces_hold_one_burst_of_an_ob
 
 
 @pytest.mark.parametrize("sort", [errors, kills], ids=["errors", "kills"])
-def test_what_follows_in_a_burst_follows_a_write_that_was_not_done(sort):
+def test_bursts_continue_only_after_writes_that_failed(sort):
     for burst in sort([step()])[0]:
         assert all(case.fault in {*UNDONE, Fault.KILLED_BEFORE} for case in burst[:-1])
 
 
 @pytest.mark.parametrize("every", [2, 3, 4, 5, 9, 10])
-def test_a_share_of_the_cases_has_every_fault(every):
+def test_sampled_cases_include_every_fault(every):
     writes = tuple((f"apply deployments/poet-{number}", 1) for number in range(40))
     bursts = errors([step(writes)])[0]
     share = sampled(bursts, every=every)
@@ -48,7 +49,7 @@ def test_a_share_of_the_cases_has_every_fault(every):
     assert {case.fault for burst in share for case in burst} == set(ERRORS)
 
 
-def test_a_burst_strikes_the_write_and_then_each_that_comes_again_until_it_is_spent():
+def test_plan_applies_a_burst_to_a_write_and_its_retries():
     plan = Plan()
     name = "apply deployments/poet"
     plan.begin("shop", [Case(fault, (name, 2)) for fault in (Fault.CONFLICT, Fault.INTERNAL)])
@@ -57,7 +58,7 @@ def test_a_burst_strikes_the_write_and_then_each_that_comes_again_until_it_is_sp
     assert (len(plan.struck["shop"]), list(plan.due("shop"))) == (2, [])
 
 
-def test_what_is_left_of_a_burst_is_due_at_the_next_write_of_that_name_alone():
+def test_plan_keeps_remaining_faults_for_the_same_write_only():
     plan = Plan()
     plan.begin("shop", [Case(fault, ("apply deployments/poet", 1)) for fault in KILLS])
     assert plan.on_write("shop", "apply deployments/poet") is Fault.KILLED_BEFORE

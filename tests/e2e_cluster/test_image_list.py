@@ -22,7 +22,7 @@ def of(root: Path, *inputs: str) -> str:
     return digest(root, IMAGE, inputs=inputs)
 
 
-def test_the_digest_is_the_same_for_the_same_content(root: Path) -> None:
+def test_digest_is_stable_for_the_same_content(root: Path) -> None:
     before = of(root)
     (root / "src" / "a.py").touch()
     (root / "unrelated.py").write_text("changed")
@@ -31,29 +31,29 @@ def test_the_digest_is_the_same_for_the_same_content(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Containerfile", "lock.txt", "src/a.py", "src/new.py"])
-def test_a_changed_or_new_file_changes_the_digest(root: Path, name: str) -> None:
+def test_digest_changes_with_a_changed_or_new_file(root: Path, name: str) -> None:
     before = of(root)
     (root / name).write_text("changed")
     assert of(root) != before
 
 
-def test_a_renamed_file_changes_the_digest(root: Path) -> None:
+def test_digest_changes_with_a_renamed_file(root: Path) -> None:
     before = of(root)
     (root / "src" / "a.py").rename(root / "src" / "b.py")
     assert of(root) != before
 
 
-def test_a_file_that_becomes_executable_changes_the_digest(root: Path) -> None:
+def test_digest_changes_with_an_executable_bit(root: Path) -> None:
     before = of(root)
     (root / "src" / "a.py").chmod(0o755)
     assert of(root) != before
 
 
-def test_another_base_changes_the_digest(root: Path) -> None:
+def test_digest_changes_with_the_base(root: Path) -> None:
     assert of(root, "base:1") != of(root, "base:2")
 
 
-def test_a_link_to_a_folder_is_a_source_by_where_it_points(root: Path) -> None:
+def test_folder_symlink_is_a_source_by_its_target(root: Path) -> None:
     (root / "src" / "link").symlink_to("../one")
     before = of(root)
     assert Path("src/link") in files(root, IMAGE.sources)
@@ -62,22 +62,22 @@ def test_a_link_to_a_folder_is_a_source_by_where_it_points(root: Path) -> None:
     assert of(root) != before
 
 
-def test_c_programs_are_inputs_of_the_image_that_holds_them() -> None:
+def test_c_programs_are_inputs_of_their_image() -> None:
     assert {Path(name).name for name in PAUSE.inputs} == {"Containerfile", "pause.c"}
 
 
 @pytest.mark.parametrize("image", IMAGES.values(), ids=IMAGES)
-def test_every_input_of_every_image_exists(image: Image) -> None:
+def test_image_inputs_exist(image: Image) -> None:
     assert all((CHECKOUT / name).exists() for name in image.inputs)
 
 
-def test_images_are_listed_after_the_ones_they_stand_on() -> None:
+def test_images_are_listed_after_their_parents() -> None:
     names = list(IMAGES)
     for image in IMAGES.values():
         assert image.parent is None or names.index(image.parent) < names.index(image.name)
 
 
-def test_the_product_is_named_as_examples_name_it() -> None:
+def test_product_images_have_the_references_of_the_examples() -> None:
     assert {image.reference for image in PRODUCT} == {
         "docker.io/fleetwright/agent:0.1.0",
         "docker.io/fleetwright/operator:0.1.0",

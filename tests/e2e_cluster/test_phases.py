@@ -15,14 +15,14 @@ SIGHTINGS = [
 ]
 
 
-def test_a_phase_is_over_when_it_was_first_seen():
+def test_first_seen_returns_the_first_sighting_of_each_phase():
     found = first_seen(SIGHTINGS)
     assert list(found.values()) == [0.05, 0.2, 0.3, 1.9, 1.9, 1.9, 2.0]
     assert table(found).splitlines()[0] == "  0.05 s   +0.05 s  the operator wrote the Deployment"
     assert table(found).splitlines()[-1] == "  2.00 s   +0.10 s  the operator says that the Agent is Ready"
 
 
-def test_words_name_true_conditions_and_started_containers():
+def test_words_lists_true_conditions_and_started_containers():
     assert words("") == "exists"
     status = {
         "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}],

@@ -11,7 +11,8 @@ from e2e.cluster.progress import ClusterError
 pytestmark = pytest.mark.process
 
 
-def test_a_certificate_is_for_every_address_and_name_and_signed_by_itself(tmp_path):
+def test_certify_makes_a_self_signed_certificate_for_all_names(tmp_path):
+    """A certificate covers every address and name, and is self-signed."""
     file = tmp_path / "apiserver.crt"
     pki.certify(file, addresses=("10.0.0.5", "127.0.0.1", "127.0.0.1", "10.96.0.1"))
     certificate = x509.load_pem_x509_certificate(file.read_bytes())
@@ -25,7 +26,7 @@ def test_a_certificate_is_for_every_address_and_name_and_signed_by_itself(tmp_pa
     assert file.with_suffix(".key").stat().st_mode & 0o077 == 0
 
 
-def test_what_was_made_once_is_kept(tmp_path):
+def test_pki_keeps_existing_certificates_and_keys(tmp_path):
     file, key = tmp_path / "apiserver.crt", tmp_path / "service-accounts.key"
     made = []
     for _ in range(2):
@@ -35,6 +36,6 @@ def test_what_was_made_once_is_kept(tmp_path):
     assert made[0] == made[1]
 
 
-def test_what_openssl_cannot_do_is_told_in_its_words(tmp_path):
+def test_certify_reports_the_error_of_openssl(tmp_path):
     with pytest.raises(ClusterError, match=r"^openssl req: (?s:.*)no address"):
         pki.certify(tmp_path / "apiserver.crt", addresses=("no address",))

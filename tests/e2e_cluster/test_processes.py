@@ -22,13 +22,13 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 
 
 @pytest.mark.process
-def test_a_running_process_is_reused_by_a_later_run(processes: Processes, tmp_path: Path) -> None:
+def test_processes_ensure_reuses_a_running_process(processes: Processes, tmp_path: Path) -> None:
     first = processes.ensure("one", SLEEP)
     assert Processes(tmp_path).ensure("one", SLEEP) == first
 
 
 @pytest.mark.process
-def test_a_process_that_was_started_differently_is_replaced(processes: Processes) -> None:
+def test_processes_ensure_replaces_a_process_of_another_command(processes: Processes) -> None:
     first = processes.ensure("one", SLEEP)
     second = processes.ensure("one", ["sleep", "61"])
     assert second.pid != first.pid
@@ -36,7 +36,7 @@ def test_a_process_that_was_started_differently_is_replaced(processes: Processes
 
 
 @pytest.mark.process
-def test_a_killed_process_is_started_again(processes: Processes) -> None:
+def test_processes_ensure_restarts_a_killed_process(processes: Processes) -> None:
     first = processes.ensure("one", SLEEP)
     first.signal(signal.SIGKILL)
     while first.alive:
@@ -46,7 +46,7 @@ def test_a_killed_process_is_started_again(processes: Processes) -> None:
 
 
 @pytest.mark.process
-def test_stopping_ends_all_and_forgets_them(processes: Processes) -> None:
+def test_processes_stop_ends_and_removes_all_processes(processes: Processes) -> None:
     started = [processes.start(name, SLEEP) for name in ("one", "two")]
     processes.stop()
     assert not any(process.alive for process in started)
@@ -54,7 +54,7 @@ def test_stopping_ends_all_and_forgets_them(processes: Processes) -> None:
 
 
 @pytest.mark.process
-def test_the_newest_is_stopped_first(processes: Processes, tmp_path: Path) -> None:
+def test_processes_stop_ends_the_newest_process_first(processes: Processes, tmp_path: Path) -> None:
     log = tmp_path / "order"
     script = f'trap "echo $0 >>{log}; exit" TERM; echo ready; while :; do sleep 0.01; done'
     for name in ("older", "newer"):
@@ -66,7 +66,7 @@ def test_the_newest_is_stopped_first(processes: Processes, tmp_path: Path) -> No
 
 
 @pytest.mark.process
-def test_a_process_that_ignores_the_polite_signal_is_killed(processes: Processes) -> None:
+def test_processes_stop_kills_a_process_that_ignores_sigterm(processes: Processes) -> None:
     deaf = processes.start("deaf", ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done"])
     while "ready" not in processes.log("deaf").read_text():
         pass
@@ -75,7 +75,7 @@ def test_a_process_that_ignores_the_polite_signal_is_killed(processes: Processes
 
 
 @pytest.mark.process
-def test_a_pid_that_belongs_to_somebody_else_now_is_left_alone(tmp_path: Path) -> None:
+def test_processes_stop_ignores_a_reused_pid(tmp_path: Path) -> None:
     stranger = subprocess.Popen(SLEEP)
     try:
         started = start_time(stranger.pid)
@@ -90,7 +90,7 @@ def test_a_pid_that_belongs_to_somebody_else_now_is_left_alone(tmp_path: Path) -
 
 
 @pytest.mark.process
-def test_the_end_of_the_log_says_why_a_process_ended(processes: Processes) -> None:
+def test_processes_check_quotes_the_log_of_an_ended_process(processes: Processes) -> None:
     child = processes.start("one", ["sh", "-c", "echo the disk is full; exit 1"])
     while child.alive:
         pass
@@ -98,6 +98,6 @@ def test_the_end_of_the_log_says_why_a_process_ended(processes: Processes) -> No
         processes.check("one")
 
 
-def test_our_own_process_has_a_start_time_and_a_missing_one_has_none() -> None:
+def test_start_time_is_none_for_a_missing_process() -> None:
     assert start_time(os.getpid())
     assert start_time(2**22 + 1) is None

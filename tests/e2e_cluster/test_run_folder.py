@@ -32,7 +32,8 @@ ENOUGH_SECONDS = 20.0
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGHUP])
-def test_a_signal_to_the_program_ends_its_descendants_and_removes_the_folder(tmp_path: Path, how: signal.Signals):
+def test_run_folder_signal_ends_descendants_and_removes_it(tmp_path: Path, how: signal.Signals):
+    """A signal to the program ends its descendants and removes the folder."""
     program = _start("run", tmp_path)
     assert list(tmp_path.iterdir()) != []
     program.send_signal(how)
@@ -41,7 +42,7 @@ def test_a_signal_to_the_program_ends_its_descendants_and_removes_the_folder(tmp
     _eventually(lambda: list(tmp_path.iterdir()) == [])
 
 
-def test_a_killed_session_loses_its_folder(tmp_path: Path):
+def test_reaped_session_removes_its_folder_when_killed(tmp_path: Path):
     kept = tmp_path / "kept"
     kept.mkdir()
     program = _start("session", tmp_path)
@@ -51,14 +52,15 @@ def test_a_killed_session_loses_its_folder(tmp_path: Path):
     _eventually(lambda: not _descendants(tmp_path))
 
 
-def test_a_session_that_ends_in_order_keeps_its_folder(tmp_path: Path):
+def test_reaped_session_keeps_its_folder_on_normal_exit(tmp_path: Path):
     with reaped_session(tmp_path):
         child = subprocess.Popen(["sleep", "300"])
     assert child.wait(ENOUGH_SECONDS) == -signal.SIGKILL
     assert tmp_path.exists()
 
 
-def test_a_run_that_ends_in_order_removes_its_folder_and_puts_the_environment_back(tmp_path: Path):
+def test_run_folder_restores_the_environment_on_normal_exit(tmp_path: Path):
+    """A run that ends normally removes its folder and restores the environment."""
     before = dict(os.environ), tempfile.gettempdir(), signal.getsignal(signal.SIGTERM)
     with run_folder("run-") as folder:
         assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(folder)
@@ -66,7 +68,7 @@ def test_a_run_that_ends_in_order_removes_its_folder_and_puts_the_environment_ba
     assert (dict(os.environ), tempfile.gettempdir(), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_processes_of_others_stay():
+def test_run_folder_leaves_other_processes_running():
     other = subprocess.Popen(["sleep", "300"], env={**os.environ, MARKER: "another"})
     try:
         with run_folder("run-"):

@@ -16,7 +16,7 @@ from e2e.cluster.progress import SILENT, ClusterError, Progress
 IDENTITY = Identity("fw-abcdef", 100)
 
 
-def test_the_container_runtime_keeps_everything_in_places_of_its_own() -> None:
+def test_containerd_settings_use_only_own_paths() -> None:
     settings = tomllib.loads(node_settings.containerd(IDENTITY, Path("/cni")))
     runtime = settings["plugins"]["io.containerd.cri.v1.runtime"]
     options = runtime["containerd"]["runtimes"]["runc"]["options"]
@@ -25,7 +25,7 @@ def test_the_container_runtime_keeps_everything_in_places_of_its_own() -> None:
     assert settings["plugins"]["io.containerd.nri.v1.nri"]["disable"] is True
 
 
-def test_names_are_served_on_the_port_that_network_policies_name() -> None:
+def test_dns_addon_serves_on_the_port_that_policies_name() -> None:
     manifests = {(item["kind"], item["metadata"]["name"]): item for item in addons.dns(IDENTITY)}
     assert manifests["ConfigMap", "coredns"]["data"]["Corefile"].startswith(".:53 ")
     service = manifests["Service", "kube-dns"]["spec"]
@@ -33,7 +33,7 @@ def test_names_are_served_on_the_port_that_network_policies_name() -> None:
     assert all("targetPort" not in port for port in service["ports"])
 
 
-def test_every_volume_has_a_folder_and_is_retained() -> None:
+def test_storage_addon_volumes_have_folders_and_are_retained() -> None:
     volumes = [item for item in addons.storage(IDENTITY) if item["kind"] == "PersistentVolume"]
     assert [Path(item["spec"]["hostPath"]["path"]) for item in volumes] == addons.volume_folders(IDENTITY)
     assert {item["spec"]["persistentVolumeReclaimPolicy"] for item in volumes} == {"Retain"}
@@ -45,7 +45,7 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
 proc /proc proc rw 0 0"""
 
 
-def test_cgroups_of_both_versions_are_found() -> None:
+def test_cgroup_hierarchies_finds_both_versions() -> None:
     assert cgroups.hierarchies(MOUNTS) == [Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup/unified")]
 
 
@@ -55,7 +55,7 @@ MOUNTINFO = """22 1 0:1 / / rw - ext4 /dev/vda rw
 25 22 0:4 / /var/lib/fleetwright/fw-ab rw - tmpfs tmpfs rw"""
 
 
-def test_mounts_below_a_folder_are_undone_from_the_inside_and_neighbours_stay() -> None:
+def test_mounts_below_a_folder_are_listed_innermost_first() -> None:
     below = mounts.below(Path("/var/lib/fleetwright/fw-a"), MOUNTINFO)
     assert below == [
         Path("/var/lib/fleetwright/fw-a/pods/with space"),
@@ -63,14 +63,14 @@ def test_mounts_below_a_folder_are_undone_from_the_inside_and_neighbours_stay() 
     ]
 
 
-def test_the_mirror_is_the_one_apt_uses_for_the_main_part_of_the_suite() -> None:
+def test_base_image_mirror_is_the_apt_mirror_of_main() -> None:
     targets = "http://security.example/ bookworm-security main\nhttp://mirror.example/debian/ bookworm main\n"
     assert base_image.mirror(targets, "bookworm") == "http://mirror.example/debian"
     with pytest.raises(ClusterError, match="'trixie'"):
         base_image.mirror(targets, "trixie")
 
 
-def test_tokens_are_made_once_and_name_the_groups(tmp_path: Path) -> None:
+def test_tokens_are_created_once_and_name_the_groups(tmp_path: Path) -> None:
     file = tmp_path / "tokens.csv"
     users = (ADMIN, SCHEDULER, node("fw-abcdef"))
     first = tokens(file, users)
@@ -80,7 +80,7 @@ def test_tokens_are_made_once_and_name_the_groups(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_file_that_is_right_already_is_not_touched(tmp_path: Path) -> None:
+def test_file_write_skips_unchanged_content(tmp_path: Path) -> None:
     file = tmp_path / "watched"
     files.write(file, "one")
     before = file.stat().st_mtime_ns
@@ -90,14 +90,14 @@ def test_a_file_that_is_right_already_is_not_touched(tmp_path: Path) -> None:
     assert file.read_text() == "two"
 
 
-def test_a_named_provider_wins_and_an_unknown_one_is_refused() -> None:
+def test_provider_choice_prefers_the_argument_and_known_names() -> None:
     assert choose("local", {"CLUSTER": "kind"}) == "local"
     assert choose(None, {"CLUSTER": "kind"}) == "kind"
     with pytest.raises(ClusterError, match="existing, kind, local"):
         choose("minikube", {})
 
 
-def test_the_chart_gets_images_by_content() -> None:
+def test_deploy_values_name_images_by_content() -> None:
     built = [Built(AGENT, "aaa"), Built(OPERATOR, "bbb"), Built(OFFLINE, "ccc")]
     assert deploy.values(built) == {
         "agentImage": "docker.io/fleetwright/agent:0.1.0-aaa",
@@ -105,19 +105,19 @@ def test_the_chart_gets_images_by_content() -> None:
     }
 
 
-def test_an_existing_cluster_is_only_used_through_one_kubeconfig_file(tmp_path: Path) -> None:
+def test_existing_cluster_requires_one_kubeconfig_file(tmp_path: Path) -> None:
     chosen = Existing(SILENT, environment={"KUBECONFIG": f"{tmp_path}/a:{tmp_path}/b"}, state=tmp_path)
     with pytest.raises(ClusterError, match="KUBECONFIG must name one file"):
         chosen.up()
 
 
 @pytest.mark.process
-def test_images_are_pulled_unless_a_command_loads_them(tmp_path: Path) -> None:
+def test_existing_cluster_has_an_engine_only_with_a_load_command(tmp_path: Path) -> None:
     assert Existing(SILENT, environment={}, state=tmp_path).engine() is None
     assert Existing(SILENT, environment={"IMAGE_LOAD_COMMAND": "true"}, state=tmp_path).engine() is not None
 
 
-def test_steps_show_the_seconds_since_the_start() -> None:
+def test_progress_shows_seconds_since_the_start() -> None:
     now = iter([100.0, 103.25])
     lines: list[str] = []
     Progress(write=lines.append, clock=lambda: next(now)).say("done")

@@ -20,7 +20,7 @@ LOST = {
 """Specs that refer to missing objects or to a peer that forbids it. The peer's namespace is filled in."""
 
 
-async def test_o11_references_that_lead_nowhere_or_in_circles_come_to_rest(stand):
+async def test_o11_dangling_and_circular_references_settle(stand):
     """O11: three agents that name each other as peers, one peer that appears later, and references without consent."""
     space, foreign = await stand.space(), await stand.space()
     operator = await stand.operator(space, foreign)
@@ -75,7 +75,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("kind", "name", "spec", "stage"), SIZES)
-async def test_what_is_as_large_as_may_be_is_carried_out(stand, kind, name, spec, stage):
+async def test_objects_of_maximum_size_are_programmed(stand, kind, name, spec, stage):
     space = await stand.space()
     operator = await stand.operator(space)
     before = operator.process.memory_mb()
@@ -93,7 +93,7 @@ async def test_o12_five_hundred_tools_are_refused_by_name(stand):
         await stand.agent(space, mcpServers=[{"name": "tools", "tools": {"allow": tools}}])
 
 
-async def test_o12_two_that_claim_one_name_are_told_apart(stand):
+async def test_o12_objects_with_colliding_child_names_are_separated(stand):
     """O12: objects whose derived names collide.
 
     `a` with a client `auth` and `a-client` with an auth Secret both need a-client-auth. A server `tools` and an agent

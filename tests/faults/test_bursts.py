@@ -8,7 +8,7 @@ from e2e.faults.plan import Fault
 MANY = 100
 
 
-async def test_o15_a_secret_that_a_hundred_agents_share_is_told_of_once_each_and_rolls_nobody(stand):
+async def test_o15_secret_shared_by_100_agents_rolls_out_none(stand):
     """O15: the Secret is rotated, deleted, restored."""
     space = await stand.space()
     operator = await stand.operator(space)
@@ -48,7 +48,7 @@ async def test_o15_a_secret_that_a_hundred_agents_share_is_told_of_once_each_and
     assert _generations(stand, space) == generations
 
 
-async def test_o15_a_skill_that_thirty_agents_share_rolls_each_of_them_once(stand):
+async def test_o15_skill_shared_by_30_agents_rolls_out_each_once(stand):
     """O15: one new revision for each agent."""
     space = await stand.space()
     operator = await stand.operator(space)
@@ -72,7 +72,7 @@ async def test_o15_a_skill_that_thirty_agents_share_rolls_each_of_them_once(stan
     assert made == len(names)
 
 
-async def test_o18_a_poisoned_agent_in_a_burst_keeps_its_own_pace_and_costs_the_others_nothing(stand):
+async def test_o18_failing_agent_in_a_burst_does_not_delay_the_others(stand):
     """O18: 200 agents are created, edited and deleted at once.
 
     The API server answers one Deployment always with an error.

@@ -17,7 +17,7 @@ WRITES = 10
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["O9: deleted", "O9: deleted and recreated with the same name"])
-async def test_an_agent_that_is_deleted_at_any_write_leaves_no_orphan(stand, again):
+async def test_agent_deleted_at_any_write_leaves_no_orphan(stand, again):
     """O9: delete the Agent before each of its writes, in a namespace of its own, and in some cases recreate it."""
     reference = await stand.space()
     spaces = [await stand.space() for _ in range(WRITES)]
@@ -73,7 +73,7 @@ async def _struck(stand, space: str, struck: dict) -> None:
         pytest.param("Skill", False, id="O9: an unused skill"),
     ],
 )
-async def test_what_goes_and_nobody_tells_of_it_is_not_made_anew_again_and_again(stand, kind, suspended):
+async def test_lost_deletion_event_recreates_children_at_most_once(stand, kind, suspended):
     """O9: the watch event of a deletion is lost. The next status write reveals it, long before the next list."""
     space = await stand.space()
     operator = await stand.operator(space)
@@ -112,7 +112,7 @@ def _as_good(stand, space: str, reference: str) -> bool:
     return kinds[0] == kinds[1]
 
 
-async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
+async def test_o4_stale_list_deletes_and_recreates_nothing(stand):
     """O4: a new process gets stale lists from before its agent existed, as from an API server that lags behind."""
     space = await stand.space()
     first = await stand.operator(space)
@@ -137,7 +137,7 @@ async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
     assert stand.versions(space) == before
 
 
-async def test_o4_a_list_from_before_a_token_was_taken_away_does_not_bring_it_back(stand):
+async def test_o4_stale_list_does_not_restore_a_revoked_token(stand):
     """O4: the periodic list is stale, as a slow one is. Changes since then must survive."""
     space = await stand.space()
     operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="2")
@@ -165,7 +165,7 @@ def _agree(stand, space: str, *, but: str) -> bool:
     return token != but and [each["sha256"] for each in listed] == [sha256(b64decode(token)).hexdigest()]
 
 
-async def test_o10_a_namespace_that_goes_while_the_operator_works_there_goes(stand):
+async def test_o10_namespace_deletion_completes_while_operator_runs(stand):
     """O10: a namespace is deleted with everything in it. The operator must not enter a hot loop."""
     space, other = await stand.space(), await stand.space()
     # Writes there are forbidden, and read rights disappear before the operator learns of the namespace's deletion.
@@ -186,7 +186,7 @@ async def test_o10_a_namespace_that_goes_while_the_operator_works_there_goes(sta
     assert operator.process.exit_code is None
 
 
-async def test_o10_what_is_deleted_while_no_operator_runs_is_gone_all_the_same(stand):
+async def test_o10_namespace_deletion_completes_without_an_operator(stand):
     """O10: the operator is uninstalled before the namespace is deleted.
 
     No finalizer of the operator blocks the deletion.

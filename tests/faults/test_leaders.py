@@ -10,7 +10,7 @@ import pytest
 from e2e.faults.plan import Fault
 
 
-async def test_o13_who_slept_past_its_lease_writes_nothing_when_it_wakes(stand, capsys):
+async def test_o13_suspended_leader_writes_nothing_when_it_resumes(stand, capsys):
     """O13: SIGSTOP suspends the leader at work for longer than the Lease. The standby takes over."""
     space = await stand.space()
     first = await stand.operator(space)
@@ -50,7 +50,7 @@ async def _stood_back(process) -> bool:
 
 
 @pytest.mark.timeout(600)
-async def test_o17_an_operator_that_is_killed_in_a_burst_is_followed_by_one_that_ends_it(stand):
+async def test_o17_successor_completes_a_burst_after_sigkill(stand):
     """O17, O18: SIGKILL, as from the OOM killer, in the middle of 1,000 agents, one of which is invalid."""
     space = await stand.space()
     operator = await stand.operator(space)
@@ -71,7 +71,7 @@ async def test_o17_an_operator_that_is_killed_in_a_burst_is_followed_by_one_that
 
 
 @pytest.mark.parametrize("hours", [1, -1], ids=["an hour ahead", "an hour behind"])
-async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, tmp_path, hours):
+async def test_o17_wrong_clock_acquires_no_lease_and_rotates_no_token(stand, tmp_path, hours):
     """O17: an operator with a wrong clock runs beside a leader with a correct one, and then alone.
 
     The operator corrects a date in the future, and nothing more.
@@ -99,7 +99,7 @@ async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, tmp_pa
 
 
 @pytest.mark.parametrize("hours", [1, -1], ids=["ahead and back", "back and ahead"])
-async def test_o17_a_clock_that_jumps_under_a_leader_moves_no_lease_and_turns_no_token(stand, tmp_path, hours):
+async def test_o17_clock_jump_moves_no_lease_and_rotates_no_token(stand, tmp_path, hours):
     """O17: the leader's clock jumps by an hour and back, while it resyncs every two seconds and the standby observes
     it.
     """

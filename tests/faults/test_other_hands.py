@@ -17,7 +17,7 @@ Object = dict[str, Any]
 Place = tuple[str | int, ...]
 
 
-async def test_o8_children_without_any_record_of_their_managers_are_taken_up_again(stand):
+async def test_o8_children_without_managed_fields_are_adopted_again(stand):
     """O8: managedFields is removed from every child."""
     space = await stand.space()
     operator = await stand.operator(space)
@@ -34,7 +34,7 @@ async def test_o8_children_without_any_record_of_their_managers_are_taken_up_aga
     assert operator.plan.total_writes(space) - writes <= 2 * len(kinds)
 
 
-async def test_o8_each_field_of_each_child_that_somebody_edits_or_removes_comes_back(stand, capsys):
+async def test_o8_edited_or_removed_child_fields_are_restored(stand, capsys):
     """O8: edit and remove each owned field, one after another, of all children of a fleet concurrently.
 
     The key of a list item is excluded: an item with another key is another item, which the operator does not own.
@@ -126,7 +126,7 @@ def _leaves(fields: Object, value: Any, way: Place, keys: frozenset[str] = froze
             yield from _leaves(below, value[at], (*way, at), frozenset(json.loads(named)))
 
 
-async def test_o8_a_child_that_somebody_else_makes_in_our_place_is_named_and_left_alone(stand):
+async def test_o8_foreign_replacement_of_a_child_is_a_named_conflict(stand):
     """O8: a Service is deleted, and another writer creates one of that name before the operator does."""
     space = await stand.space()
     operator = await stand.operator(space)
@@ -162,7 +162,7 @@ async def _as_usual(_namespace: str, _name: str) -> None:
     return
 
 
-async def test_o14_a_field_that_another_manager_took_is_taken_back_without_a_fight(stand):
+async def test_o14_field_of_another_manager_is_reclaimed_once(stand):
     """O14: an autoscaler sets replicas, and another manager force-applies a port of the operator."""
     space = await stand.space()
     operator = await stand.operator(space)
@@ -207,7 +207,7 @@ async def test_o14_a_field_that_another_manager_took_is_taken_back_without_a_fig
     assert stand.cache.find("Deployment", space, "poet")["metadata"]["labels"]["team"] == "web"
 
 
-async def test_o14_an_agent_that_is_edited_between_applies_follows_the_last_word(stand):
+async def test_o14_agent_edited_between_applies_follows_the_last_write(stand):
     """O14: `kubectl edit` changes an applied spec. The field belongs to the editor until a forced apply."""
     space = await stand.space()
     operator = await stand.operator(space)

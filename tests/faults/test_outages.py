@@ -27,7 +27,7 @@ LASTING = (
 )
 
 
-async def test_o2_after_half_a_minute_of_failing_writes_an_agent_is_there_within_seconds(stand, capsys):
+async def test_o2_agent_is_programmed_soon_after_30_s_of_write_errors(stand, capsys):
     """O2: each class of fault for 30 seconds, concurrently.
 
     The operator promises 2 seconds; the test allows ten times that.
@@ -57,7 +57,7 @@ async def test_o2_after_half_a_minute_of_failing_writes_an_agent_is_there_within
     assert operator.process.exit_code is None
 
 
-async def test_o3_a_token_that_was_replaced_on_disk_is_read_again(stand):
+async def test_o3_token_replaced_on_disk_is_read_again(stand):
     """O3: 401, then the new token on disk; nothing restarts."""
     space = await stand.space()
     operator = await stand.operator(space)
@@ -76,7 +76,7 @@ async def test_o3_a_token_that_was_replaced_on_disk_is_read_again(stand):
     assert operator.process.exit_code is None
 
 
-async def test_o3_a_missing_right_on_one_kind_is_named_and_stops_nobody_else(stand):
+async def test_o3_missing_right_on_one_kind_is_named_and_isolated(stand):
     """O3: 403 on one kind from the start, given back later."""
     stand.may_be_refused = "networkpolicies"
     space = await stand.space()
@@ -112,7 +112,7 @@ WATCHES = [
 
 
 @pytest.mark.parametrize("trouble", WATCHES)
-async def test_a_troubled_watch_loses_no_object(stand, trouble):
+async def test_disturbed_watch_loses_no_object(stand, trouble):
     """O6: no object is missed whatever happens to watches, and the lists do not become a storm."""
     space = await stand.space()
     operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="4")
@@ -128,7 +128,7 @@ async def test_a_troubled_watch_loses_no_object(stand, trouble):
     assert operator.process.exit_code is None
 
 
-async def test_o6_watches_that_are_half_open_for_two_minutes_are_given_up_by_themselves(stand):
+async def test_o6_half_open_watches_time_out_and_reconnect(stand):
     """O6: without a resync.
 
     A watch that is silent for longer than the bookmark interval is dead, and a list replaces it.
@@ -153,7 +153,7 @@ async def test_o6_watches_that_are_half_open_for_two_minutes_are_given_up_by_the
     assert operator.process.exit_code is None
 
 
-async def test_o7_an_api_server_that_was_away_finds_the_same_process_and_no_storm(stand, plane):
+async def test_o7_api_server_outage_causes_no_restart_or_write_storm(stand, plane):
     """O7: the API server is down for a minute, longer than the Lease lasts; etcd is compacted before it returns."""
     space = await stand.space()
     operator = await stand.operator(space)

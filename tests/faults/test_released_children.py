@@ -40,7 +40,7 @@ async def _made_by(stand, **environment: str) -> dict[str, Any]:
     return _children(stand, space)
 
 
-async def test_o16_the_changelog_says_of_every_child_what_an_upgrade_changes_and_nothing_else(stand):
+async def test_o16_changelog_lists_every_child_change_of_an_upgrade(stand):
     """O16: compare with the children of the last release."""
     made = await _made_by(stand)
     if os.environ.get("FLEETWRIGHT_WRITE_RELEASED"):
@@ -50,7 +50,7 @@ async def test_o16_the_changelog_says_of_every_child_what_an_upgrade_changes_and
     assert not told - found, "the changelog lists these as changed, but they are not"
 
 
-async def test_o16_an_operator_that_changes_what_the_changelog_does_not_say_is_found(stand, tmp_path):
+async def test_o16_unannounced_child_change_is_detected(stand, tmp_path):
     """O16: add a label for every child to the operator's source."""
     sources = shutil.copytree(ROOT / "operator" / "src", tmp_path / "planted")
     file = sources / "fleetwright_operator" / "build" / "manifest.py"
@@ -78,7 +78,7 @@ def _put(value: Any, way: tuple[Any, ...], new: Any) -> Any:
 
 
 @pytest.mark.parametrize("child", sorted(yaml.safe_load(RELEASED.read_text())))
-def test_o16_a_change_of_any_one_field_of_any_child_is_found_and_named(child):
+def test_o16_changes_names_any_changed_field_of_any_child(child):
     """O16: change and remove each field of each released child."""
     released = yaml.safe_load(RELEASED.read_text())
     kind = child.partition("/")[0]

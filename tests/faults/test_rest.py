@@ -18,7 +18,7 @@ from e2e.control_plane.normalised_state import bare_name
 ROOT = Path(__file__).parents[2]
 
 
-async def test_o20_at_rest_and_over_a_restart_no_version_moves(stand):
+async def test_o20_idle_operator_and_restart_write_nothing(stand):
     """O20: a dozen resyncs and a restart cause no write and no read of a single object."""
     space = await stand.space()
     operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="4")
@@ -55,7 +55,7 @@ def _sources(checkout: Path) -> str:
     return os.pathsep.join(map(str, (checkout / "operator" / "src", *sorted(checkout.glob("libs/*/src")))))
 
 
-async def test_o16_the_operator_and_the_crds_go_forward_and_back_without_loss(stand, previous):
+async def test_o16_operator_and_crd_upgrade_and_downgrade_lose_nothing(stand, previous):
     """O16: run the previous commit, then this one while objects are edited, then the previous one again."""
     space = await stand.space()
     await install_crds(stand.client, previous / "crds")

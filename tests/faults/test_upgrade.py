@@ -65,7 +65,7 @@ def helm(own_plane: ControlPlane, tmp_path: Path):
     return run
 
 
-async def test_o16_an_upgrade_by_helm_brings_fields_and_changes_no_child(stand_on, own_plane, helm, earlier, tmp_path):
+async def test_o16_helm_upgrade_adds_fields_and_changes_no_child(stand_on, own_plane, helm, earlier, tmp_path):
     """O16: stored objects and running pods stay, and the new field is known.
 
     After an uninstall, CRDs and agents remain.

@@ -42,7 +42,7 @@ def bridge(process_ring: None) -> Iterator[int]:
         ),
     ],
 )
-def test_headers_and_trailers_without_an_end_close_the_connection(bridge: int, begin: bytes, piece: bytes) -> None:
+def test_bridge_closes_connections_with_endless_headers(bridge: int, begin: bytes, piece: bytes) -> None:
     sent = 0
     with (
         socket.create_connection(("127.0.0.1", bridge), timeout=30) as connection,
@@ -55,7 +55,7 @@ def test_headers_and_trailers_without_an_end_close_the_connection(bridge: int, b
     assert sent < 32 * MEBIBYTE  # The kernel buffers a few megabytes.
 
 
-def test_half_a_header_is_given_up_after_the_deadline(bridge: int) -> None:
+def test_bridge_times_out_incomplete_headers(bridge: int) -> None:
     began = time.monotonic()
     with socket.create_connection(("127.0.0.1", bridge), timeout=95) as connection:
         connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\nX-Slow: ")

@@ -80,7 +80,7 @@ async def names(desk: Desk, owner: str = "client:a") -> list[str]:
     return [skill.draft.description for skill in await desk.skills.skills(owner)]
 
 
-async def test_it_looks_at_its_start_and_then_once_a_day(desk):
+async def test_curator_runs_at_start_and_then_once_a_day(desk):
     await learn(desk.skills, EGGS)
     for hours in (0, 1, 22, 1, 1, 30):
         desk.time.at += hours * 3600
@@ -96,7 +96,7 @@ async def test_it_looks_at_its_start_and_then_once_a_day(desk):
     }
 
 
-async def test_what_fades_goes_when_its_time_has_come_and_what_is_there_twice_goes_at_once(desk):
+async def test_curator_merges_duplicates_and_prunes_faded_skills(desk):
     await learn(desk.skills, EGGS, NEAR)
     await desk.curator.look()
     assert await names(desk) == [EGGS]
@@ -109,7 +109,7 @@ async def test_what_fades_goes_when_its_time_has_come_and_what_is_there_twice_go
     assert (desk.counted("merged"), desk.counted("pruned")) == (1, 1)
 
 
-async def test_what_is_used_does_not_fade(desk):
+async def test_curator_keeps_skills_that_are_used(desk):
     await learn(desk.skills, EGGS)
     for _ in range(4):
         desk.time.at += 100 * DAY
@@ -118,7 +118,7 @@ async def test_what_is_used_does_not_fade(desk):
     assert await names(desk) == [EGGS]
 
 
-async def test_the_uses_of_what_was_merged_are_those_of_what_stays(desk):
+async def test_curator_adds_uses_of_merged_skills_to_the_kept_skill(desk):
     await learn(desk.skills, EGGS, NEAR)
     await desk.skills.told("client:a", await desk.skills.recall("client:a", "boil eggs", most=5))
     await desk.curator.curate(by="test")
@@ -126,20 +126,20 @@ async def test_the_uses_of_what_was_merged_are_those_of_what_stays(desk):
     assert left.uses == 2
 
 
-async def test_owners_are_curated_apart(desk):
+async def test_curator_handles_each_owner_separately(desk):
     await learn(desk.skills, EGGS, owner="client:a")
     await learn(desk.skills, NEAR, owner="client:b")
     await desk.curator.curate(by="test")
     assert (await names(desk, "client:a"), await names(desk, "client:b")) == ([EGGS], [NEAR])
 
 
-async def test_a_dry_run_changes_nothing_and_leaves_no_line(desk):
+async def test_curator_dry_run_changes_nothing_and_is_not_audited(desk):
     await learn(desk.skills, EGGS, NEAR)
     (found,) = await desk.curator.curate(by="test", dry_run=True)
     assert (len(found.plan.merged), len(await names(desk)), desk.trail.lines, desk.counted("merged")) == (1, 2, [], 0)
 
 
-async def test_a_mounted_skill_stands_for_what_is_learned_of_the_same(desk):
+async def test_curator_prefers_mounted_skill_over_learned_duplicate(desk):
     await learn(desk.skills, "soup", "Boil eggs")
     config_name = "Cook the soup of the day"
     await desk.skills.learn(
@@ -150,7 +150,8 @@ async def test_a_mounted_skill_stands_for_what_is_learned_of_the_same(desk):
     assert "Boil eggs" in await names(desk)
 
 
-async def test_a_file_that_cannot_be_used_keeps_no_other_owner_from_its_turn(desk, tmp_path):
+async def test_curator_continues_after_an_unreadable_owner_file(desk, tmp_path):
+    """An unreadable file of one owner does not stop the curation of others, and the next scheduled run retries it."""
     await learn(desk.skills, EGGS, NEAR)
     (tmp_path / FOLDER / f"{'0' * 32}.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(Exception, match="cannot be used"):
@@ -172,7 +173,7 @@ def curate(mounted: Any, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
-async def test_the_command_says_what_it_would_do_and_then_does_it(mounted, documents):
+async def test_curate_command_dry_run_previews_the_run(mounted, documents):
     mounted.write(mounted.layout.config_file, documents(**LEARNING))
     await filled(mounted.layout)
     for options, dry in ((("--dry-run",), True), (("--dry-run",), True), ((), False)):
@@ -188,14 +189,12 @@ async def test_the_command_says_what_it_would_do_and_then_does_it(mounted, docum
 
 
 @pytest.mark.process
-async def test_the_command_refuses_an_agent_that_learns_nothing(mounted):
+async def test_curate_command_refuses_agent_without_learned_skills(mounted):
     done = await asyncio.to_thread(curate, mounted)
     assert (done.returncode, "memory.skills.enabled" in done.stderr) == (2, True)
 
 
-async def test_the_process_looks_by_itself_and_a_command_beside_it_adds_to_one_trail(
-    mounted, documents, open_door, tmp_path
-):
+async def test_curator_schedule_and_command_share_one_audit_trail(mounted, documents, open_door, tmp_path):
     """The agent keeps serving, and writes its own audit records before and after the command's record."""
     mounted.write(mounted.layout.config_file, documents(**LEARNING))
     await filled(mounted.layout)

@@ -85,7 +85,7 @@ def clients():
     }
 
 
-def test_the_guide_says_of_each_client_what_it_was_seen_to_do():
+def test_client_guide_matches_observed_client_behaviour():
     lines = [line.strip("|").split("|") for line in GUIDE.read_text().splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line] for line in lines]
     start = next(number for number, line in enumerate(cells) if line[1:] == list(SHOWN_BY))
@@ -194,7 +194,7 @@ BINDINGS = pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 
 @pytest.mark.process
 @BINDINGS
-def test_the_python_sdk_of_1_x(agent, receiver, binding):
+def test_python_sdk_1_x_works_over_every_binding(agent, receiver, binding):
     url, keys = agent
     hook = f"python-1-{binding}"
     seen = told(sys.executable, CLIENTS / "a2a_1.py", url, TOKEN, binding, receiver.hook(hook), keys)
@@ -204,7 +204,7 @@ def test_the_python_sdk_of_1_x(agent, receiver, binding):
 
 
 @BINDINGS
-def test_the_python_sdk_of_0_3(agent, receiver, python_environment, binding):
+def test_python_sdk_0_3_works_over_every_binding(agent, receiver, python_environment, binding):
     url, _ = agent
     hook = f"python-0.3-{binding}"
     python = python_environment("a2a-0.3-client") / "python"
@@ -216,7 +216,7 @@ def test_the_python_sdk_of_0_3(agent, receiver, python_environment, binding):
 
 
 @BINDINGS
-def test_the_javascript_sdk_of_1_x(agent, receiver, javascript_clients, binding):
+def test_javascript_sdk_1_x_works_over_every_binding(agent, receiver, javascript_clients, binding):
     url, keys = agent
     hook = f"javascript-1-{binding}"
     kind = {"JSONRPC": "JsonRpc", "HTTP+JSON": "Rest"}[binding]
@@ -228,7 +228,7 @@ def test_the_javascript_sdk_of_1_x(agent, receiver, javascript_clients, binding)
 
 
 @BINDINGS
-def test_the_javascript_sdk_of_0_3(agent, receiver, javascript_clients, binding):
+def test_javascript_sdk_0_3_works_over_every_binding(agent, receiver, javascript_clients, binding):
     url, _ = agent
     hook = f"javascript-0.3-{binding}"
     kind = {"JSONRPC": "JSONRPCError", "HTTP+JSON": "Error"}[binding]
@@ -239,7 +239,7 @@ def test_the_javascript_sdk_of_0_3(agent, receiver, javascript_clients, binding)
     assert (token, pushed["kind"], pushed["status"]["state"]) == ("sesame", "task", "completed")
 
 
-def test_a_client_of_0_1_written_by_hand(agent, receiver):
+def test_handwritten_0_1_client_works(agent, receiver):
     url, _ = agent
     seen = told(sys.executable, CLIENTS / "a2a_0_1.py", url, TOKEN, receiver.hook("hand"))
     assert seen == BEFORE_1_0 | {"unknown": -32001, "ended": -32002}
@@ -248,7 +248,7 @@ def test_a_client_of_0_1_written_by_hand(agent, receiver):
     assert pushed["artifacts"][0]["parts"] == [{"type": "text", "text": "Done with wait 1."}]
 
 
-def test_the_remote_agent_of_google_adk(agent, python_environment):
+def test_google_adk_remote_agent_works(agent, python_environment):
     url, _ = agent
     seen = told(python_environment("adk-client") / "python", CLIENTS / "adk.py", url, TOKEN)
     assert seen == BY_ADK

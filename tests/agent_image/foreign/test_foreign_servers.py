@@ -48,7 +48,7 @@ def probe(port, *, path="/mcp", transport="StreamableHTTP"):
     return json.loads(ended.stdout.splitlines()[-1])
 
 
-async def test_the_time_server_through_the_bridge(start, python_servers):
+async def test_bridge_serves_the_time_server(start, python_servers):
     _, port = start(*BRIDGE, "--", str(python_servers / "mcp-server-time"), "--local-timezone", "UTC")
     async with connected(port) as connection:
         zones = {"source_timezone": "Europe/Berlin", "target_timezone": "Asia/Tokyo", "time": "12:00"}
@@ -63,7 +63,7 @@ async def test_the_time_server_through_the_bridge(start, python_servers):
     assert all(tool["digest"].startswith("sha256:") for tool in report["tools"])
 
 
-async def test_the_git_server_through_the_bridge_reads_a_repository(start, python_servers, tmp_path):
+async def test_bridge_serves_the_git_server(start, python_servers, tmp_path):
     commands = (
         ("init", "-q", "-b", "main"),
         ("config", "user.email", "a@example.com"),
@@ -84,7 +84,7 @@ HTTP = [
 
 
 @pytest.mark.parametrize(("words", "path", "transport"), HTTP)
-async def test_the_everything_server(start, everything, words, path, transport):
+async def test_everything_server_works_over_every_transport(start, everything, words, path, transport):
     _, port = start(*everything, *words)
     async with connected(port, path=path, transport=transport) as connection:
         assert "nine lives" in await call(connection, "echo", message="nine lives")
@@ -97,13 +97,13 @@ async def test_the_everything_server(start, everything, words, path, transport):
     assert {"echo", "get-sum"} <= {tool["name"] for tool in report["tools"]}
 
 
-async def test_the_same_server_promises_the_same_through_the_bridge(start, everything):
+async def test_bridge_preserves_the_tools_digest(start, everything):
     _, direct = start(*everything, "streamableHttp")
     _, bridged = start(*BRIDGE, "--", *everything, "stdio")
     assert probe(direct)["toolsDigest"] == probe(bridged)["toolsDigest"]
 
 
-async def test_clients_of_the_bridge_have_processes_of_their_own_and_many_work_at_once(start, python_servers):
+async def test_bridge_runs_one_process_per_session_concurrently(start, python_servers):
     bridge, port = start(*BRIDGE, "--", str(python_servers / "mcp-server-time"))
     async with connected(port) as first, connected(port) as second:
         await asyncio.gather(*(call(each, "get_current_time", timezone="UTC") for each in (first, second) * 10))
@@ -115,7 +115,7 @@ async def test_clients_of_the_bridge_have_processes_of_their_own_and_many_work_a
     assert _children(bridge.pid) == [], "the process ends when its client disconnects"
 
 
-async def test_a_server_that_dies_in_the_middle_of_a_call_fails_it_at_once_and_is_started_anew(start, everything):
+async def test_bridge_fails_calls_of_a_dead_server_and_restarts_it(start, everything):
     bridge, port = start(*BRIDGE, "--", *everything, "stdio")
     async with connected(port) as connection:
         await connection.tools()
@@ -141,7 +141,7 @@ async def _once_it_is_there(connection):
             await asyncio.sleep(0.1)
 
 
-async def test_the_bridge_ends_in_order_and_leaves_no_process(start, python_servers):
+async def test_bridge_shuts_down_cleanly_and_leaves_no_process(start, python_servers):
     bridge, port = start(*BRIDGE, "--", str(python_servers / "mcp-server-time"))
     async with connected(port) as connection:
         await connection.tools()
@@ -155,7 +155,7 @@ async def test_the_bridge_ends_in_order_and_leaves_no_process(start, python_serv
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 
-async def test_one_session_too_many_is_refused_and_the_others_go_on(start, python_servers):
+async def test_bridge_refuses_sessions_beyond_its_limit(start, python_servers):
     command = (*BRIDGE, "--sessions", "1", "--", str(python_servers / "mcp-server-time"))
     _, port = start(*command)
     async with connected(port) as first:
@@ -169,7 +169,7 @@ async def test_one_session_too_many_is_refused_and_the_others_go_on(start, pytho
 
 
 @pytest.mark.process
-def test_a_program_that_is_not_there_is_told_in_one_line():
+def test_bridge_reports_a_missing_program_in_one_line():
     command = [*AGENT, "bridge", "--port", "0", "--", "no-such-program"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
@@ -184,7 +184,7 @@ UNREACHABLE = [
 
 
 @pytest.mark.process
-async def test_a_look_does_not_reach_what_the_installation_denies():
+async def test_mcp_probe_does_not_connect_to_denied_ranges():
     async def hear(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(1)
         writer.close()
@@ -214,7 +214,7 @@ async def test_a_look_does_not_reach_what_the_installation_denies():
 
 @pytest.mark.process
 @pytest.mark.parametrize(("changes", "says"), UNREACHABLE)
-def test_a_look_that_sees_nothing_says_why(changes, says):
+def test_mcp_probe_reports_why_it_failed(changes, says):
     command = [*AGENT, "probe", "mcp", "--patience", "0", json.dumps({"name": "s", **changes})]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
@@ -222,7 +222,7 @@ def test_a_look_that_sees_nothing_says_why(changes, says):
     assert ended.stdout == ""
 
 
-async def test_a_look_waits_for_a_server_that_is_just_starting(python_servers):
+async def test_mcp_probe_waits_for_a_starting_server(python_servers):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     look = asyncio.create_task(asyncio.to_thread(probe, port))

@@ -96,7 +96,7 @@ pytestmark = pytest.mark.timeout(600)
 """The first run downloads a hundred packages."""
 
 
-async def test_streaming_tools_usage_and_cost_come_through(agent, house, message, through):  # noqa: F811 - fixtures
+async def test_litellm_passes_streaming_tools_usage_and_cost(agent, house, message, through):  # noqa: F811 - fixtures
     async with agent(model=through()) as guest:
         asked = message("Tell me a story [[long:60]] [[pause:0.02]]")
         events = [event async for event in guest.events("SendStreamingMessage", asked)]
@@ -118,7 +118,7 @@ async def test_streaming_tools_usage_and_cost_come_through(agent, house, message
         pytest.param("Book table for 2; charge card 5 [[together]]", 4, id="of one with tools"),
     ],
 )
-async def test_usage_and_cost_are_those_of_the_same_turn_without_the_gateway(agent, through, text, less):  # noqa: F811 - fixtures
+async def test_litellm_usage_and_cost_match_a_direct_turn(agent, through, text, less):  # noqa: F811 - fixtures
     told = []
     # Session memory would add the first conversation to the second prompt.
     for changes in ({}, {"model": through()}):
@@ -139,20 +139,20 @@ async def test_usage_and_cost_are_those_of_the_same_turn_without_the_gateway(age
         pytest.param("malformed", "model_malformed_tool_call", id="half a call of a tool"),
     ],
 )
-async def test_failures_keep_their_meaning(agent, house, through, marker, reason):  # noqa: F811 - fixtures
+async def test_litellm_failures_keep_their_reason(agent, house, through, marker, reason):  # noqa: F811 - fixtures
     async with agent(model=through()) as guest:
         failed = await guest.say(f"Book table for 2 [[fail:{marker}]]")
         assert failed["status"]["message"]["metadata"]["reason"] == reason
     assert house.ledger == []
 
 
-async def test_a_rate_limit_that_passes_is_waited_for(agent, through):  # noqa: F811 - fixtures
+async def test_litellm_transient_rate_limit_is_retried(agent, through):  # noqa: F811 - fixtures
     async with agent(model=through()) as guest:
         assert "Hello" in answer(await guest.say("Hello my friend [[fail:429*1]]"))
         assert await guest.metric('llm_calls_total{model="offline",outcome="model_rate_limited"}') == 1
 
 
-async def test_a_fallback_of_the_gateway_and_one_of_the_agent_both_answer(agent, through):  # noqa: F811 - fixtures
+async def test_litellm_and_agent_fallbacks_both_answer(agent, through):  # noqa: F811 - fixtures
     async with agent(model=through("rescued")) as guest:
         assert "Hello" in answer(await guest.say("Hello"))
         assert await guest.metric("model_fallbacks_total") == 0, "the gateway's own is its own affair"

@@ -26,7 +26,7 @@ async def used_up(guest: Any) -> dict[str, Any]:
     raise AssertionError("the budget was never used up")
 
 
-async def test_a_budget_that_is_used_up_is_a_typed_answer_and_a_kill_gives_nothing_back(agent_process, house):
+async def test_budget_exhaustion_is_typed_and_usage_survives_a_kill(agent_process, house):
     async with agent_process(budgets=[TINY]) as guest:
         refused = await used_up(guest)
         assert refused["status"]["state"] == "TASK_STATE_REJECTED"
@@ -47,7 +47,7 @@ async def test_a_budget_that_is_used_up_is_a_typed_answer_and_a_kill_gives_nothi
     assert house.ledger == []
 
 
-async def test_a_task_that_pauses_goes_on_where_it_stopped_once_there_is_room(agent, house):
+async def test_budget_paused_task_resumes_once_budget_is_available(agent, house):
     async with agent(budgets=[{**TINY, "onExceeded": "Pause"}]) as guest:
         paused = await used_up(guest)
         assert paused["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
@@ -63,7 +63,7 @@ async def test_a_task_that_pauses_goes_on_where_it_stopped_once_there_is_room(ag
         assert done["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_nobody_waits_for_a_budget_that_is_smaller_than_one_call(agent):
+async def test_budget_smaller_than_one_call_rejects_the_task(agent):
     async with agent(budgets=[{"period": "Hour", "tokens": 50, "onExceeded": "Pause"}]) as guest:
         refused = await guest.say("Hello")
         assert refused["status"]["state"] == "TASK_STATE_REJECTED"
@@ -71,7 +71,7 @@ async def test_nobody_waits_for_a_budget_that_is_smaller_than_one_call(agent):
         assert "more than the whole budget of this agent, 50 tokens an hour" in told
 
 
-async def test_a_budget_that_ends_in_the_middle_keeps_what_was_done_and_says_its_cost(agent, house):
+async def test_budget_exhausted_mid_task_keeps_effects_and_cost(agent, house):
     async with agent(budgets=[{"period": "Month", "tokens": 2600}]) as guest:
         task = await guest.say("Book table for 2, then book table for 3, then book table for 4, then charge card 5")
         assert task["status"]["state"] == "TASK_STATE_FAILED"
@@ -81,7 +81,7 @@ async def test_a_budget_that_ends_in_the_middle_keeps_what_was_done_and_says_its
     assert house.ledger
 
 
-async def test_a_cheaper_model_takes_over(agent):
+async def test_budget_downgrade_switches_to_the_cheaper_model(agent):
     downgrade = {"at": "0.1", "model": {"name": "offline-small", "contextWindow": 8000}}
     async with agent(budgets=[{"period": "Day", "tokens": 6000, "downgrade": downgrade}]) as guest:
         await guest.say("Tell me about " + "the sea and " * 150)
@@ -89,7 +89,7 @@ async def test_a_cheaper_model_takes_over(agent):
         assert await guest.metric('llm_calls_total{model="offline-small",outcome="ok"}') >= 1
 
 
-async def test_the_costs_of_tasks_add_up_to_the_counters(agent):
+async def test_task_costs_add_up_to_the_metrics(agent):
     async with agent() as guest:
         tasks = [await guest.say(text) for text in ("Book table for 2", "Hello", "Charge card 5", "Tell me a story")]
         told = [cost(task) for task in tasks]
@@ -100,7 +100,7 @@ async def test_the_costs_of_tasks_add_up_to_the_counters(agent):
         assert await guest.metric('caller_cost_usd_total{caller="client:default"}') == spent
 
 
-async def test_a_task_that_has_done_something_is_not_called_refused(agent, house):
+async def test_budget_refusal_fails_a_task_that_has_effects(agent, house):
     async with agent() as guest:
         asked = await guest.say("Book table for 2, then ask the human about dessert")
         assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
@@ -110,7 +110,7 @@ async def test_a_task_that_has_done_something_is_not_called_refused(agent, house
     assert house.ledger == ["table for 2"]
 
 
-async def test_a_call_that_its_caller_cancels_is_charged_all_the_same(agent, house):
+async def test_cancelled_model_call_is_charged(agent, house):
     async with agent() as guest:
         task = await guest.say("Tell me a story [[long:400]] [[pause:0.02]]", now=True)
         while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside

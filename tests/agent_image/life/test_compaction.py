@@ -55,7 +55,7 @@ def stored(mounted):
     return look
 
 
-async def test_two_compactions_and_a_kill_between_lose_nothing_and_the_books_agree(agent_process, stored):
+async def test_compaction_survives_a_kill_and_costs_agree(agent_process, stored):
     async with agent_process(compaction=EARLY) as guest:
         first = Books()
         task = first.add(await guest.say(f"My customer number is C-7741. {RULE}"))
@@ -88,9 +88,7 @@ async def test_two_compactions_and_a_kill_between_lose_nothing_and_the_books_agr
     assert stored("SELECT count(*) FROM messages") == [(2 * 15,)]
 
 
-async def test_a_kill_while_a_summary_is_written_leaves_the_old_view_and_a_turn_that_goes_on(
-    agent_process, states, stored
-):
+async def test_compaction_killed_mid_summary_keeps_the_old_view(agent_process, states, stored):
     slow = {**EARLY, "summary": {"instructions": "[[pause:0.2]]"}}
     async with agent_process(compaction=slow) as guest:
         task = await guest.say("My customer number is C-7741.")
@@ -119,7 +117,8 @@ async def _compacting(guest, task):
     return False
 
 
-async def test_whoever_waits_for_a_person_is_untouched_by_what_is_compacted_meanwhile(agent, states, house):
+async def test_compaction_leaves_interrupted_tasks_untouched(agent, states, house):
+    """Compaction does not change tasks of the conversation that wait for an approval or an answer."""
     async with agent(compaction=EARLY, approvals={"tools": ["house__charge_card"]}) as guest:
         gated = await guest.say("Charge the card 30")
         context = gated["contextId"]
@@ -136,7 +135,7 @@ async def test_whoever_waits_for_a_person_is_untouched_by_what_is_compacted_mean
     assert "Cake" in text_of(told)
 
 
-async def test_the_model_can_search_what_was_put_aside_until_its_time_is_over(agent, stored):
+async def test_compaction_archive_is_searchable_until_it_expires(agent, stored):
     async with agent(compaction={**EARLY, "archive": {"retainSeconds": 3600}}) as guest:
         task = await guest.say("The walnut table has a crack beside its third drawer, and nobody has noticed so far.")
         context = task["contextId"]
@@ -156,7 +155,7 @@ async def test_the_model_can_search_what_was_put_aside_until_its_time_is_over(ag
     assert gone > 1
 
 
-async def test_without_the_tool_nobody_can_search_it(agent):
+async def test_compaction_archive_is_not_searchable_without_its_tool(agent):
     async with agent(compaction={**EARLY, "archive": {"recallTool": False}}) as guest:
         task = await guest.say("The walnut table has a crack.")
         for number in range(8):

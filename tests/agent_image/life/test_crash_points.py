@@ -94,9 +94,10 @@ async def finished(guest, task, states):
         pytest.param("Charge the card 30; book table for 4 [[together]]", GATED, id="two tools, of which one waits"),
     ],
 )
-async def test_r1_from_every_crash_a_task_comes_to_an_end_and_no_effect_happens_twice(
+async def test_r1_every_crash_point_ends_the_task_with_effects_once(
     agent, states, house, mounted, tmp_path_factory, text, changes
 ):
+    """After a crash at any write the task comes to an end, and no effect happens twice."""
     camera = Camera(mounted.layout.memory, tmp_path_factory.mktemp("photographs"), house.ledger)
     async with agent(conversations=Photographed(mounted.layout.memory, camera), **changes) as guest:
         task = await guest.say(text)

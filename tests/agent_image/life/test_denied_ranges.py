@@ -4,7 +4,7 @@ import httpx
 from tests.agent_image.plain import NO_TLS
 
 
-async def test_neither_a_server_nor_a_peer_is_reached_there(agent, peer, mounted, house):
+async def test_denied_ranges_block_mcp_servers_and_peers(agent, peer, mounted, house):
     token = mounted.layout.peer_token_file("team", "cook")
     token.parent.mkdir(parents=True, exist_ok=True)
     token.write_text("self")

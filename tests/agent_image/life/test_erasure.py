@@ -40,7 +40,7 @@ def holding(folder: Path, text: str) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in found)
 
 
-async def test_nothing_of_an_erased_owner_is_left_in_any_file_and_others_lose_nothing(agent, mounted):
+async def test_erasure_removes_an_owner_from_every_file(agent, mounted):
     memory = mounted.layout.memory
     async with agent(**ADMIN) as admin:
         guest = admin.by("client:other")
@@ -68,7 +68,7 @@ async def test_nothing_of_an_erased_owner_is_left_in_any_file_and_others_lose_no
         assert "tasks" in (await guest.call("ListTasks", {}))["result"]
 
 
-async def test_a_conversation_is_erased_and_the_others_of_its_owner_stay(agent, mounted):
+async def test_erasure_of_one_conversation_keeps_the_others(agent, mounted):
     async with agent(**ADMIN) as admin:
         guest = admin.by("client:other")
         await tell(guest, SECRET, "ctx-a")
@@ -80,7 +80,7 @@ async def test_a_conversation_is_erased_and_the_others_of_its_owner_stay(agent, 
         assert kinds == ["task", "conversation", "session", "fact", "cost", "auditLine", "end"]
 
 
-async def test_the_same_erasure_again_gives_the_same_receipt_until_there_is_something_new(agent):
+async def test_erasure_receipt_is_stable_until_new_data(agent):
     async with agent(**ADMIN) as admin:
         guest = admin.by("client:other")
         await tell(guest, SECRET, "ctx-a")
@@ -90,7 +90,7 @@ async def test_the_same_erasure_again_gives_the_same_receipt_until_there_is_some
         assert (await erase(admin, owner="client:other")).json()["digest"] != first["digest"]
 
 
-async def test_the_trail_holds_after_an_erasure_and_has_the_digest_of_the_receipt(agent, mounted):
+async def test_erasure_keeps_the_audit_chain_and_logs_its_digest(agent, mounted):
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
         receipt = (await erase(admin, owner="client:other")).json()
@@ -102,7 +102,7 @@ async def test_the_trail_holds_after_an_erasure_and_has_the_digest_of_the_receip
         assert '"tool": "remember"' in lines
 
 
-async def test_an_agent_without_a_trail_begins_none_for_an_erasure(agent, mounted):
+async def test_erasure_starts_no_audit_trail_if_audit_is_off(agent, mounted):
     async with agent(**ADMIN, audit={"mode": "Off"}) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
         await export(admin, owner="client:other")
@@ -110,7 +110,7 @@ async def test_an_agent_without_a_trail_begins_none_for_an_erasure(agent, mounte
     assert not (mounted.layout.memory / "audit").exists()
 
 
-async def test_an_erasure_has_its_line_also_where_the_trail_was_turned_off_later(agent, mounted):
+async def test_erasure_is_audited_if_audit_was_turned_off_later(agent, mounted):
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
     async with agent(**ADMIN, audit={"mode": "Off"}) as admin:
@@ -119,7 +119,7 @@ async def test_an_erasure_has_its_line_also_where_the_trail_was_turned_off_later
     assert (verdict.broken, verdict.erased) == ((), 1)
 
 
-async def test_an_export_tells_everything_that_is_kept(agent):
+async def test_export_contains_all_stored_data(agent):
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
         task, conversation, session, fact, cost, line, end = await export(admin, owner="client:other")
@@ -132,7 +132,7 @@ async def test_an_export_tells_everything_that_is_kept(agent):
         assert (line["line"]["tool"], end) == ("remember", {"kind": "end", "lines": 6})
 
 
-async def test_what_runs_is_cancelled_before_it_is_erased(agent, states, house, mounted):
+async def test_erasure_cancels_running_tasks_first(agent, states, house, mounted):
     async with agent(**ADMIN) as admin:
         guest = admin.by("client:other")
         task = await guest.say(f"Cook dish for 2 {SECRET}", now=True)
@@ -144,7 +144,7 @@ async def test_what_runs_is_cancelled_before_it_is_erased(agent, states, house, 
         assert holding(mounted.layout.memory, SECRET) == []
 
 
-async def test_the_ledger_keeps_its_sums_under_nobodys_name(agent):
+async def test_erasure_anonymises_usage_totals(agent):
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
         assert (await erase(admin, owner="client:other")).json()["erased"]["costs"] == 1
@@ -174,18 +174,18 @@ async def test_the_ledger_keeps_its_sums_under_nobodys_name(agent):
         ),
     ],
 )
-async def test_who_may_not_or_asks_for_nothing_plain_is_refused(agent, method, who, parameters, status, says):
+async def test_memory_admin_refuses_unauthorised_or_invalid_requests(agent, method, who, parameters, status, says):
     async with agent(**ADMIN) as admin, admin.by(who).http() as http:
         answer = await http.request(method, "/admin/memory", params=parameters)
         assert (answer.status_code, says in answer.json()["error"]["message"]) == (status, True)
 
 
-async def test_without_administrators_nobody_is_one(agent):
+async def test_memory_admin_is_denied_without_administrators(agent):
     async with agent() as guest:
         assert (await erase(guest, owner="client:default")).status_code == 403
 
 
-async def test_a_kill_in_the_middle_of_an_erasure_leaves_the_rest_to_the_next_process(agent_process, mounted):
+async def test_erasure_continues_after_a_kill(agent_process, mounted):
     """The kill hits after the erasure is on disk and before its response."""
     async with agent_process(**ADMIN) as admin:
         for n in range(5):
@@ -206,7 +206,7 @@ async def test_a_kill_in_the_middle_of_an_erasure_leaves_the_rest_to_the_next_pr
         assert holding(mounted.layout.memory, SECRET) == []
 
 
-async def test_an_erased_owner_leaves_the_record_of_model_calls_while_another_calls(agent, mounted):
+async def test_erasure_cleans_the_call_log_during_other_calls(agent, mounted):
     calls = mounted.layout.memory / "calls.jsonl"
     async with agent(**ADMIN) as admin:
         runs = await admin.say("Tell me. [[long:40]] [[pause:0.1]]", now=True)
@@ -228,7 +228,7 @@ def begun(folder: Path) -> bool:
         return bool(db.execute("SELECT count(*) FROM erasures WHERE found IS NOT NULL").fetchone()[0])
 
 
-async def test_an_erasure_that_a_kill_cut_short_is_finished_by_the_next_process(agent_process, mounted):
+async def test_erasure_interrupted_by_a_kill_is_finished_at_start(agent_process, mounted):
     """The erasure record is on disk before the erasure. The test writes the record of a process that died then."""
     from fleetwright_agent.storage.erasures import ErasureTarget
     from fleetwright_agent.storage.sqlite.conversations import schema

@@ -53,7 +53,7 @@ def data(source, name):
         pytest.param({"reasoning": True, "dataParts": True}, id="with everything"),
     ],
 )
-async def test_what_an_agent_says_is_what_its_card_declares_and_what_it_activates(agent, message, extensions):
+async def test_extensions_match_the_card_and_their_activation(agent, message, extensions):
     known = declared({"a2a": {"extensions": extensions}}) & {COST, TOOL_CALL}
     async with agent(extensions=extensions) as guest:
         events = await stream(guest, message, "Book table for 4 [[think:3]]")
@@ -133,7 +133,7 @@ async def everything(guest, message):
         ),
     ],
 )
-async def test_in_every_situation_what_is_seen_is_what_the_card_declares(agent, peer, message, spec, config, ours):
+async def test_extensions_match_the_card_in_every_situation(agent, peer, message, spec, config, ours):
     async with agent(**config) as guest:
         seen = seen_in(await everything(guest, message))
     async with peer(turn=Talker(), **config) as talker:
@@ -142,7 +142,7 @@ async def test_in_every_situation_what_is_seen_is_what_the_card_declares(agent, 
     assert {uri.removeprefix(OURS) for uri in seen if uri.startswith(OURS)} == ours
 
 
-async def test_what_lies_in_the_metadata_of_a_message_or_artifact_is_listed_with_it(agent, message):
+async def test_messages_and_artifacts_list_their_extensions(agent, message):
     async with agent(**ASKS) as guest:
         asked = await guest.say("Charge the card 30")
         answered = await guest.say("no", taskId=asked["id"])
@@ -152,7 +152,7 @@ async def test_what_lies_in_the_metadata_of_a_message_or_artifact_is_listed_with
     assert any(carried)
 
 
-async def test_a_call_of_a_tool_is_told_when_it_starts_and_when_it_ends(agent, message):
+async def test_tool_call_extension_reports_start_and_end(agent, message):
     async with agent() as guest:
         events = await stream(guest, message, "Book table for 4")
     started, ended = (m["metadata"][TOOL_CALL] for m in messages(events) if TOOL_CALL in m.get("metadata", {}))
@@ -164,7 +164,7 @@ async def test_a_call_of_a_tool_is_told_when_it_starts_and_when_it_ends(agent, m
     assert not any(data(m, "tool-call-v1") for m in messages(events))
 
 
-async def test_a_call_that_fails_says_why(agent, message):
+async def test_tool_call_extension_reports_the_error(agent, message):
     async with agent(limits={"maxToolCalls": 1}) as guest:
         events = await stream(guest, message, "Book table for 4, then book table for 5")
     ends = [m["metadata"][TOOL_CALL] for m in messages(events) if TOOL_CALL in m.get("metadata", {})]
@@ -172,7 +172,7 @@ async def test_a_call_that_fails_says_why(agent, message):
     assert "the limit of 1 tool calls is reached" in ends[-1]["error"]
 
 
-async def test_data_parts_repeat_what_lies_in_the_metadata(agent, message):
+async def test_data_parts_repeat_extension_metadata(agent, message):
     async with agent(extensions={"dataParts": True}) as guest:
         events = await stream(guest, message, "Book table for 4")
         for m in messages(events):
@@ -189,7 +189,7 @@ async def test_data_parts_repeat_what_lies_in_the_metadata(agent, message):
         pytest.param({}, 0, id="what a model thinks is its own where nobody asked for it"),
     ],
 )
-async def test_thoughts_are_told_apart_from_the_answer(agent, message, extensions, thoughts):
+async def test_reasoning_is_reported_apart_from_the_answer(agent, message, extensions, thoughts):
     async with agent(extensions=extensions) as guest:
         events = await stream(guest, message, "Book table for 4 [[think:40]]")
     found = [thought for m in messages(events) for thought in data(m, "reasoning-v1")]
@@ -206,7 +206,7 @@ async def test_thoughts_are_told_apart_from_the_answer(agent, message, extension
         pytest.param("Book table for 4 [[fail:malformed]]", "failed", id="of a task that failed"),
     ],
 )
-async def test_every_end_tells_its_cost(agent, states, text, state):
+async def test_cost_extension_is_present_at_every_termination(agent, states, text, state):
     async with agent() as guest:
         task = await guest.say(text)
     assert states(task) == state
@@ -215,7 +215,7 @@ async def test_every_end_tells_its_cost(agent, states, text, state):
     assert cost["usage"]["output_tokens"] > 0
 
 
-async def test_a_cancelled_task_tells_its_cost(agent, states, house):
+async def test_cost_extension_is_present_on_a_cancelled_task(agent, states, house):
     async with agent() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
         async with asyncio.timeout(90):
@@ -226,7 +226,7 @@ async def test_a_cancelled_task_tells_its_cost(agent, states, house):
     assert ended["artifacts"][0]["metadata"][COST]["success"] is False
 
 
-async def test_a_turn_in_which_nothing_happens_fails_and_says_what_happened_last(agent, states, house):
+async def test_stalled_turn_fails_with_its_last_activity(agent, states, house):
     async with agent(limits={"stallSeconds": 1}) as guest:
         slow = await guest.say("Hello there, my friend of old. [[pause:0.4]]")
         assert states(slow) == "completed"
@@ -237,7 +237,7 @@ async def test_a_turn_in_which_nothing_happens_fails_and_says_what_happened_last
     assert text == "Nothing happened for 1 seconds; the last activity was: house__cook_dish was called."
 
 
-async def test_the_end_of_a_task_is_logged_with_the_trace_of_its_request(agent, message, caplog):
+async def test_task_end_is_logged_with_the_trace_of_its_request(agent, message, caplog):
     caplog.set_level("INFO", logger="fleetwright_agent")
     params = message("Hello there", metadata={"a2a.trace": {"traceId": "0af7", "spanId": "b7ad"}})
     async with agent() as guest:

@@ -36,7 +36,7 @@ def verified(mounted: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-async def test_what_the_policy_blocks_is_said_and_has_no_effect(agent, house):
+async def test_policy_blocked_call_is_reported_without_effect(agent, house):
     async with agent(enforcement=POLICY) as guest:
         assert "greater than the maximum" in answer(await guest.say("Charge card 70"))
         assert "charged 30" in answer(await guest.say("Charge card 30"))
@@ -45,7 +45,7 @@ async def test_what_the_policy_blocks_is_said_and_has_no_effect(agent, house):
     assert house.ledger == ["charged 30"]
 
 
-async def test_a_rule_for_a_tool_that_is_not_there_puts_the_whole_server_behind_a_person(agent, states, house):
+async def test_policy_unknown_tool_gates_the_whole_server(agent, states, house):
     """A misspelt tool name must not leave the intended tool unprotected."""
     async with agent(enforcement={"deny": ["house__chrge_card"]}) as guest:
         task = await guest.say("Charge card 30")
@@ -54,7 +54,7 @@ async def test_a_rule_for_a_tool_that_is_not_there_puts_the_whole_server_behind_
     assert house.ledger == []
 
 
-async def test_a_limit_outlives_a_kill(agent_process, house):
+async def test_policy_call_limit_survives_a_kill(agent_process, house):
     async with agent_process(enforcement=POLICY) as guest:
         assert "is booked" in answer(await guest.say("Book table for 2"))
         await guest.kill()
@@ -63,7 +63,7 @@ async def test_a_limit_outlives_a_kill(agent_process, house):
     assert house.ledger == ["table for 2"]
 
 
-async def test_the_trail_tells_who_did_what_and_its_end_is_on_the_status_page(agent, mounted, house):
+async def test_audit_trail_records_calls_and_status_shows_its_end(agent, mounted, house):
     async with agent(enforcement=POLICY) as guest:
         task = await guest.say("Book table for 2")
         await guest.by("client:other").say("Charge card 70")
@@ -87,7 +87,7 @@ async def test_the_trail_tells_who_did_what_and_its_end_is_on_the_status_page(ag
         pytest.param("", None, id="of one that does not: the line says nothing of it"),
     ],
 )
-async def test_the_trail_tells_the_trace(agent, mounted, header, kept):
+async def test_audit_record_has_the_trace_id_of_the_request(agent, mounted, header, kept):
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Book table for 2"}]}
     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
     async with agent(audit={"mode": "Required"}) as guest, guest.http() as http:
@@ -99,7 +99,7 @@ async def test_the_trail_tells_the_trace(agent, mounted, header, kept):
     assert verified(mounted).returncode == 0
 
 
-async def test_the_trail_tells_the_trace_that_the_agent_began_itself(agent, mounted):
+async def test_audit_record_has_the_trace_id_that_the_agent_starts(agent, mounted):
     collector = Collector()
     async with collector.serving() as url, agent(telemetry={"endpoint": url}) as guest:
         await guest.say("Book table for 2")
@@ -116,7 +116,7 @@ async def begun(guest: Any, house: Any) -> dict[str, Any]:
     return task
 
 
-async def test_a_call_that_its_caller_cancels_has_its_line(agent, mounted, house):
+async def test_audit_trail_records_a_cancelled_call(agent, mounted, house):
     async with agent() as guest:
         task = await begun(guest, house)
         await guest.call("CancelTask", {"id": task["id"]})
@@ -126,7 +126,7 @@ async def test_a_call_that_its_caller_cancels_has_its_line(agent, mounted, house
     assert (line["outcome"], line["success"]) == ("cancelled", False)
 
 
-async def test_a_call_of_which_a_kill_leaves_nobody_knowing_has_its_line(agent_process, mounted, house):
+async def test_audit_trail_records_a_killed_call_as_unknown(agent_process, mounted, house):
     async with agent_process() as guest:
         task = await begun(guest, house)
         await guest.kill()
@@ -138,7 +138,7 @@ async def test_a_call_of_which_a_kill_leaves_nobody_knowing_has_its_line(agent_p
     assert line["args"] == {"portions": 2}
 
 
-async def test_what_is_told_of_such_a_call_holds_no_secret(agent_process, mounted, house):
+async def test_audit_record_of_a_killed_call_is_redacted(agent_process, mounted, house):
     async with agent_process() as guest:
         await begun(guest, house)
         await guest.kill()
@@ -164,7 +164,7 @@ async def until_lines(mounted):
             await asyncio.sleep(0.02)
 
 
-async def test_a_required_trail_that_can_be_written_again_makes_the_agent_ready_without_a_call(agent, mounted):
+async def test_readiness_recovers_when_audit_trail_is_writable_again(agent, mounted):
     folder = mounted.layout.memory / "audit"
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.write_text("in the way")
@@ -179,7 +179,7 @@ async def test_a_required_trail_that_can_be_written_again_makes_the_agent_ready_
     assert [line["event"] for line in lines(mounted)] == ["trail_restored"]
 
 
-async def test_a_trail_that_somebody_altered_is_refused_by_the_command(agent, mounted):
+async def test_audit_verify_command_detects_an_altered_record(agent, mounted):
     async with agent() as guest:
         await guest.say("Book table for 2")
         await guest.say("Book table for 3")
@@ -190,7 +190,7 @@ async def test_a_trail_that_somebody_altered_is_refused_by_the_command(agent, mo
     assert "audit.jsonl line 1: its content was altered" in told.stderr
 
 
-async def test_where_the_trail_is_required_nothing_runs_without_its_line(agent, mounted, house):
+async def test_required_audit_blocks_calls_without_a_record(agent, mounted, house):
     (mounted.layout.memory / "audit").parent.mkdir(parents=True, exist_ok=True)
     (mounted.layout.memory / "audit").write_text("in the way")
     async with agent(audit={"mode": "Required"}) as guest:
@@ -201,7 +201,7 @@ async def test_where_the_trail_is_required_nothing_runs_without_its_line(agent, 
     assert house.ledger == []
 
 
-async def test_where_it_is_not_the_call_runs_and_the_lost_line_is_counted(agent, mounted, house):
+async def test_optional_audit_runs_the_call_and_counts_the_loss(agent, mounted, house):
     (mounted.layout.memory / "audit").parent.mkdir(parents=True, exist_ok=True)
     (mounted.layout.memory / "audit").write_text("in the way")
     async with agent() as guest:
@@ -210,7 +210,7 @@ async def test_where_it_is_not_the_call_runs_and_the_lost_line_is_counted(agent,
     assert house.ledger == ["table for 2"]
 
 
-async def test_no_trail_is_kept_where_it_is_switched_off(agent, mounted, house):
+async def test_audit_mode_off_writes_no_trail(agent, mounted, house):
     async with agent(audit={"mode": "Off"}) as guest:
         await guest.say("Book table for 2")
     assert house.ledger == ["table for 2"]

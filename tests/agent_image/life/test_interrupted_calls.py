@@ -32,7 +32,7 @@ async def status(guest: Any) -> dict[str, Any]:
         return found
 
 
-async def test_a_call_that_a_kill_interrupts_is_charged_by_estimate(agent_process, states):
+async def test_interrupted_call_is_charged_by_estimate_after_a_kill(agent_process, states):
     async with agent_process(**ALONE) as guest:
         whole = cost(await guest.say("Tell me. [[long:20]] [[pause:0.0]]"))
         task = await guest.say(SLOW, now=True)
@@ -51,7 +51,7 @@ async def test_a_call_that_a_kill_interrupts_is_charged_by_estimate(agent_proces
     assert charged == sum(bill["usage"].get(each, 0) for each in ("input_tokens", "output_tokens"))
 
 
-async def test_a_call_that_has_ended_is_charged_once_after_a_kill(agent_process):
+async def test_completed_call_is_charged_once_after_a_kill(agent_process):
     async with agent_process(**ALONE) as guest:
         await guest.say("Hello")
         await guest.kill()
@@ -60,7 +60,7 @@ async def test_a_call_that_has_ended_is_charged_once_after_a_kill(agent_process)
         assert await guest.metric("llm_estimated_calls_total") == 0
 
 
-async def test_an_agent_is_ready_once_interrupted_tasks_are_settled(agent_process, states, house):
+async def test_readiness_waits_until_interrupted_tasks_are_settled(agent_process, states, house):
     async with agent_process() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
         async with asyncio.timeout(30):
@@ -71,7 +71,7 @@ async def test_an_agent_is_ready_once_interrupted_tasks_are_settled(agent_proces
         assert states(await guest.get(task)) == "failed"
 
 
-async def test_the_log_counts_the_calls_of_the_whole_task_after_a_restart(agent, message, caplog):
+async def test_task_log_counts_all_model_calls_after_a_restart(agent, message, caplog):
     gated = {"approvals": {"tools": ["house__charge_card"]}}
     async with agent(**gated) as guest:
         waits = await guest.say("Charge card 5")
@@ -83,7 +83,7 @@ async def test_the_log_counts_the_calls_of_the_whole_task_after_a_restart(agent,
     assert rests.__dict__["modelCalls"] == 2
 
 
-async def test_tool_calls_and_models_of_the_process_before_a_kill_are_counted(agent_process, states):
+async def test_cost_counts_tools_and_models_from_before_a_kill(agent_process, states):
     async with agent_process(**ALONE) as guest:
         task = await guest.say("Charge card 5, then tell me. [[long:40]] [[pause:0.1]]", now=True)
         await spoken(guest, task)
@@ -95,7 +95,7 @@ async def test_tool_calls_and_models_of_the_process_before_a_kill_are_counted(ag
     assert (bill["toolCalls"], bill["models"]) == (1, ["offline"])
 
 
-async def test_a_budget_is_exceeded_before_a_call_is_refused(agent):
+async def test_budget_status_is_exceeded_before_a_call_is_refused(agent):
     said: list[bool] = []
     async with agent(**ALONE, budgets=[{"period": "Month", "tokens": 4000}]) as guest:
         for _ in range(20):

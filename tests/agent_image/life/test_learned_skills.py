@@ -31,7 +31,7 @@ def given(asked: dict[str, Any]) -> list[dict[str, Any]]:
     return [message for message in asked["messages"] if "<learned_skills" in str(message.get("content"))]
 
 
-async def test_what_a_sub_agent_did_is_told_as_a_skill_beside_the_answer(agent):
+async def test_learned_skill_is_reported_as_a_skill_artifact(agent):
     async with agent(**LEARNING) as guest:
         task = await guest.say(order("Book table for 4"), contextId="c1")
         answer, told = task["artifacts"]
@@ -54,14 +54,14 @@ async def test_what_a_sub_agent_did_is_told_as_a_skill_beside_the_answer(agent):
         assert await guest.metric('skills_learned_total{outcome="again"}') == 1
 
 
-async def test_nothing_is_learned_of_work_that_failed_or_used_no_tool(agent):
+async def test_learned_skills_exclude_failed_and_tool_less_work(agent):
     async with agent(**LEARNING) as guest:
         for task in ("Hello there", "Charge card 30 [[fail:401]]"):
             assert skills_of(await guest.say(order(task))) == []
         assert await guest.metric("skills_learned_total") == 0
 
 
-async def test_a_later_conversation_is_given_what_fits_after_a_kill_as_data_with_its_source(agent_process, model):
+async def test_learned_skill_is_recalled_as_data_after_a_kill(agent_process, model):
     recorder, document = model
     async with agent_process(model=document, **LEARNING) as guest:
         task = await guest.say(order("Book table for 4"), contextId="c1")
@@ -81,7 +81,7 @@ async def test_a_later_conversation_is_given_what_fits_after_a_kill_as_data_with
         assert given(recorder.asked[before]) == [], "the skill does not match the request"
 
 
-async def test_a_message_that_says_little_is_understood_by_what_was_said_before_it(agent, model):
+async def test_skill_recall_uses_earlier_messages_for_short_ones(agent, model):
     recorder, document = model
     async with agent(model=document, **LEARNING) as guest:
         await guest.say(order("Book table for 4"), contextId="c1")
@@ -93,7 +93,7 @@ async def test_a_message_that_says_little_is_understood_by_what_was_said_before_
         assert given(recorder.asked[before]) == [], "this conversation has no earlier message"
 
 
-async def test_nobody_else_is_told_of_it(agent, model):
+async def test_learned_skills_are_not_shared_between_callers(agent, model):
     recorder, document = model
     async with agent(model=document, **LEARNING) as guest:
         await guest.say(order("Book table for 4"))
@@ -106,7 +106,7 @@ async def test_nobody_else_is_told_of_it(agent, model):
         assert given(recorder.asked[before]) == []
 
 
-async def test_agents_and_incognito_requests_teach_nothing(agent, mounted):
+async def test_learned_skills_exclude_agents_and_incognito_requests(agent, mounted):
     async with agent(**LEARNING) as guest:
         by_agent = await guest.by("agent:team/peer").say(order("Book table for 4"))
         incognito = await guest.say(order("Book table for 5"), metadata={"incognito": True})
@@ -114,7 +114,7 @@ async def test_agents_and_incognito_requests_teach_nothing(agent, mounted):
     assert not (mounted.layout.memory / "skills").exists()
 
 
-async def test_off_means_off_and_the_card_says_so(agent, mounted):
+async def test_learned_skills_off_stores_and_declares_nothing(agent, mounted):
     async with agent(subAgents=[WAITER]) as guest:
         assert skills_of(await guest.say(order("Book table for 4"))) == []
     assert not (mounted.layout.memory / "skills").exists()
@@ -128,7 +128,7 @@ async def test_off_means_off_and_the_card_says_so(agent, mounted):
         assert (SKILL in {each["uri"] for each in card["capabilities"]["extensions"]}) is wanted
 
 
-async def test_what_was_learned_before_a_kill_is_told_when_the_task_ends(agent_process, states, house):
+async def test_skill_learned_before_a_kill_is_reported_at_task_end(agent_process, states, house):
     gated = {**LEARNING, "approvals": {"tools": ["house__cook_dish"]}}
     async with agent_process(**gated) as guest:
         task = await guest.say(f"{order('Book table for 4')}, then cook dish for 2")
@@ -144,7 +144,7 @@ async def test_what_was_learned_before_a_kill_is_told_when_the_task_ends(agent_p
     assert house.ledger == ["table for 4", "cooked 2"]
 
 
-async def test_asi06_a_poisoned_skill_stays_data(agent, model, house):
+async def test_asi06_poisoned_skill_is_treated_as_data(agent, model, house):
     recorder, document = model
     async with agent(model=document, **LEARNING) as guest:
         await guest.say(order(f"Book table for 4. {POISON}"))
@@ -158,7 +158,7 @@ async def test_asi06_a_poisoned_skill_stays_data(agent, model, house):
     assert house.ledger == ["table for 4", "table for 6"]
 
 
-async def test_it_is_read_out_and_erased_with_everything_else(agent, mounted):
+async def test_learned_skills_are_exported_and_erased(agent, mounted):
     async with agent(administrators=["default"], **LEARNING) as admin:
         guest = admin.by("client:other")
         for context in ("c1", "c2"):

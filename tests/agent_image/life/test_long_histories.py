@@ -71,7 +71,8 @@ def text_of(task):
     return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
 
 
-async def test_r12_a_history_of_ten_windows_is_trimmed_and_says_so_and_comes_to_no_loop(agent, strict, message):
+async def test_r12_history_of_ten_windows_is_compacted_and_reported(agent, strict, message):
+    """The conversation is compacted, each compaction is reported, and no rejected prompt is sent again."""
     provider, document = strict
     async with agent(model=document) as guest:
         first = await guest.say("My customer number is C-7741.")
@@ -107,7 +108,7 @@ async def long_conversation(guest, messages):
     return {trigger: float(times) for trigger, times in counted}
 
 
-async def test_a_window_that_an_overflow_taught_decides_when_the_next_compaction_is_due(agent, strict):
+async def test_compaction_uses_the_window_learned_from_an_overflow(agent, strict):
     provider, document = strict
     async with agent(model=document | {"contextWindow": BELIEVED}) as guest:
         begun = await long_conversation(guest, 14)
@@ -115,7 +116,7 @@ async def test_a_window_that_an_overflow_taught_decides_when_the_next_compaction
     assert begun["overflow"] == provider.refused == 1, begun
 
 
-async def test_a_fallback_with_a_smaller_window_is_served_by_one_compaction_for_each_overflow(agent, strict, serve):
+async def test_fallback_with_a_small_window_compacts_once_per_overflow(agent, strict, serve):
     """Compaction uses the window of the agent's own model. The fallback's smaller window would waste most of it."""
     provider, document = strict
 
@@ -131,9 +132,7 @@ async def test_a_fallback_with_a_smaller_window_is_served_by_one_compaction_for_
     assert provider.refused > 1
 
 
-async def test_r12_a_message_that_no_window_holds_fails_with_its_reason_and_the_conversation_goes_on(
-    agent, states, strict
-):
+async def test_r12_oversized_message_fails_and_conversation_continues(agent, states, strict):
     provider, document = strict
     async with agent(model=document) as guest:
         first = await guest.say("My customer number is C-7741.")
@@ -152,9 +151,7 @@ async def test_r12_a_message_that_no_window_holds_fails_with_its_reason_and_the_
         pytest.param("Recite book 1; recite book 2; recite book 3; recite book 4", id="one after the other"),
     ],
 )
-async def test_r12_results_that_no_window_holds_together_are_cut_however_new_they_are(
-    agent, states, strict, library, order
-):
+async def test_r12_results_beyond_the_window_are_truncated(agent, states, strict, library, order):
     """No single result exceeds its limit, and no message is old enough for a summary."""
     provider, document = strict
     async with agent(model=document, mcpServers=[library]) as guest:

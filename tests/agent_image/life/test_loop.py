@@ -27,7 +27,7 @@ async def told(guest: Any, saying: Any, text: str) -> tuple[list[dict[str, Any]]
 
 
 @pytest.mark.parametrize("declared", [pytest.param(True, id="declared"), pytest.param(False, id="not declared")])
-async def test_a_model_that_fails_is_followed_by_another_and_the_stream_says_so(
+async def test_model_fallback_answers_and_is_reported_in_the_stream(
     agent, model_port, second, message, house, declared
 ):
     own = {
@@ -51,7 +51,7 @@ async def test_a_model_that_fails_is_followed_by_another_and_the_stream_says_so(
     assert house.ledger == ["table for 2"]
 
 
-async def test_a_model_that_repeats_one_call_is_told_once_and_then_stopped(agent, house):
+async def test_repeated_tool_call_is_nudged_once_then_stopped(agent, house):
     async with agent() as guest:
         heeded = await guest.say("Book table for 2 [[again:9]]")
         assert heeded["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -66,7 +66,7 @@ async def test_a_model_that_repeats_one_call_is_told_once_and_then_stopped(agent
         assert (await guest.say("Hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_model_that_says_nothing_to_a_result_is_asked_to_go_on(agent, house):
+async def test_empty_model_reply_is_prompted_to_continue(agent, house):
     async with agent() as guest:
         done = await guest.say("Book table for 2 [[mute:2]]")
         assert done["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -77,7 +77,7 @@ async def test_a_model_that_says_nothing_to_a_result_is_asked_to_go_on(agent, ho
     assert house.ledger == ["table for 2", "table for 4"], "a repeated model call repeats no tool call"
 
 
-async def test_half_a_call_is_never_made_and_the_whole_one_is(agent, house):
+async def test_malformed_tool_call_is_retried_and_runs_once(agent, house):
     async with agent() as guest:
         # The model counts each message while it runs, so no other test may send this message.
         done = await guest.say("Book table for 7 [[fail:malformed*1]]")
@@ -86,7 +86,7 @@ async def test_half_a_call_is_never_made_and_the_whole_one_is(agent, house):
     assert house.ledger == ["table for 7"]
 
 
-async def test_one_message_that_is_refused_does_not_end_its_conversation(agent):
+async def test_prompt_repair_keeps_the_conversation_usable(agent):
     async with agent() as guest:
         bad = await guest.say("My dog is called Rex.\x07")
         assert bad["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -111,7 +111,7 @@ async def test_one_message_that_is_refused_does_not_end_its_conversation(agent):
         pytest.param("Rex.\x07", {"maxMendedRequests": 0}, "model_refused_request", 0, id="a prompt that is refused"),
     ],
 )
-async def test_what_mends_a_loop_can_be_switched_off(agent, house, text, limits, reason, effects):
+async def test_loop_corrections_can_be_switched_off(agent, house, text, limits, reason, effects):
     async with agent(limits=limits) as guest:
         task = await guest.say(text)
         assert task["status"]["message"]["metadata"]["reason"] == reason
@@ -127,7 +127,7 @@ async def test_what_mends_a_loop_can_be_switched_off(agent, house, text, limits,
         pytest.param(1, 2, "TASK_STATE_COMPLETED", id="one, which finds the model well again"),
     ],
 )
-async def test_a_call_that_fails_is_tried_again_as_often_as_is_declared(agent, model, retries, calls, state):
+async def test_model_retries_follow_the_configured_number(agent, model, retries, calls, state):
     recorder, own = model
     async with agent(model=own | {"retries": retries}) as guest:
         task = await guest.say(f"Hello to you all [[fail:503*1]] {retries}")

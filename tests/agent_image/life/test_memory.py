@@ -28,7 +28,7 @@ def tools(recorder: Any) -> set[str]:
     return {tool["function"]["name"] for tool in recorder.asked[-1].get("tools", ())}
 
 
-async def test_a_fact_is_known_in_a_later_conversation_after_a_kill_and_gone_when_it_is_forgotten(agent_process, model):
+async def test_fact_survives_a_kill_until_it_is_forgotten(agent_process, model):
     recorder, document = model
     async with agent_process(model=document, **KNOWING) as guest:
         said = answer(await guest.say('Remember the fact "The boat is blue"', contextId="c1"))
@@ -44,7 +44,7 @@ async def test_a_fact_is_known_in_a_later_conversation_after_a_kill_and_gone_whe
         assert not [m for m in recorder.newest if "remembered_facts" in json.dumps(m["content"])]
 
 
-async def test_a_fact_of_every_turn_is_given_also_where_no_word_of_it_is_said(agent, model):
+async def test_always_remembered_fact_is_in_every_prompt(agent, model):
     recorder, document = model
     async with agent(model=document, **KNOWING) as guest:
         await guest.say('Always remember the fact "Prices are in crowns"', contextId="c1")
@@ -52,7 +52,7 @@ async def test_a_fact_of_every_turn_is_given_also_where_no_word_of_it_is_said(ag
         assert shown(recorder.newest, "Prices are in crowns")[:1] == ["user"]
 
 
-async def test_no_caller_sees_what_another_had_remembered_and_agents_have_no_memory(agent, model):
+async def test_facts_are_private_to_callers_and_unavailable_to_agents(agent, model):
     recorder, document = model
     async with agent(model=document, **KNOWING) as guest:
         await guest.say('Always remember the fact "The vault opens with 7-3-9"')
@@ -65,7 +65,7 @@ async def test_no_caller_sees_what_another_had_remembered_and_agents_have_no_mem
         assert not tools(recorder) & {"remember", "recall_memory", "forget"}
 
 
-async def test_an_incognito_request_is_told_no_fact_and_can_leave_none(agent, model):
+async def test_incognito_request_neither_reads_nor_stores_facts(agent, model):
     recorder, document = model
     async with agent(model=document, **KNOWING) as guest:
         await guest.say('Always remember the fact "Prices are in crowns"')
@@ -74,7 +74,7 @@ async def test_an_incognito_request_is_told_no_fact_and_can_leave_none(agent, mo
         assert not tools(recorder) & {"remember", "recall_memory", "forget"}
 
 
-async def test_asi06_a_poisoned_memory_stays_data(agent, model, house):
+async def test_asi06_poisoned_memory_is_treated_as_data(agent, model, house):
     """Memories enter the prompt in the user's role, within a fence that they cannot close, and change nothing."""
     recorder, document = model
     async with agent(model=document, **KNOWING) as guest:
@@ -91,7 +91,7 @@ async def test_asi06_a_poisoned_memory_stays_data(agent, model, house):
     assert house.ledger == ["table for 2"]
 
 
-async def test_secrets_are_not_remembered(agent, mounted):
+async def test_remember_tool_does_not_store_secrets(agent, mounted):
     async with agent(**KNOWING) as guest:
         await guest.say('Remember the fact "The key is sk-abcdefghijklmnop0123456789"')
         assert not any(b"sk-abcdefghijklmnop" in path.read_bytes() for path in folder_of(mounted, "knowledge"))
@@ -100,7 +100,7 @@ async def test_secrets_are_not_remembered(agent, mounted):
 INGESTING = {"memory": {"knowledge": {"enabled": True, "ingest": ["house__charge_card"]}}}
 
 
-async def test_what_a_named_tool_finds_is_kept_for_whom_it_was_called_and_says_which_tool_it_was(agent, model):
+async def test_ingested_tool_result_is_recalled_with_its_source(agent, model):
     recorder, document = model
     async with agent(model=document, **INGESTING) as guest:
         task = await guest.say("Charge card 417", contextId="c1")
@@ -125,7 +125,7 @@ NOT_KEPT = [
 
 
 @pytest.mark.parametrize(("spec", "said", "text"), NOT_KEPT)
-async def test_nothing_is_kept(agent, mounted, spec, said, text):
+async def test_ingestion_stores_nothing(agent, mounted, spec, said, text):
     message = dict(said)
     async with agent(**INGESTING, **spec) as guest:
         caller = guest.by(message.pop("owner", "client:default"))
@@ -134,7 +134,7 @@ async def test_nothing_is_kept(agent, mounted, spec, said, text):
     assert folder_of(mounted, "knowledge") == []
 
 
-async def test_a_client_with_all_facts_that_it_may_have_keeps_no_more_and_its_call_is_as_it_was(agent, house, states):
+async def test_ingestion_stops_at_the_fact_limit_of_the_caller(agent, house, states):
     full = {"memory": {"knowledge": {**INGESTING["memory"]["knowledge"], "maxFactsPerCaller": 1}}}
     async with agent(**full) as guest:
         assert states(await guest.say("Charge card 1")) == states(await guest.say("Charge card 2")) == "completed"
@@ -142,7 +142,7 @@ async def test_a_client_with_all_facts_that_it_may_have_keeps_no_more_and_its_ca
     assert house.ledger == ["charged 1", "charged 2"]
 
 
-async def test_memory_of_sessions_and_facts_can_be_off(agent, model, mounted):
+async def test_memory_of_sessions_and_facts_can_be_disabled(agent, model, mounted):
     recorder, document = model
     async with agent(model=document, memory={"sessions": {"enabled": False}}) as guest:
         await guest.say("My boat is blue", contextId="c1")
@@ -154,7 +154,7 @@ async def test_memory_of_sessions_and_facts_can_be_off(agent, model, mounted):
     assert folder_of(mounted, "knowledge") == []
 
 
-async def test_a_full_memory_refuses_a_new_task_in_words_and_lets_one_that_waits_go_on(agent, states, mounted):
+async def test_full_memory_refuses_new_tasks_and_resumes_waiting_ones(agent, states, mounted):
     ballast = mounted.layout.memory / "audit" / "ballast"
     async with agent(memory={"maxBytes": 16 * 1024 * 1024}, approvals={"tools": ["house__charge_card"]}) as guest:
         waiting = await guest.say("Charge card 30")
@@ -169,7 +169,7 @@ async def test_a_full_memory_refuses_a_new_task_in_words_and_lets_one_that_waits
         assert await until(lambda: refused(guest), lambda found: found is None) is None
 
 
-async def test_conversations_that_nobody_goes_on_with_are_forgotten(agent, mounted):
+async def test_retention_deletes_idle_conversations(agent, mounted):
     """The agent applies its retention at the start, so a retention of one second deletes the conversation."""
     async with agent() as guest:
         await guest.say("My boat is blue", contextId="c1")

@@ -60,7 +60,7 @@ class Busy:
         await JSONResponse(error, 503, headers={"retry-after": "2"})(scope, receive, send)
 
 
-async def test_a_wait_that_a_model_asks_for_is_a_status_update_of_the_stream(agent, serve, message):
+async def test_model_retry_wait_is_a_status_update(agent, serve, message):
     with serve(Busy()) as port:
         async with agent(model=model_at(port)) as guest:
             events = [event async for event in guest.events("SendStreamingMessage", message("Hello"))]
@@ -70,7 +70,7 @@ async def test_a_wait_that_a_model_asks_for_is_a_status_update_of_the_stream(age
     assert updates[-1]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_the_log_level_of_a_running_process_follows_its_file(agent_process, mounted, tmp_path):
+async def test_log_level_of_a_process_follows_its_file(agent_process, mounted, tmp_path):
     log, file = tmp_path / "log", mounted.layout.log_level_file
     async with agent_process(log=str(log)) as guest:
         await guest.say("Hello")
@@ -95,7 +95,7 @@ async def test_the_log_level_of_a_running_process_follows_its_file(agent_process
         pytest.param("empty", "model_empty_answer", id="says nothing"),
     ],
 )
-async def test_r4_a_model_that(agent, states, marker, reason):
+async def test_r4_failing_model_fails_the_task_with_a_typed_reason(agent, states, marker, reason):
     async with agent() as guest:
         task = await guest.say(f"Hello there my friend [[fail:{marker}]]")
         assert states(task) == "failed"
@@ -105,7 +105,7 @@ async def test_r4_a_model_that(agent, states, marker, reason):
         assert states(await guest.say("Hello there", contextId=task["contextId"])) == "completed"
 
 
-async def test_r4_a_model_that_nobody_serves(agent, states):
+async def test_r4_unreachable_model_fails_the_task(agent, states):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     async with agent(model=model_at(port)) as guest:
@@ -116,7 +116,7 @@ async def test_r4_a_model_that_nobody_serves(agent, states):
 
 
 @pytest.mark.parametrize("kind", ["500", "cut", "malformed"])
-async def test_r4_what_passes_is_tried_again_and_told_once(agent, states, house, kind):
+async def test_r4_transient_failure_is_retried_and_answered_once(agent, states, house, kind):
     async with agent() as guest:
         task = await guest.say(f"Book table for 2 [[fail:{kind}*1]]")
     assert states(task) == "completed"
@@ -143,7 +143,7 @@ async def then_silent():
         pytest.param(then_silent, "So far, so good.", id="goes silent after its first words"),
     ],
 )
-async def test_r4_of_an_answer_that_comes_to_no_end_the_beginning_is_kept(agent, states, serve, pieces, kept):
+async def test_r4_unfinished_answer_keeps_its_beginning(agent, states, serve, pieces, kept):
     with serve(speaking(pieces)) as port:
         async with agent(model=model_at(port), limits={"maxTurnSeconds": 2}) as guest:
             task = await guest.say("Hello there")
@@ -152,7 +152,7 @@ async def test_r4_of_an_answer_that_comes_to_no_end_the_beginning_is_kept(agent,
     assert text_of(task).startswith(kept)
 
 
-async def test_r4_an_answer_of_ten_megabytes_is_cut_and_says_so(agent, states, serve):
+async def test_r4_answer_of_ten_megabytes_is_truncated_and_marked(agent, states, serve):
     async def ten_megabytes():
         for _ in range(160):
             yield "x" * 65_536

@@ -127,7 +127,7 @@ async def killed_in_a_turn(guest: Any) -> dict[str, Any]:
     return task
 
 
-async def test_sixty_turns_and_every_account_of_them_agrees(agent_process, model, mounted, house):
+async def test_long_conversation_records_agree_after_sixty_turns(agent_process, model, mounted, house):
     lives = []
     async with agent_process(model=model, budgets=ROOM, **AGENT) as guest:
         lives.append(first := Account(guest))

@@ -23,7 +23,7 @@ async def status_of(guest):
         return (await http.get("/status")).json()["mcpServers"]
 
 
-async def test_a_description_of_two_megabytes_costs_its_tool_and_no_turn(agent, states, library, caplog):
+async def test_oversized_tool_description_is_omitted_and_named(agent, states, library, caplog):
     async with agent(mcpServers=[library]) as guest:
         task = await guest.say("Lend book 3")
         (server,) = await status_of(guest)

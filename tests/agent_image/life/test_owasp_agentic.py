@@ -85,7 +85,7 @@ def tools_of(asked):
         ),
     ],
 )
-async def test_asi01_a_model_that_takes_a_tools_words_for_its_goal_can_do_no_more_than_its_policy_allows(
+async def test_asi01_hijacked_model_stays_within_its_policy(
     agent, states, house, gullible, reviews, policy, state, says
 ):
     model, document = gullible
@@ -138,7 +138,7 @@ async def test_asi01_a_model_that_takes_a_tools_words_for_its_goal_can_do_no_mor
         ),
     ],
 )
-async def test_asi02_tools_are_used_within_their_bounds(agent, house, changes, text, done, says):
+async def test_asi02_tool_use_stays_within_its_bounds(agent, house, changes, text, done, says):
     async with agent(**changes) as guest:
         task = await guest.say(text)
     assert house.ledger == done
@@ -182,7 +182,7 @@ class Broken:
         pytest.param(["team/first", "team/echo", "team/last"], "would be a loop", id="that came through it already"),
     ],
 )
-async def test_asi08_an_agent_refuses_a_request(agent, states, house, path, says):
+async def test_asi08_agent_rejects_long_or_circular_call_paths(agent, states, house, path, says):
     async with agent() as guest:
         task = await guest.by("agent:team/peer").say("Book table for 2", metadata={CALL_PATH: path})
         assert states(task) == "rejected"
@@ -191,7 +191,8 @@ async def test_asi08_an_agent_refuses_a_request(agent, states, house, path, says
     assert house.ledger == []
 
 
-async def test_asi08_a_peer_that_fails_takes_nobody_with_it_and_is_asked_no_more_than_a_message_may(desk, peer, states):
+async def test_asi08_failing_peer_is_called_up_to_the_limit_only(desk, peer, states):
+    """A failing peer does not fail its caller, which calls it no more often than maxToolCalls allows."""
     broken = Broken()
     async with peer(turn=broken) as cook, desk(cook, limits={"maxToolCalls": 3}) as guest:
         task = await guest.say("; ".join(f"Ask the cook to boil {n} eggs" for n in range(1, 7)))

@@ -60,7 +60,7 @@ async def listed(cook):
     return (await cook.call("ListTasks", {}))["result"]["tasks"]
 
 
-async def test_the_model_answers_its_peer_and_the_peers_task_goes_on(desk, peer, states):
+async def test_peer_question_is_answered_by_the_model(desk, peer, states):
     turn = Cook()
     async with peer(turn=turn) as cook, desk(cook) as guest:
         task = await guest.say("The guests eat two eggs. Ask the cook to boil them.")
@@ -73,7 +73,7 @@ async def test_the_model_answers_its_peer_and_the_peers_task_goes_on(desk, peer,
     assert answered.owner == "agent:team/echo"
 
 
-async def test_what_nobody_answers_is_given_up_at_the_end_of_the_turn(desk, peer, states):
+async def test_peer_question_unanswered_at_turn_end_is_cancelled(desk, peer, states):
     async with peer(turn=Cook()) as cook, desk(cook) as guest:
         task = await guest.say("Ask the cook to boil them.")
         assert states(task) == "completed"
@@ -89,7 +89,7 @@ async def ended(cook, task):
     return await cook.get(task)
 
 
-async def test_a_question_waits_for_as_long_as_a_person_is_asked_in_the_same_turn(desk, peer, states):
+async def test_peer_question_stays_open_while_a_person_is_asked(desk, peer, states):
     async with peer(turn=Cook()) as cook, desk(cook) as guest:
         task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
         assert states(task) == "input-required"
@@ -99,7 +99,7 @@ async def test_a_question_waits_for_as_long_as_a_person_is_asked_in_the_same_tur
         assert states(await ended(cook, only)) == "canceled"
 
 
-async def test_what_a_person_must_allow_is_passed_on_and_not_allowed_by_the_agent(desk, peer, house, states):
+async def test_peer_approval_is_passed_on_to_a_person(desk, peer, house, states):
     approvals = {"tools": ["house__charge_card"], "by": "Callers"}
     async with peer(approvals=approvals) as cook, desk(cook) as guest:
         task = await guest.say("The guests say yes. Ask the cook to charge the card 30.")
@@ -115,7 +115,7 @@ ENDS = pytest.mark.parametrize("end", ["kill", "leave"], ids=["killed", "told to
 
 
 @ENDS
-async def test_a_question_outlives_the_process_and_is_given_up_with_its_turn(desk_process, peer, states, end):
+async def test_peer_question_survives_a_restart_until_the_turn_ends(desk_process, peer, states, end):
     async with peer(turn=Cook()) as cook:
         async with desk_process(cook) as guest:
             task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
@@ -129,7 +129,7 @@ async def test_a_question_outlives_the_process_and_is_given_up_with_its_turn(des
 
 
 @ENDS
-async def test_a_question_is_answered_by_the_process_after_the_one_that_heard_it(desk_process, peer, states, end):
+async def test_peer_question_is_answered_after_a_restart(desk_process, peer, states, end):
     guarded = {"approvals": {"tools": ["ask_cook"]}}
     turn = Cook()
     async with peer(turn=turn) as cook:
@@ -145,9 +145,8 @@ async def test_a_question_is_answered_by_the_process_after_the_one_that_heard_it
         assert len(turn.requests) == 2
 
 
-async def test_a_question_that_a_running_turn_was_left_with_stays_open_until_the_turn_is_over(
-    desk_process, peer, states
-):
+async def test_peer_question_of_a_drained_turn_stays_open(desk_process, peer, states):
+    """A question of a turn that resumes after a restart stays open until that turn is over."""
     async with peer(turn=Cook()) as cook:
         async with desk_process(cook) as guest:
             task = await guest.say("Ask the cook to boil them. [[pause:0.5]]", now=True)
@@ -161,9 +160,7 @@ async def test_a_question_that_a_running_turn_was_left_with_stays_open_until_the
             assert states(await ended(cook, only)) == "canceled"
 
 
-async def test_what_nobody_will_answer_after_a_task_was_cancelled_is_given_up_at_the_next_start(
-    desk_process, peer, states
-):
+async def test_peer_question_of_a_cancelled_task_is_closed_at_start(desk_process, peer, states):
     async with peer(turn=Cook()) as cook:
         async with desk_process(cook) as guest:
             task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')

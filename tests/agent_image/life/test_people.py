@@ -34,7 +34,7 @@ def answer(task: dict[str, Any]) -> str:
     return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
 
 
-async def test_a_question_survives_a_kill_and_its_answer_resumes_exactly_there(agent_process, states, house):
+async def test_human_question_survives_a_kill_and_resumes_the_turn(agent_process, states, house):
     async with agent_process() as guest:
         task = await guest.say("Book table for 4, then ask the human about dessert")
         assert states(task) == "input-required"
@@ -51,7 +51,7 @@ async def test_a_question_survives_a_kill_and_its_answer_resumes_exactly_there(a
     assert (done["id"], done["contextId"]) == (task["id"], task["contextId"])
 
 
-async def test_calls_of_tools_are_counted_on_where_a_turn_goes_on_after_a_question(agent_process, states, house):
+async def test_tool_call_limit_counts_on_across_a_question(agent_process, states, house):
     limits = {"limits": {"maxToolCalls": 2}}
     async with agent_process(**limits) as guest:
         task = await guest.say("Book table for 4, then ask the human about dessert, then book table for 5")
@@ -63,9 +63,8 @@ async def test_calls_of_tools_are_counted_on_where_a_turn_goes_on_after_a_questi
     assert house.ledger == ["table for 4"], "the third call exceeds the limit"
 
 
-async def test_a_message_without_the_task_is_another_task_and_the_first_one_keeps_its_place(
-    agent_process, states, house
-):
+async def test_message_without_task_starts_a_new_task(agent_process, states, house):
+    """A message without a task id starts another task, and the waiting task keeps its place in the conversation."""
     async with agent_process() as guest:
         first = await guest.say("Book table for 2, then ask the human about dessert")
         second = await guest.say("Book table for 3, then ask the human about wine", contextId=first["contextId"])
@@ -84,7 +83,7 @@ async def test_a_message_without_the_task_is_another_task_and_the_first_one_keep
     assert house.ledger == ["table for 2", "table for 3"]
 
 
-async def test_what_was_set_aside_for_a_task_that_has_ended_is_dropped(agent, states, mounted):
+async def test_interrupts_of_ended_tasks_are_deleted(agent, states, mounted):
     async with agent() as guest:
         first = await guest.say("Ask the human about dessert")
         second = await guest.say("Ask the human about wine", contextId=first["contextId"])
@@ -100,7 +99,7 @@ async def test_what_was_set_aside_for_a_task_that_has_ended_is_dropped(agent, st
         assert await set_aside(mounted) == set()
 
 
-async def test_what_was_noted_of_the_cost_of_a_cancelled_task_is_dropped(agent, house, mounted):
+async def test_usage_note_of_a_cancelled_task_is_deleted(agent, house, mounted):
     async with agent() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
         async with asyncio.timeout(90):
@@ -138,7 +137,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("text", WORDS)
-async def test_an_answer_that_only_looks_like_data_is_text(agent, states, text):
+async def test_human_answer_that_resembles_data_is_text(agent, states, text):
     async with agent() as guest:
         task = await guest.say("Ask the human about dessert")
         done = await guest.say(text, taskId=task["id"])
@@ -146,7 +145,7 @@ async def test_an_answer_that_only_looks_like_data_is_text(agent, states, text):
     assert text[:100] in answer(done)
 
 
-async def test_a_form_is_asked_for_and_answered_with_data(agent, states):
+async def test_human_form_is_answered_with_data(agent, states):
     steps = [{"schema": {"type": "object", "properties": {"city": {"type": "string"}}}, "title": "Where"}]
     async with agent() as guest:
         task = await guest.say(f'Request the user input "Delivery" with {json.dumps(steps)}')
@@ -174,7 +173,7 @@ GATED = {"approvals": {"tools": ["house__charge_card"]}}
         pytest.param({"text": None, "data": {"approved": False}}, False, id="data that declines declines"),
     ],
 )
-async def test_a_tool_that_needs_approval_runs_on_a_yes_and_on_nothing_else(gated_agent, states, house, reply, runs):
+async def test_approval_runs_the_tool_only_after_a_yes(gated_agent, states, house, reply, runs):
     guest = gated_agent
     task = await guest.say("Charge the card 30")
     assert asked(task) == {
@@ -204,7 +203,7 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize("changes", WRITTEN)
-async def test_a_tool_whose_name_no_model_may_say_needs_the_approval_that_was_written(agent, states, house, changes):
+async def test_approval_applies_to_a_renamed_tool(agent, states, house, changes):
     async with agent(**changes) as guest:
         task = await guest.say("Pay the bill 30")
         assert states(task) == "input-required"
@@ -222,9 +221,7 @@ MISSPELT = [
 
 
 @pytest.mark.parametrize("changes", MISSPELT)
-async def test_where_a_tool_that_needs_approval_is_misspelt_every_tool_of_its_server_does(
-    agent, states, house, changes
-):
+async def test_approval_of_an_unknown_tool_gates_the_whole_server(agent, states, house, changes):
     async with agent(**changes) as guest:
         task = await guest.say("Charge the card 30")
         assert states(task) == "input-required"
@@ -235,14 +232,14 @@ async def test_where_a_tool_that_needs_approval_is_misspelt_every_tool_of_its_se
     assert house.ledger == ["charged 30"]
 
 
-async def test_a_tool_that_is_denied_and_needs_approval_makes_no_other_need_it(agent, states, house):
+async def test_approval_of_a_denied_tool_gates_no_other_tool(agent, states, house):
     async with agent(server={"deny": ["charge_card"], "requireApproval": ["charge_card"]}) as guest:
         assert states(await guest.say("Book table for 2")) == "completed"
         assert await guest.missing() == []
     assert house.ledger == ["table for 2"]
 
 
-async def test_who_approved_is_ours_to_say_and_is_logged(gated_agent, caplog):
+async def test_approver_is_stamped_by_the_server_and_logged(gated_agent, caplog):
     caplog.set_level("INFO", logger="fleetwright_agent")
     guest = gated_agent
     task = await guest.say("Charge the card 30")
@@ -254,7 +251,7 @@ async def test_who_approved_is_ours_to_say_and_is_logged(gated_agent, caplog):
     assert (line.task, line.by, line.decision) == (task["id"], "client:default", "declined")
 
 
-async def test_two_calls_that_wait_are_asked_about_one_after_the_other(gated_agent, states, house):
+async def test_approvals_of_two_calls_are_asked_one_by_one(gated_agent, states, house):
     guest = gated_agent
     task = await guest.say("Book table for 4; charge the card 30; charge the card 50 [[together]]")
     assert asked(task)["detail"] == '{"amount": 30}'
@@ -267,7 +264,7 @@ async def test_two_calls_that_wait_are_asked_about_one_after_the_other(gated_age
     assert house.ledger == ["table for 4", "charged 30"]
 
 
-async def test_a_yes_to_an_ask_that_is_over_approves_nothing(gated_agent, states, house):
+async def test_approval_of_a_closed_question_is_refused(gated_agent, states, house):
     guest = gated_agent
     task = await guest.say("Charge the card 30; charge the card 50 [[together]]")
     ask = {ASK: {"id": task["status"]["message"]["metadata"][ASK]["id"]}}
@@ -280,7 +277,7 @@ async def test_a_yes_to_an_ask_that_is_over_approves_nothing(gated_agent, states
     assert house.ledger == []
 
 
-async def test_an_answer_that_names_its_ask_and_is_sent_again_finds_its_task(gated_agent, states, house):
+async def test_approval_answer_is_idempotent(gated_agent, states, house):
     guest = gated_agent
     task = await guest.say("Charge the card 30")
     ask = {ASK: {"id": task["status"]["message"]["metadata"][ASK]["id"]}}
@@ -291,7 +288,7 @@ async def test_an_answer_that_names_its_ask_and_is_sent_again_finds_its_task(gat
     assert house.ledger == ["charged 30"]
 
 
-async def test_what_a_task_cost_before_it_asked_is_in_its_bill(gated_agent):
+async def test_task_cost_includes_usage_before_the_question(gated_agent):
     guest = gated_agent
     task = await guest.say("Charge the card 30")
     before = task["status"]["message"]["metadata"][COST]
@@ -302,7 +299,7 @@ async def test_what_a_task_cost_before_it_asked_is_in_its_bill(gated_agent):
     assert after["costUsd"] > before["costUsd"] > 0
 
 
-async def test_a_waiting_task_that_is_cancelled_tells_its_cost_and_its_tool_never_runs(gated_agent, states, house):
+async def test_cancelled_waiting_task_has_its_cost_and_runs_no_tool(gated_agent, states, house):
     guest = gated_agent
     task = await guest.say("Charge the card 30")
     ended = (await guest.call("CancelTask", {"id": task["id"]}))["result"]
@@ -315,7 +312,7 @@ async def test_a_waiting_task_that_is_cancelled_tells_its_cost_and_its_tool_neve
     assert house.ledger == ["charged 40"]
 
 
-async def test_with_data_parts_the_cost_of_a_waiting_task_that_is_cancelled_is_a_part_too(agent):
+async def test_cancelled_waiting_task_has_its_cost_as_a_data_part(agent):
     async with agent(approvals={"tools": ["house__charge_card"]}, extensions={"dataParts": True}) as guest:
         task = await guest.say("Charge the card 30")
         message = (await guest.call("CancelTask", {"id": task["id"]}))["result"]["status"]["message"]
@@ -324,7 +321,7 @@ async def test_with_data_parts_the_cost_of_a_waiting_task_that_is_cancelled_is_a
     assert part["success"] is False
 
 
-async def test_an_agent_is_not_asked_and_cannot_approve(gated_agent, states, house):
+async def test_approval_by_an_agent_is_not_asked_for(gated_agent, states, house):
     peer = gated_agent.by("agent:team/peer")
     task = await peer.say("Charge the card 30, then ask the human about dessert")
     assert states(task) == "completed"
@@ -332,7 +329,7 @@ async def test_an_agent_is_not_asked_and_cannot_approve(gated_agent, states, hou
     assert house.ledger == []
 
 
-async def test_a_task_of_one_caller_cannot_be_approved_by_another(gated_agent, house):
+async def test_approval_by_another_caller_is_refused(gated_agent, house):
     guest = gated_agent
     task = await guest.say("Charge the card 30")
     for owner in ("client:other", "agent:team/peer"):
@@ -341,9 +338,8 @@ async def test_a_task_of_one_caller_cannot_be_approved_by_another(gated_agent, h
     assert house.ledger == []
 
 
-async def test_where_callers_may_approve_an_agent_may_and_the_agent_itself_may_not(
-    agent, states, house, mounted, callers
-):
+async def test_approval_by_callers_admits_peers_but_not_itself(agent, states, house, mounted, callers):
+    """If callers may approve, a peer may approve, but the agent itself may not."""
     mounted.write(mounted.layout.callers_file, callers({"agent:team/peer": "token-of-peer", "agent:team/echo": "self"}))
     async with agent(approvals={"tools": ["house__charge_card"], "by": "Callers"}) as guest:
         peer = guest.by("agent:team/peer")
@@ -355,7 +351,7 @@ async def test_where_callers_may_approve_an_agent_may_and_the_agent_itself_may_n
     assert house.ledger == ["charged 30"]
 
 
-async def test_an_approval_that_nobody_gives_in_time_fails_its_task(agent, states, house):
+async def test_approval_expiry_fails_the_task(agent, states, house):
     async with agent(approvals={"tools": ["house__charge_card"], "expirySeconds": 1}) as guest:
         task = await guest.say("Charge the card 30")
         question = await guest.say("Ask the human about dessert")
@@ -371,7 +367,7 @@ async def test_an_approval_that_nobody_gives_in_time_fails_its_task(agent, state
     assert house.ledger == []
 
 
-async def test_a_no_stays_a_no_when_the_tool_no_longer_needs_approval(agent, states, house):
+async def test_approval_denial_stands_after_the_gate_is_removed(agent, states, house):
     async with agent(**GATED) as guest:
         task = await guest.say("Charge the card 30")
     async with agent() as guest:
@@ -380,14 +376,14 @@ async def test_a_no_stays_a_no_when_the_tool_no_longer_needs_approval(agent, sta
     assert house.ledger == []
 
 
-async def test_a_servers_entry_may_say_which_of_its_tools_need_approval(agent, states, house):
+async def test_server_entry_requires_approval_of_its_tools(agent, states, house):
     async with agent(server={"requireApproval": ["charge_card"]}) as guest:
         assert states(await guest.say("Book table for 2")) == "completed"
         assert states(await guest.say("Charge the card 30")) == "input-required"
     assert house.ledger == ["table for 2"]
 
 
-async def test_how_long_people_take_is_measured(gated_agent):
+async def test_human_wait_time_is_measured(gated_agent):
     guest = gated_agent
     before = await guest.metric('hitl_wait_seconds_count{kind="approval"}')
     declined = 'tool_calls_total{outcome="declined",tool="house__charge_card"}'
@@ -398,7 +394,7 @@ async def test_how_long_people_take_is_measured(gated_agent):
     assert await guest.metric(declined) == refused + 1
 
 
-async def test_an_answer_is_taken_from_a_caller_that_has_as_many_tasks_as_it_may(agent, house, states):
+async def test_human_answer_is_accepted_at_the_task_limit(agent, house, states):
     approvals = {"tools": ["house__charge_card"]}
     async with agent(limits={"maxTasksPerCaller": 1}, approvals=approvals) as guest:
         task = await guest.say("Charge the card 30")
@@ -411,7 +407,7 @@ async def test_an_answer_is_taken_from_a_caller_that_has_as_many_tasks_as_it_may
     assert house.ledger == ["charged 30"]
 
 
-async def test_the_command_line_shows_what_is_asked_and_answers_it(gated_agent, house, tmp_path):
+async def test_cli_say_shows_and_answers_an_approval(gated_agent, house, tmp_path):
     token = tmp_path / "token"
     token.write_text("token-of-default\n")
 
@@ -441,7 +437,7 @@ async def test_the_command_line_shows_what_is_asked_and_answers_it(gated_agent, 
     assert house.ledger == ["charged 30"]
 
 
-async def test_a_client_of_an_older_dialect_is_asked_and_answers_with_data(gated_agent, house):
+async def test_older_dialect_client_answers_with_data(gated_agent, house):
     async with gated_agent.http() as http:
         del http.headers["A2A-Version"]
 

@@ -27,7 +27,7 @@ def at(own, provider):
 
 @pytest.mark.parametrize("provider", ["OpenAI", "Anthropic", "Google"])
 @pytest.mark.parametrize("text", [pytest.param("What is on it?", id="with words"), pytest.param("", id="alone")])
-async def test_a_model_that_sees_is_shown_the_picture_in_every_turn(agent, model, sees, provider, text):
+async def test_vision_model_receives_the_picture_once_per_turn(agent, model, sees, provider, text):
     recorder, own = model
     async with agent(model=at(own, provider)) as guest:
         task = await guest.say("", **shown(text))
@@ -39,7 +39,7 @@ async def test_a_model_that_sees_is_shown_the_picture_in_every_turn(agent, model
     assert "image/png" in first
 
 
-async def test_however_its_kind_is_written_a_picture_that_is_taken_is_shown(agent, model, sees):
+async def test_picture_media_type_is_normalised(agent, model, sees):
     recorder, own = model
     picture = {"raw": PNG, "mediaType": " Image/PNG; q=1"}
     async with agent(model=at(own, "OpenAI")) as guest:
@@ -48,7 +48,7 @@ async def test_however_its_kind_is_written_a_picture_that_is_taken_is_shown(agen
     assert f"data:image/png;base64,{PNG}" in json.dumps(recorder.asked[0])
 
 
-async def test_a_fallback_that_does_not_see_is_told_that_there_was_one(agent, model, sees):
+async def test_text_fallback_receives_a_note_instead_of_the_picture(agent, model, sees):
     recorder, own = model
     blind = {**own, "name": "blind"}
     async with agent(model=at(own, "OpenAI") | {"fallbacks": [blind]}) as guest:
@@ -61,7 +61,7 @@ async def test_a_fallback_that_does_not_see_is_told_that_there_was_one(agent, mo
     assert NOTE in json.dumps(answered)
 
 
-async def test_a_conversation_goes_on_when_its_model_no_longer_sees(agent, model, sees):
+async def test_conversation_continues_after_vision_is_disabled(agent, model, sees):
     recorder, own = model
     async with agent(model=at(own, "OpenAI")) as guest:
         context = (await guest.say("", **shown()))["contextId"]
@@ -72,13 +72,13 @@ async def test_a_conversation_goes_on_when_its_model_no_longer_sees(agent, model
     assert NOTE in json.dumps(recorder.asked[-1])
 
 
-async def test_an_agent_whose_model_does_not_see_refuses_it(agent, message, model):
+async def test_text_only_agent_refuses_a_picture(agent, message, model):
     async with agent(model=model[1]) as guest:
         error = (await guest.call("SendMessage", message("", **shown())))["error"]
     assert (error["code"], "text only" in error["message"]) == (-32005, True)
 
 
-async def test_a_picture_weighs_as_a_picture_and_not_as_its_bytes(agent, model, sees, caplog):
+async def test_picture_is_counted_by_its_tokens_not_its_bytes(agent, model, sees, caplog):
     """A picture counts as a picture, not by its bytes, and the log has no picture data."""
     recorder, own = model
     large = {"raw": "iVBORw0KGgo" + "A" * 120_000 + "=", "mediaType": "image/png"}

@@ -53,7 +53,7 @@ def site(process_ring: None, tmp_path_factory):
     return folder / "site"
 
 
-async def test_the_example_in_an_image_gives_its_tool_and_heeds_its_configuration(agent_process, site, monkeypatch):
+async def test_example_plugin_serves_its_tool_with_its_configuration(agent_process, site, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(site))
     async with agent_process(plugins=[{"name": "units", "config": {"digits": 1}}]) as guest:
         assert "3.0 metres are 9.8 feet." in answer(await guest.say(FEET))
@@ -63,15 +63,13 @@ async def test_the_example_in_an_image_gives_its_tool_and_heeds_its_configuratio
         assert await told(guest) == [{"name": "units", "loaded": True, "tools": 1, "message": ""}]
 
 
-async def test_what_is_installed_and_not_named_is_not_used(agent_process, site, monkeypatch):
+async def test_installed_plugin_is_not_used_unless_named(agent_process, site, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(site))
     async with agent_process() as guest:
         assert "I read your message:" in answer(await guest.say(FEET))
 
 
-async def test_a_configuration_that_the_example_refuses_costs_its_tool_and_nothing_else(
-    agent_process, site, house, monkeypatch
-):
+async def test_plugin_with_invalid_configuration_loses_only_its_tools(agent_process, site, house, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(site))
     async with agent_process(plugins=[{"name": "units", "config": {"digits": "many"}}]) as guest:
         (said,) = await told(guest)
@@ -132,7 +130,7 @@ def _exits(config):
         ),
     ],
 )
-async def test_a_plugin_that_cannot_be_loaded_is_told_and_costs_its_tools_alone(agent, house, found, says):
+async def test_unloadable_plugin_is_reported_and_loses_only_its_tools(agent, house, found, says):
     async with agent(plugins=[{"name": "rope"}], installed_plugins=of(*found)) as guest:
         (said,) = await told(guest)
         assert (said["name"], said["loaded"], said["tools"]) == ("rope", False, 0)
@@ -142,7 +140,7 @@ async def test_a_plugin_that_cannot_be_loaded_is_told_and_costs_its_tools_alone(
     assert house.ledger == ["table for 4"]
 
 
-async def test_one_that_fails_harms_no_other(agent):
+async def test_failing_plugin_leaves_other_plugins_loaded(agent):
     plugins = [{"name": "bad"}, {"name": "rope"}]
     found = of(Installed("bad", _raises), Installed("rope", plugin(_done)))
     async with agent(plugins=plugins, installed_plugins=found) as guest:
@@ -174,7 +172,7 @@ async def _huge(_):
         pytest.param(_numbers, "Error: stretch gave int in place of text", id="it gives no text"),
     ],
 )
-async def test_a_call_that_fails_is_a_result_and_the_turn_goes_on(agent, states, run, says):
+async def test_failing_plugin_call_is_a_result_of_the_turn(agent, states, run, says):
     async with agent(plugins=[{"name": "rope"}], installed_plugins=of(Installed("rope", plugin(run)))) as guest:
         done = await guest.say("Stretch rope")
         assert states(done) == "completed"
@@ -182,7 +180,7 @@ async def test_a_call_that_fails_is_a_result_and_the_turn_goes_on(agent, states,
         assert await guest.metric('tool_calls_total{outcome="error",tool="rope__stretch"}') == 1
 
 
-async def test_a_result_is_cut(agent, message):
+async def test_plugin_result_is_truncated(agent, message):
     async with agent(plugins=[{"name": "rope"}], installed_plugins=of(Installed("rope", plugin(_huge)))) as guest:
         events = [json.dumps(e) async for e in guest.events("SendStreamingMessage", message("Stretch rope"))]
     assert any('"outputChars": 50031' in event for event in events)
@@ -199,7 +197,7 @@ async def test_a_result_is_cut(agent, message):
         ),
     ],
 )
-async def test_the_policy_holds_for_it(agent, changes, says):
+async def test_policy_applies_to_plugin_tools(agent, changes, says):
     found = of(Installed("rope", plugin(_done)))
     async with agent(plugins=[{"name": "rope"}], installed_plugins=found, **changes) as guest:
         await guest.say("Stretch rope")
@@ -214,7 +212,7 @@ async def test_the_policy_holds_for_it(agent, changes, says):
         pytest.param({"enforcement": {"deny": ["rope__strech"]}}, id="of which a misspelt one is denied"),
     ],
 )
-async def test_a_person_is_asked_for_a_plugin(agent, states, changes):
+async def test_approval_applies_to_plugin_tools(agent, states, changes):
     found = of(Installed("rope", plugin(_done)))
     async with agent(plugins=[{"name": "rope"}], installed_plugins=found, **changes) as guest:
         asked = await guest.say("Stretch rope")
@@ -222,7 +220,7 @@ async def test_a_person_is_asked_for_a_plugin(agent, states, changes):
         assert "The rope is long." in answer(await guest.say("yes", taskId=asked["id"]))
 
 
-async def test_its_calls_stand_in_the_trail(agent, mounted):
+async def test_audit_trail_records_plugin_calls(agent, mounted):
     found = of(Installed("rope", plugin(_done)))
     async with agent(plugins=[{"name": "rope"}], installed_plugins=found) as guest:
         await guest.say("Stretch rope")
@@ -230,7 +228,7 @@ async def test_its_calls_stand_in_the_trail(agent, mounted):
     assert (line["tool"], line["outcome"], line["result_summary"]) == ("rope__stretch", "ok", "The rope is long.")
 
 
-async def test_it_knows_whose_turn_it_is_and_is_closed_in_the_end(agent):
+async def test_plugin_call_has_its_context_and_plugin_is_closed(agent):
     calls, ends = [], []
 
     async def noting(call):
@@ -250,7 +248,7 @@ async def test_it_knows_whose_turn_it_is_and_is_closed_in_the_end(agent):
     assert ends == ["closed"]
 
 
-async def test_a_sub_agent_may_have_it(agent):
+async def test_sub_agent_may_use_plugin_tools(agent):
     waiter = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["rope__stretch"]}
     found = of(Installed("rope", plugin(_done)))
     async with agent(plugins=[{"name": "rope"}], installed_plugins=found, subAgents=[waiter]) as guest:

@@ -66,7 +66,7 @@ def prompt_of(request):
 
 
 @pytest.mark.parametrize("letter", POISON)
-async def test_r5_a_poisoned_result_changes_neither_goal_nor_tools_and_is_marked_as_data(
+async def test_r5_poisoned_result_is_data_and_changes_no_goal_or_tool(
     agent, states, house, serve, poisoned, overheard, letter
 ):
     with poisoned(letter) as port, serve(overheard) as model_port:

@@ -51,7 +51,7 @@ def recorded(process_ring: None) -> Iterator[Recorded]:
         yield found
 
 
-async def test_each_prompt_begins_with_the_whole_of_the_one_before(agent, recorded, house):
+async def test_prompt_extends_the_prompt_before_it(agent, recorded, house):
     async with agent(model=recorded.model()) as guest:
         first = await guest.say("My dog is called Rex. Book table for 2")
         await guest.say("Charge card 5 [[mute:1]]", contextId=first["contextId"])
@@ -96,9 +96,7 @@ def with_skill(mounted: Any) -> dict[str, Any]:
     return {"skills": [{"name": "tables", "description": "How tables are laid", "digest": "d"}]}
 
 
-async def test_what_is_remembered_for_a_turn_stands_at_the_end_and_all_before_it_begins_the_next_prompt(
-    agent, recorded, house, with_skill
-):
+async def test_prompt_ends_with_recalled_memory_and_keeps_its_prefix(agent, recorded, house, with_skill):
     async with agent(model=recorded.model(contextWindow=32_000), **REMEMBERING, **with_skill) as guest:
         await guest.say('Always remember the fact "Prices are in crowns"', contextId="before")
         recorded.bodies.clear()
@@ -120,7 +118,7 @@ async def test_what_is_remembered_for_a_turn_stands_at_the_end_and_all_before_it
         assert after.startswith(before)
 
 
-async def test_anthropic_is_told_to_keep_what_stands_before_what_is_remembered(agent, recorded, house):
+async def test_anthropic_cache_mark_precedes_recalled_memory(agent, recorded, house):
     model = {**recorded.model(promptCache=True, provider="Anthropic"), "baseUrl": f"http://127.0.0.1:{recorded.port}"}
     async with agent(model=model, memory={"knowledge": {"enabled": True}}) as guest:
         await guest.say('Always remember the fact "Prices are in crowns"', contextId="before")
@@ -134,7 +132,7 @@ async def test_anthropic_is_told_to_keep_what_stands_before_what_is_remembered(a
         assert "cache_control" not in body
 
 
-async def test_another_conversation_shares_tools_and_system_message(agent, recorded, house):
+async def test_prompts_of_conversations_share_tools_and_system_message(agent, recorded, house):
     async with agent(model=recorded.model()) as guest:
         await guest.by("agent:team/peer").say("Hello from one")
         await guest.by("agent:team/peer").say("Good morning from another")
@@ -145,7 +143,7 @@ async def test_another_conversation_shares_tools_and_system_message(agent, recor
 
 
 @pytest.mark.parametrize("declared", [pytest.param(True, id="declared"), pytest.param(False, id="not declared")])
-async def test_a_conversation_has_one_key_for_the_providers_cache(agent, recorded, declared):
+async def test_prompt_cache_key_is_stable_for_a_conversation(agent, recorded, declared):
     async with agent(model=recorded.model(promptCache=declared)) as guest:
         first = await guest.say("Hello")
         await guest.say("Hello again", contextId=first["contextId"])
@@ -158,7 +156,7 @@ async def test_a_conversation_has_one_key_for_the_providers_cache(agent, recorde
         assert keys == [None] * 3
 
 
-async def test_what_finished_beside_a_call_that_was_cancelled_is_not_lost(agent, recorded, house):
+async def test_cancelled_task_keeps_results_of_finished_calls(agent, recorded, house):
     async with agent(model=recorded.model()) as guest:
         task = await guest.say("Book table for 4; cook a dish of 3 portions [[together]]", now=True)
         async with asyncio.timeout(60):
@@ -172,7 +170,7 @@ async def test_what_finished_beside_a_call_that_was_cancelled_is_not_lost(agent,
     assert any(text.startswith("Aborted") for text in told), told
 
 
-async def test_a_wait_before_another_try_ends_with_its_task(agent, recorded):
+async def test_model_retry_wait_ends_with_a_cancelled_task(agent, recorded):
     async with agent(model=recorded.model()) as guest:
         task = await guest.say("Hello [[fail:503]]", now=True)
         async with asyncio.timeout(60):

@@ -27,7 +27,7 @@ def answer(task: dict[str, Any]) -> str:
     return "".join(part.get("text", "") for part in task["artifacts"][0]["parts"])
 
 
-async def test_it_answers_calls_tools_and_remembers(agent, claude, house):
+async def test_provider_answers_calls_tools_and_remembers(agent, claude, house):
     async with agent(model=claude) as guest:
         first = await guest.say("My dog is called Rex. Book table for 2")
         assert "A table for 2 is booked" in answer(first)
@@ -42,7 +42,7 @@ _TRUNCATED = "https://fleetwright.dev/a2a/truncated/v1"
 
 
 @pytest.mark.parametrize("openai", [False, True])
-async def test_an_answer_that_has_no_room_for_its_end_says_so(agent, claude, model, openai):
+async def test_provider_answer_cut_at_the_token_limit_is_marked(agent, claude, model, openai):
     document = model[1] if openai else claude
     async with agent(model=document) as guest:
         name = document["name"]
@@ -57,7 +57,7 @@ async def test_an_answer_that_has_no_room_for_its_end_says_so(agent, claude, mod
     assert _TRUNCATED not in all_of_it["metadata"]
 
 
-async def test_its_words_are_streamed_and_its_thoughts_are_told_where_that_is_wanted(agent, claude, message):
+async def test_provider_streams_text_and_reports_reasoning(agent, claude, message):
     async with agent(model=claude, extensions={"reasoning": True}) as guest:
         asked = message("Tell me a story [[think:3]] [[long:60]] [[pause:0.02]]")
         events = [event async for event in guest.events("SendStreamingMessage", asked)]
@@ -72,7 +72,7 @@ async def test_its_words_are_streamed_and_its_thoughts_are_told_where_that_is_wa
     assert thoughts == ["thought0 thought1 thought2 "]
 
 
-async def test_what_it_uses_is_in_the_books_and_the_cache_has_its_own_price(agent, claude):
+async def test_provider_usage_prices_cached_tokens_separately(agent, claude):
     async with agent(model=claude) as guest:
         text = "Tell me about " + "the sea and " * 150
         first = await guest.say(text)
@@ -86,7 +86,7 @@ async def test_what_it_uses_is_in_the_books_and_the_cache_has_its_own_price(agen
         assert cost(first)["costUsd"] + cost(second)["costUsd"] == pytest.approx(spent, abs=2e-6)
 
 
-async def test_nothing_is_cached_where_that_is_not_declared_but_by_a_provider_that_does_so_unasked(agent, claude):
+async def test_provider_caches_only_if_declared_or_implicit(agent, claude):
     async with agent(model={**claude, "promptCache": False}) as guest:
         first = await guest.say("Tell me about " + "the sea and " * 150)
         second = await guest.say("And now?", contextId=first["contextId"])
@@ -104,21 +104,21 @@ async def test_nothing_is_cached_where_that_is_not_declared_but_by_a_provider_th
         pytest.param("refused", "model_refused_request", id="a request that is refused"),
     ],
 )
-async def test_its_failures_have_the_same_reasons(agent, claude, house, marker, reason):
+async def test_provider_failures_have_the_common_reasons(agent, claude, house, marker, reason):
     async with agent(model=claude) as guest:
         failed = await guest.say(f"Book table for 2 [[fail:{marker}]]")
         assert failed["status"]["message"]["metadata"]["reason"] == reason
     assert house.ledger == []
 
 
-async def test_a_failure_that_passes_is_tried_again(agent, claude):
+async def test_provider_transient_failure_is_retried(agent, claude):
     async with agent(model=claude) as guest:
         assert "Hello" in answer(await guest.say("Hello my dear friend [[fail:429*1]]"))
         assert "Hello" in answer(await guest.say("Hello my dear old friend [[fail:cut*1]]"))
         assert await guest.metric('llm_calls_total{model="offline-claude",outcome="ok"}') == 2
 
 
-async def test_a_key_that_is_replaced_counts_from_the_next_call(agent, claude, mounted, keyed_model_port):
+async def test_provider_key_rotation_applies_to_the_next_call(agent, claude, mounted, keyed_model_port):
     mounted.write(mounted.layout.secret("secrets/anthropic/api-key"), "old")
     model = {**claude, "baseUrl": f"http://127.0.0.1:{keyed_model_port}", "apiKeyFile": "secrets/anthropic/api-key"}
     async with agent(model=model) as guest:
@@ -128,7 +128,7 @@ async def test_a_key_that_is_replaced_counts_from_the_next_call(agent, claude, m
         assert "Hello" in answer(await guest.say("Hello"))
 
 
-async def test_a_conversation_goes_on_with_another_provider_and_back(agent, claude, model_port, house):
+async def test_conversation_continues_across_providers(agent, claude, model_port, house):
     price = {"inputPerMillion": "1", "outputPerMillion": "2"}
     other = {**claude, "provider": "OpenAI", "name": "other", "baseUrl": f"{claude['baseUrl']}/v1", "price": price}
     other["promptCache"] = False
@@ -142,7 +142,7 @@ async def test_a_conversation_goes_on_with_another_provider_and_back(agent, clau
     assert house.ledger == ["table for 2", "table for 3"]
 
 
-async def test_an_answer_in_a_shape_and_a_compaction_are_made_by_it_too(agent, claude):
+async def test_provider_serves_typed_results_and_compactions(agent, claude):
     schema = {"type": "object", "properties": {"guests": {"type": "integer"}}, "required": ["guests"]}
     results = [{"skill": "count", "outputSchema": schema}]
     policy = {"trigger": {"tokens": 1500}, "keep": {"messages": 2}}
@@ -183,7 +183,7 @@ def told_again(body: Any) -> list[Any]:
     ]
 
 
-async def test_what_a_provider_says_of_a_call_is_told_to_it_again_and_to_no_other(agent, serve):
+async def test_provider_call_metadata_returns_only_to_that_provider(agent, serve):
     signing, other = Signing(), Recorder()
     with serve(signing) as one, serve(other) as two:
         at = {"contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30}

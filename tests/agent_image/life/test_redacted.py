@@ -31,7 +31,7 @@ def _holds(path: Any) -> bool:
     return path.is_file() and SECRET.encode() in path.read_bytes()
 
 
-async def test_a_secret_is_in_the_conversation_and_in_nothing_that_is_kept_beside_it(agent, house, mounted):
+async def test_redaction_keeps_secrets_out_of_secondary_records(agent, house, mounted):
     stream, collector = io.StringIO(), Collector()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines(redactor(mounted.layout)))

@@ -28,7 +28,7 @@ def answer(task):
         pytest.param({"trigger": "background"}, id="that no person has triggered"),
     ],
 )
-async def test_a_request_is_told_of_no_session_and_leaves_none(agent, message, mounted, metadata):
+async def test_private_request_neither_reads_nor_stores_sessions(agent, message, mounted, metadata):
     async with agent() as guest:
         await guest.say(CAT)
         assert "Tom" in answer(await guest.say("What is my cat called?")), "later sessions see it"
@@ -40,9 +40,7 @@ async def test_a_request_is_told_of_no_session_and_leaves_none(agent, message, m
         assert "Rex" not in answer(await guest.say("What is my dog called?"))
 
 
-async def test_a_session_says_what_was_done_for_its_newest_answer_and_later_ones_are_told(
-    agent, message, model, mounted
-):
+async def test_session_records_the_calls_of_its_newest_answer(agent, message, model, mounted):
     recorder, document = model
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     async with agent(model=document) as guest:
@@ -62,7 +60,7 @@ async def test_a_session_says_what_was_done_for_its_newest_answer_and_later_ones
     assert "conversation c:1, answered with house__book_table, house__charge_card:" in told
 
 
-async def test_what_was_begun_incognito_stays_so_whatever_its_answers_say(agent, mounted):
+async def test_incognito_task_stays_incognito_in_its_answers(agent, mounted):
     async with agent() as guest:
         task = await guest.say("Ask the human about dessert", metadata={"incognito": True})
         done = await guest.say("Cake", taskId=task["id"], metadata={"incognito": False})
@@ -70,7 +68,7 @@ async def test_what_was_begun_incognito_stays_so_whatever_its_answers_say(agent,
     assert remembered(mounted) == {}
 
 
-async def test_the_trail_and_the_log_say_where_a_request_comes_from_and_why(agent, message, mounted, caplog):
+async def test_request_origin_and_trigger_are_audited_and_logged(agent, message, mounted, caplog):
     caplog.set_level("INFO", logger="fleetwright_agent")
     said = message("Book table for 4", metadata={"origin": "shop", "trigger": "cron", "priority": "low"})
     async with agent() as guest:
@@ -81,7 +79,7 @@ async def test_the_trail_and_the_log_say_where_a_request_comes_from_and_why(agen
     assert (rests.origin, rests.trigger, rests.priority) == ("night shift", "cron", "low")
 
 
-async def test_the_log_says_what_each_turn_has_used_also_of_one_that_waits(agent, caplog):
+async def test_task_log_reports_the_usage_of_each_turn(agent, caplog):
     caplog.set_level("INFO", logger="fleetwright_agent")
     async with agent(askHuman=True) as guest:
         task = await guest.say("Book table for 4, then ask the human about dessert")
@@ -94,7 +92,7 @@ async def test_the_log_says_what_each_turn_has_used_also_of_one_that_waits(agent
     assert ends.input_tokens > waits.input_tokens
 
 
-async def test_a_peer_is_told_where_the_request_comes_from_and_not_what_else_it_says(agent, peer, mounted):
+async def test_peer_receives_only_the_origin_of_a_request(agent, peer, mounted):
     token = mounted.layout.peer_token_file("team", "cook")
     token.parent.mkdir(parents=True, exist_ok=True)
     token.write_text("self")
@@ -116,7 +114,7 @@ async def test_a_peer_is_told_where_the_request_comes_from_and_not_what_else_it_
         pytest.param({"incognito": "yes"}, "metadata.incognito", id="a word for whether it is to be forgotten"),
     ],
 )
-async def test_what_is_no_word_of_that_kind_is_refused_with_its_name(agent, message, metadata, field):
+async def test_invalid_request_metadata_is_refused_by_field(agent, message, metadata, field):
     async with agent() as guest:
         error = (await guest.call("SendMessage", message("Hello there", metadata=metadata)))["error"]
         assert (await guest.call("ListTasks", {}))["result"]["tasks"] == []
@@ -151,7 +149,7 @@ def offered(model):
         pytest.param(["Model"], {"reasoning_effort": 7}, ("offline", "low"), id="and a word that nobody looks at"),
     ],
 )
-async def test_a_caller_chooses_what_the_agent_lets_it_choose(agent, offered, choices, metadata, asked):
+async def test_caller_choices_select_model_and_effort(agent, offered, choices, metadata, asked):
     async with agent(model=offered[1], callerChoices=choices) as guest:
         task = await guest.say("Hello there", metadata=metadata)
         assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -160,7 +158,7 @@ async def test_a_caller_chooses_what_the_agent_lets_it_choose(agent, offered, ch
     assert (body["model"], body.get("reasoning_effort")) == asked
 
 
-async def test_what_a_server_understands_beside_the_protocol_is_said_in_every_call(agent, model):
+async def test_extra_body_is_sent_with_every_model_call(agent, model):
     recorder, own = model
     beside = {"top_k": 40, "chat_template_kwargs": {"enable_thinking": False}}
     async with agent(model=own | {"extraBody": beside}) as guest:
@@ -169,7 +167,7 @@ async def test_what_a_server_understands_beside_the_protocol_is_said_in_every_ca
     assert all(beside.items() <= body.items() for body in recorder.asked)
 
 
-async def test_what_was_chosen_holds_until_something_else_is_chosen(agent, offered):
+async def test_caller_choice_persists_for_the_task(agent, offered):
     async with agent(model=offered[1], callerChoices=["Model"], askHuman=True) as guest:
         task = await guest.say("Ask the human about dessert", metadata={"model": "thinker"})
         assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
@@ -185,7 +183,8 @@ async def test_what_was_chosen_holds_until_something_else_is_chosen(agent, offer
         pytest.param({"model": "gpt-9"}, id="a model"),
     ],
 )
-async def test_what_was_passed_over_when_a_task_began_does_not_end_it_once_callers_may_choose(agent, offered, begun):
+async def test_ignored_caller_choice_does_not_fail_a_later_answer(agent, offered, begun):
+    """Metadata that was ignored when the task started does not fail it after caller choices are enabled."""
     async with agent(model=offered[1], askHuman=True) as guest:
         task = await guest.say("Ask the human about dessert", metadata=begun)
     async with agent(model=offered[1], askHuman=True, callerChoices=["Model", "ReasoningEffort"]) as guest:
@@ -207,7 +206,7 @@ async def test_what_was_passed_over_when_a_task_began_does_not_end_it_once_calle
         ),
     ],
 )
-async def test_a_choice_that_is_not_offered_is_refused_and_says_which_are(agent, offered, message, metadata, sentence):
+async def test_caller_choice_outside_the_offer_is_refused(agent, offered, message, metadata, sentence):
     async with agent(model=offered[1], callerChoices=["Model", "ReasoningEffort"]) as guest:
         error = (await guest.call("SendMessage", message("Hello there", metadata=metadata)))["error"]
         assert (await guest.call("ListTasks", {}))["result"]["tasks"] == []
@@ -223,7 +222,7 @@ async def test_a_choice_that_is_not_offered_is_refused_and_says_which_are(agent,
         pytest.param("Google", ("generationConfig", "thinkingConfig", "thinking_level"), id="Google's"),
     ],
 )
-async def test_each_provider_is_told_how_long_to_think_in_its_own_words(agent, model, provider, place):
+async def test_reasoning_effort_is_sent_in_the_terms_of_the_provider(agent, model, provider, place):
     recorder, own = model
     base = own["baseUrl"] if provider == "OpenAI" else own["baseUrl"].removesuffix("/v1")
     thinking = own | {"provider": provider, "baseUrl": base, "reasoningEffort": "low"}

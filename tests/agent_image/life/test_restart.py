@@ -27,7 +27,7 @@ def end(request):
     return of
 
 
-async def test_a_turn_that_was_killed_before_any_effect_goes_on(agent_process, states, house):
+async def test_turn_killed_before_any_effect_is_resumed(agent_process, states, house):
     async with agent_process() as guest:
         task = await guest.say("Book table for 4", now=True)
         await guest.kill()
@@ -37,9 +37,7 @@ async def test_a_turn_that_was_killed_before_any_effect_goes_on(agent_process, s
     assert house.ledger == ["table for 4"]
 
 
-async def test_r1_r2_a_tool_that_has_answered_is_not_called_again_and_the_answer_is_told_once(
-    agent_process, states, house, end
-):
+async def test_r1_r2_finished_tool_call_is_not_repeated_after_restart(agent_process, states, house, end):
     async with agent_process() as guest:
         task = await guest.say("Book table for 4 [[pause:0.5]]", now=True)
         await told(guest, task)
@@ -55,7 +53,7 @@ async def test_r1_r2_a_tool_that_has_answered_is_not_called_again_and_the_answer
     assert seen[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_the_bill_holds_what_was_used_before_the_process_ended(agent_process, states, end):
+async def test_task_cost_includes_usage_before_a_restart(agent_process, states, end):
     async with agent_process() as guest:
         task = await guest.say("Book table for 4 [[pause:0.2]]", now=True)
         await told(guest, task)
@@ -71,9 +69,7 @@ async def test_the_bill_holds_what_was_used_before_the_process_ended(agent_proce
         assert bills[0]["costUsd"] >= 0.9 * bills[1]["costUsd"]
 
 
-async def test_r1_a_tool_that_was_running_is_not_called_again_and_the_task_says_why_it_ended(
-    agent_process, states, house, end
-):
+async def test_r1_interrupted_tool_call_is_not_repeated_and_fails_task(agent_process, states, house, end):
     async with agent_process() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
         await until(lambda: ledger(house), 1)
@@ -89,9 +85,7 @@ async def test_r1_a_tool_that_was_running_is_not_called_again_and_the_task_says_
     assert house.ledger == ["cooked 3", "table for 2"]
 
 
-async def test_r1_of_two_calls_the_one_that_ended_keeps_its_result_and_neither_is_made_again(
-    agent_process, states, house
-):
+async def test_r1_interrupted_parallel_calls_are_not_repeated(agent_process, states, house):
     async with agent_process() as guest:
         task = await guest.say("Book table for 4; cook a dish of 3 portions [[together]]", now=True)
         await until(lambda: ledger(house), 2)
@@ -101,7 +95,7 @@ async def test_r1_of_two_calls_the_one_that_ended_keeps_its_result_and_neither_i
     assert sorted(house.ledger) == ["cooked 3", "table for 4"]
 
 
-async def test_a_kill_gives_a_model_that_repeats_itself_no_further_calls(agent_process, states, house):
+async def test_repeated_call_guard_survives_a_kill(agent_process, states, house):
     """The guard counts repetitions and warnings in the stored conversation, so a restart does not reset it."""
     async with agent_process() as guest:
         task = await guest.say("Book table for 4 [[again:9!]] [[think:5]] [[pause:0.1]]", now=True)
@@ -119,7 +113,7 @@ async def test_a_kill_gives_a_model_that_repeats_itself_no_further_calls(agent_p
     assert house.ledger == ["table for 4"] * 6
 
 
-async def test_a_reply_that_was_being_worked_on_is_not_lost(agent_process, states, house):
+async def test_human_answer_in_progress_survives_a_kill(agent_process, states, house):
     async with agent_process(approvals={"tools": ["house__charge_card"]}) as guest:
         task = await guest.say("Charge the card 30 [[pause:0.5]]")
         await guest.say("yes", taskId=task["id"], now=True)
@@ -133,7 +127,7 @@ async def test_a_reply_that_was_being_worked_on_is_not_lost(agent_process, state
     assert house.ledger == ["charged 30"]
 
 
-async def test_r2_messages_that_waited_for_their_turn_are_answered_in_their_order(agent_process, states, end):
+async def test_r2_queued_messages_are_answered_in_order(agent_process, states, end):
     async with agent_process() as guest:
         first = await guest.say("Hello there, my friend. [[pause:0.5]]", now=True, contextId="shared")
         second = await guest.say("My dog is called Rex.", now=True, contextId="shared")
@@ -146,7 +140,7 @@ async def test_r2_messages_that_waited_for_their_turn_are_answered_in_their_orde
     assert "Rex" in ends[2]["artifacts"][0]["parts"][0]["text"]
 
 
-async def test_a_reply_that_waited_behind_a_running_turn_of_its_conversation_spoils_neither(agent_process, states):
+async def test_human_answer_queued_behind_a_turn_survives_a_kill(agent_process, states):
     async with agent_process() as guest:
         first = await guest.say("Ask the human about dessert", contextId="shared")
         second = await guest.say("My dog is called Rex. [[pause:0.5]]", now=True, contextId="shared")
@@ -162,7 +156,7 @@ async def test_a_reply_that_waited_behind_a_running_turn_of_its_conversation_spo
         assert "Rex" in known["artifacts"][0]["parts"][0]["text"]
 
 
-async def test_a_reply_to_a_task_apart_from_its_conversation_goes_on(agent_process, states):
+async def test_human_answer_in_a_side_thread_survives_a_restart(agent_process, states):
     async with agent_process() as guest:
         first = await guest.say("Ask the human about dessert [[pause:0.5]]", contextId="shared")
         await guest.say("My dog is called Rex.", contextId="shared")
@@ -175,7 +169,7 @@ async def test_a_reply_to_a_task_apart_from_its_conversation_goes_on(agent_proce
         assert "Cake" in done["artifacts"][0]["parts"][0]["text"]
 
 
-async def test_r14_whoever_waits_hears_that_the_task_goes_on_after_the_restart(agent_process, states):
+async def test_r14_waiting_callers_learn_that_the_task_continues(agent_process, states):
     async with agent_process() as guest:
         waiting = asyncio.create_task(guest.say("Hello there, my friend. [[pause:0.5]]"))
         seen = asyncio.create_task(collected(guest, "My dog is called Rex. [[pause:0.5]]"))
@@ -197,7 +191,7 @@ async def test_r14_whoever_waits_hears_that_the_task_goes_on_after_the_restart(a
             assert states(await guest.rested(each)) == "completed"
 
 
-async def test_where_memory_ends_with_the_pod_what_is_not_done_fails_with_a_reason(agent_process, states):
+async def test_ephemeral_memory_fails_unfinished_tasks_at_shutdown(agent_process, states):
     async with agent_process(ephemeralMemory=True) as guest:
         waiting = asyncio.create_task(guest.say("Hello there, my friend. [[pause:0.5]]"))
         await until(lambda: running(guest), 1)
@@ -247,9 +241,8 @@ async def until(look, wanted):
             await asyncio.sleep(0.02)
 
 
-async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times_and_its_end_tells_its_cost(
-    agent_process, states
-):
+async def test_crashing_task_is_resumed_three_times_then_fails(agent_process, states):
+    """A task whose process dies each time is resumed three times; its failure reports the cost."""
     async with agent_process() as guest:
         task = await guest.say("Book table for 4 [[pause:20]]", now=True)
         await told(guest, task)
@@ -277,7 +270,7 @@ class NeverTakenUp(SqliteTaskLog):
         raise TaskLogUnavailable("the disk is slow")
 
 
-async def test_a_task_that_is_cancelled_before_it_is_taken_up_again_tells_its_cost(agent, mounted, states):
+async def test_task_cancelled_before_its_resumption_has_its_cost(agent, mounted, states):
     async with agent() as guest:
         task = await guest.say("Book table for 4 [[pause:20]]", now=True)
         await told(guest, task)
@@ -292,7 +285,7 @@ async def test_a_task_that_is_cancelled_before_it_is_taken_up_again_tells_its_co
     assert "".join(part["text"] for part in ended["artifacts"][0]["parts"]).startswith("Here")
 
 
-async def test_a_task_that_never_began_is_not_given_up_with_the_one_before_it(agent_process, states):
+async def test_queued_task_is_not_failed_with_a_crashing_one(agent_process, states):
     async with agent_process() as guest:
         task = await guest.say("Hello there, my friend. [[pause:20]]", now=True)
         await told(guest, task)
@@ -317,7 +310,7 @@ def shifted(mounted, change):
 HOUR_NS = 3600 * 1_000_000_000
 
 
-async def test_the_time_limit_of_a_turn_holds_over_restarts(agent_process, mounted, states):
+async def test_turn_time_limit_holds_across_restarts(agent_process, mounted, states):
     limits = {"maxTurnSeconds": 3600}
     async with agent_process(limits=limits) as guest:
         task = await guest.say("Hello there, my friend. [[pause:2]]", now=True)
@@ -330,7 +323,7 @@ async def test_the_time_limit_of_a_turn_holds_over_restarts(agent_process, mount
     assert ended["status"]["message"]["metadata"]["reason"] == "deadline"
 
 
-async def test_the_time_between_two_processes_is_not_the_turns(agent_process, mounted, states):
+async def test_turn_time_limit_excludes_downtime(agent_process, mounted, states):
     limits = {"maxTurnSeconds": 3600}
     async with agent_process(limits=limits) as guest:
         task = await guest.say("Hello there, my friend. [[pause:0.5]]", now=True)
@@ -346,7 +339,7 @@ async def test_the_time_between_two_processes_is_not_the_turns(agent_process, mo
         assert states(await guest.rested(task)) == "completed"
 
 
-async def test_a_task_that_is_left_in_good_order_is_taken_up_without_end(agent_process, states):
+async def test_drained_task_is_resumed_without_a_limit(agent_process, states):
     async with agent_process() as guest:
         task = await guest.say("Hello there, my friend. [[pause:20]]", now=True)
         await told(guest, task)

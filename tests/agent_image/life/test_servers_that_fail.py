@@ -46,7 +46,7 @@ async def _listens(port):
         pytest.param("floods", "sends more than this agent reads", id="floods"),
     ],
 )
-async def test_r6_a_task_is_answered_without_a_server_that(agent, states, house, house_port, tmp_path, end, says):
+async def test_r6_task_completes_without_a_server_that_fails(agent, states, house, house_port, tmp_path, end, says):
     calls = tmp_path / "calls"
     async with garden(calls, end) as port:
         servers = [

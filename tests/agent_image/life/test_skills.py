@@ -24,7 +24,7 @@ def answer(task):
     return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
 
 
-async def test_a_mounted_skill_is_told_by_name_and_description_and_read_with_its_files(agent, model, dining):
+async def test_skill_is_listed_in_the_prompt_and_read_on_demand(agent, model, dining):
     recorder, document = model
     async with agent(model=document, **dining) as guest:
         told = answer(await guest.say('Load skill dining, then read skill file "references/menu.md" of dining'))
@@ -36,7 +36,7 @@ async def test_a_mounted_skill_is_told_by_name_and_description_and_read_with_its
     assert "pumpkin" in told
 
 
-async def test_while_a_skill_is_followed_no_tool_is_called_that_it_does_not_allow(agent, dining, house):
+async def test_skill_blocks_tools_that_it_does_not_allow(agent, dining, house):
     async with agent(**dining) as guest:
         told = answer(await guest.say("Load skill dining, then charge card 30, then book table for 2"))
         assert "house__charge_card is not allowed while the skill dining is followed" in told
@@ -46,7 +46,7 @@ async def test_while_a_skill_is_followed_no_tool_is_called_that_it_does_not_allo
     assert house.ledger == ["table for 2", "charged 40"], "the next message is a new task"
 
 
-async def test_what_a_skill_allows_holds_after_a_kill(agent_process, dining, house, states):
+async def test_skill_tool_restriction_survives_a_kill(agent_process, dining, house, states):
     async with agent_process(**dining) as guest:
         task = await guest.say("Load skill dining, then ask the human about soup, then charge card 30")
         assert states(task) == "input-required"
@@ -58,9 +58,7 @@ async def test_what_a_skill_allows_holds_after_a_kill(agent_process, dining, hou
     assert house.ledger == []
 
 
-async def test_the_fence_is_neither_walked_around_nor_lifted_where_the_skill_cannot_be_read(
-    agent, dining, house, mounted, states
-):
+async def test_skill_tool_restriction_holds_if_the_skill_is_unreadable(agent, dining, house, mounted, states):
     async with agent(**dining) as guest:
         told = answer(await guest.say('Read skill file "SKILL.md" of dining'))
         assert "use load_skill" in told

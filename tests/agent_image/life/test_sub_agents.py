@@ -54,7 +54,7 @@ async def cooking(house, portions=1):
             await asyncio.sleep(0.02)
 
 
-async def test_a_sub_agent_works_with_its_own_tools_and_leaves_only_its_answer(agent, mounted, house):
+async def test_sub_agent_uses_its_tools_and_leaves_only_its_answer(agent, mounted, house):
     async with agent(subAgents=[WAITER]) as guest:
         task = await guest.say(order("Book table for 4"))
         assert "A table for 4 is booked." in answer(task)
@@ -63,7 +63,7 @@ async def test_a_sub_agent_works_with_its_own_tools_and_leaves_only_its_answer(a
     assert [thread.count("\n") for thread, _ in places(mounted)] == [1], "only the conversation remains"
 
 
-async def test_a_sub_agent_has_its_own_instructions_and_knows_nothing_of_the_conversation(agent):
+async def test_sub_agent_has_own_instructions_and_no_conversation(agent):
     async with agent(subAgents=[WAITER]) as guest:
         first = await guest.say("My dog is called Rex.")
         told = answer(await guest.say(order("What is my dog called?"), contextId=first["contextId"]))
@@ -80,7 +80,7 @@ async def test_a_sub_agent_has_its_own_instructions_and_knows_nothing_of_the_con
         pytest.param("Ask the human about dessert", {}, id="the tool that asks a person"),
     ],
 )
-async def test_a_sub_agent_is_never_offered(agent, states, house, task, changes):
+async def test_sub_agent_lacks_tools_outside_its_permissions(agent, states, house, task, changes):
     async with agent(subAgents=[WAITER | changes]) as guest:
         done = await guest.say(order(task))
         assert "I read your message:" in answer(done), "it answered with text, because it has no matching tool"
@@ -89,7 +89,7 @@ async def test_a_sub_agent_is_never_offered(agent, states, house, task, changes)
     assert house.ledger == []
 
 
-async def test_without_sub_agents_there_is_no_tool_that_gives_work(agent):
+async def test_task_tool_is_absent_without_sub_agents(agent):
     async with agent() as guest:
         assert "I read your message:" in answer(await guest.say(order("Hello")))
         assert await guest.metric("tool_calls_total") == 0
@@ -109,13 +109,13 @@ async def test_without_sub_agents_there_is_no_tool_that_gives_work(agent):
         ),
     ],
 )
-async def test_what_the_agent_may_not_do_its_sub_agents_may_not_do_either(agent, house, policy, says):
+async def test_sub_agent_is_bound_by_the_policy_of_its_agent(agent, house, policy, says):
     async with agent(subAgents=[WAITER], enforcement=policy) as guest:
         assert says in answer(await guest.say(order("Charge card 70")))
     assert house.ledger == []
 
 
-async def test_a_tool_that_needs_a_person_is_refused_to_a_sub_agent_and_open_to_the_agent(agent, states, house):
+async def test_sub_agent_is_refused_tools_that_need_approval(agent, states, house):
     async with agent(subAgents=[WAITER], approvals={"tools": ["house__charge_card"]}) as guest:
         done = await guest.say(order("Charge card 30"))
         assert states(done) == "completed"
@@ -124,7 +124,7 @@ async def test_a_tool_that_needs_a_person_is_refused_to_a_sub_agent_and_open_to_
     assert house.ledger == []
 
 
-async def test_giving_work_can_itself_need_a_person(agent, states, house):
+async def test_task_tool_can_require_approval(agent, states, house):
     async with agent(subAgents=[WAITER], approvals={"tools": ["task"]}) as guest:
         asked = await guest.say(order("Book table for 4"))
         assert (states(asked), house.ledger) == ("input-required", [])
@@ -133,14 +133,14 @@ async def test_giving_work_can_itself_need_a_person(agent, states, house):
     assert house.ledger == ["table for 4"]
 
 
-async def test_calls_of_a_sub_agent_count_against_the_limit_of_the_message(agent, house):
+async def test_sub_agent_calls_count_against_the_tool_call_limit(agent, house):
     async with agent(subAgents=[WAITER], limits={"maxToolCalls": 2}) as guest:
         told = answer(await guest.say(order("Book table for 2; book table for 3")))
     assert "the limit of 2 tool calls is reached" in told
     assert house.ledger == ["table for 2"]
 
 
-async def test_every_call_of_a_sub_agent_has_its_line_with_its_name(agent, mounted):
+async def test_audit_trail_names_the_sub_agent_of_each_call(agent, mounted):
     async with agent(subAgents=[WAITER]) as guest:
         task = await guest.say(order("Book table for 4"))
     inner, outer = lines(mounted)
@@ -149,7 +149,7 @@ async def test_every_call_of_a_sub_agent_has_its_line_with_its_name(agent, mount
     assert "sub_agent" not in outer
 
 
-async def test_its_calls_are_told_as_those_of_the_call_that_it_works_for(agent, message):
+async def test_sub_agent_calls_are_reported_under_their_outer_call(agent, message):
     async with agent(subAgents=[WAITER]) as guest:
         calls = told_calls([e async for e in guest.events("SendStreamingMessage", message(order("Book table for 4")))])
     outer = calls[0]["toolCallId"]
@@ -163,7 +163,7 @@ async def test_its_calls_are_told_as_those_of_the_call_that_it_works_for(agent, 
     assert [each.get("parentToolCallId") for each in calls] == [None, outer, outer, None]
 
 
-async def test_what_it_says_while_it_works_is_no_part_of_the_answer(agent, message):
+async def test_sub_agent_text_is_not_part_of_the_answer(agent, message):
     async with agent(subAgents=[WAITER]) as guest:
         events = [e async for e in guest.events("SendStreamingMessage", message(order("Hello [[think:3]]")))]
     pieces = [
@@ -172,7 +172,7 @@ async def test_what_it_says_while_it_works_is_no_part_of_the_answer(agent, messa
     assert pieces[0].startswith("Here"), "the stream has the agent's text, not the sub-agent's"
 
 
-async def test_what_it_costs_is_on_the_bill_in_the_counters_and_in_the_ledger(agent, mounted):
+async def test_sub_agent_cost_is_in_task_cost_metrics_and_usage_store(agent, mounted):
     small = {"name": "small", "contextWindow": 8000, "price": {"inputPerMillion": "7", "outputPerMillion": "9"}}
     async with agent(subAgents=[WAITER | {"model": small}]) as guest:
         task = await guest.say(order("Book table for 4"))
@@ -206,7 +206,7 @@ async def test_what_it_costs_is_on_the_bill_in_the_counters_and_in_the_ledger(ag
         ),
     ],
 )
-async def test_a_sub_agent_that_fails_is_a_result_and_the_turn_goes_on(agent, states, task, changes, says):
+async def test_sub_agent_failure_is_a_tool_result(agent, states, task, changes, says):
     async with agent(subAgents=[WAITER | changes]) as guest:
         done = await guest.say(order(task))
         assert states(done) == "completed"
@@ -216,7 +216,7 @@ async def test_a_sub_agent_that_fails_is_a_result_and_the_turn_goes_on(agent, st
         assert await guest.metric(f'sub_agent_tasks_total{{outcome="{word}",sub_agent="waiter"}}') == 1
 
 
-async def test_where_its_own_model_fails_the_next_that_the_agent_declares_goes_on(agent, states, model_port, house):
+async def test_sub_agent_model_falls_back_to_those_of_the_agent(agent, states, model_port, house):
     sizes = {"contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30}
     endpoint = {**sizes, "baseUrl": f"http://127.0.0.1:{model_port}/v1"}
     model = {**endpoint, "name": "offline", "fallbacks": [{**endpoint, "name": "spare"}]}
@@ -230,13 +230,13 @@ async def test_where_its_own_model_fails_the_next_that_the_agent_declares_goes_o
     assert house.ledger == ["table for 4"]
 
 
-async def test_an_answer_is_cut_at_six_thousand_characters(agent, message):
+async def test_sub_agent_answer_is_truncated_at_6000_characters(agent, message):
     async with agent(subAgents=[WAITER]) as guest:
         calls = told_calls([e async for e in guest.events("SendStreamingMessage", message(order("Hi [[long:2000]]")))])
     assert 6000 < calls[-1]["outputChars"] < 6060
 
 
-async def test_a_batch_answers_in_the_order_of_its_tasks_and_one_that_fails_harms_no_other(agent, house):
+async def test_sub_agent_batch_keeps_order_and_isolates_failures(agent, house):
     async with agent(subAgents=[WAITER]) as guest:
         told = answer(await guest.say(orders("Book table for 2", "Hello [[fail:401]]", "Book table for 3")))
     places = [
@@ -246,7 +246,7 @@ async def test_a_batch_answers_in_the_order_of_its_tasks_and_one_that_fails_harm
     assert sorted(house.ledger) == ["table for 2", "table for 3"]
 
 
-async def test_four_work_at_once_and_the_others_wait(agent, states, house):
+async def test_sub_agent_batch_runs_four_at_a_time(agent, states, house):
     async with agent(subAgents=[WAITER]) as guest:
         task = await guest.say(orders(*(f"Cook dish for {n}" for n in range(1, 7))), now=True)
         await cooking(house, 4)
@@ -257,7 +257,7 @@ async def test_four_work_at_once_and_the_others_wait(agent, states, house):
     assert sorted(house.ledger) == [f"cooked {n}" for n in range(1, 7)]
 
 
-async def test_cancelling_the_task_ends_its_sub_agents(agent, states, mounted, house):
+async def test_sub_agents_end_when_their_task_is_cancelled(agent, states, mounted, house):
     async with agent(subAgents=[WAITER]) as guest:
         task = await guest.say(order("Cook dish for 2; book table for 9"), now=True)
         await cooking(house)
@@ -274,7 +274,7 @@ async def test_cancelling_the_task_ends_its_sub_agents(agent, states, mounted, h
     ]
 
 
-async def test_a_budget_without_room_fails_the_sub_agent_and_then_asks_the_caller(agent, states):
+async def test_sub_agent_over_budget_fails_and_pauses_the_task(agent, states):
     budget = {"period": "Month", "tokens": 6000, "onExceeded": "Pause"}
     async with agent(subAgents=[WAITER | {"instructions": "Serve. " * 1200}], budgets=[budget]) as guest:
         paused = await guest.say(order("Hello " + "there " * 800))
@@ -283,7 +283,7 @@ async def test_a_budget_without_room_fails_the_sub_agent_and_then_asks_the_calle
         assert await guest.metric('sub_agent_tasks_total{outcome="failed",sub_agent="waiter"}') == 1
 
 
-async def test_a_sub_agent_that_was_killed_between_two_calls_goes_on_and_repeats_none(agent_process, states, house):
+async def test_sub_agent_killed_between_calls_repeats_none(agent_process, states, house):
     async with agent_process(subAgents=[WAITER]) as guest:
         task = await guest.say(order("Book table for 4; cook dish for 2 [[pause:0.5]]"), now=True)
         await cooking(house, 2)
@@ -297,7 +297,7 @@ async def test_a_sub_agent_that_was_killed_between_two_calls_goes_on_and_repeats
     assert house.ledger == ["table for 4", "cooked 2"]
 
 
-async def test_a_call_of_a_sub_agent_that_was_running_is_not_made_again(agent_process, states, house):
+async def test_sub_agent_interrupted_call_is_not_repeated(agent_process, states, house):
     async with agent_process(subAgents=[WAITER]) as guest:
         task = await guest.say(order("Cook dish for 2"), now=True)
         await cooking(house)
@@ -312,7 +312,7 @@ async def test_a_call_of_a_sub_agent_that_was_running_is_not_made_again(agent_pr
     assert house.ledger == ["cooked 2", "table for 5"]
 
 
-async def test_of_a_batch_that_was_killed_what_had_ended_is_not_begun_again(agent_process, states, house):
+async def test_sub_agent_batch_skips_finished_tasks_after_a_kill(agent_process, states, house):
     async with agent_process(subAgents=[WAITER]) as guest:
         task = await guest.say(orders("Book table for 2", "Hello [[pause:0.4]]", "Book table for 3"), now=True)
         await cooking(house, 2)

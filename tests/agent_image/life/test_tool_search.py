@@ -9,7 +9,7 @@ def answer(task):
     return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
 
 
-async def test_a_tool_that_is_not_shown_is_found_by_its_words_and_called_in_the_same_turn(agent, house):
+async def test_tool_search_finds_a_hidden_tool_for_the_same_turn(agent, house):
     async with agent(toolSearch=SEARCH) as guest:
         told = answer(await guest.say("Search tools for tables, then book table for 4"))
         assert "house__book_table: Book a table in the restaurant." in told
@@ -19,13 +19,13 @@ async def test_a_tool_that_is_not_shown_is_found_by_its_words_and_called_in_the_
     assert house.ledger == ["table for 4"]
 
 
-async def test_what_was_not_looked_for_is_not_shown(agent, house):
+async def test_tool_search_hides_tools_that_were_not_searched_for(agent, house):
     async with agent(toolSearch=SEARCH) as guest:
         assert "I read your message:" in answer(await guest.say("Book table for 4"))
     assert house.ledger == []
 
 
-async def test_what_was_found_stays_found_in_the_conversation_over_a_kill(agent_process, states, house):
+async def test_tool_search_results_survive_a_kill_in_a_conversation(agent_process, states, house):
     async with agent_process(toolSearch=SEARCH) as guest:
         first = await guest.say("Search tools for tables")
         await guest.kill()
@@ -43,23 +43,23 @@ async def test_what_was_found_stays_found_in_the_conversation_over_a_kill(agent_
         pytest.param(None, id="nothing is said of a search"),
     ],
 )
-async def test_a_tool_is_shown_without_a_search_where(agent, house, search):
+async def test_tool_search_shows_a_tool_without_a_search(agent, house, search):
     async with agent(toolSearch=search) as guest:
         assert "A table for 4 is booked." in answer(await guest.say("Book table for 4"))
     assert house.ledger == ["table for 4"]
 
 
-async def test_where_all_tools_are_shown_there_is_nothing_to_search_with(agent):
+async def test_tool_search_is_absent_if_all_tools_are_shown(agent):
     async with agent(toolSearch={"above": 4}) as guest:
         assert "I read your message:" in answer(await guest.say("Search tools for parking"))
 
 
-async def test_words_that_no_tool_has_are_told_so(agent):
+async def test_tool_search_without_a_match_reports_it(agent):
     async with agent(toolSearch=SEARCH) as guest:
         assert "No tool has these words" in answer(await guest.say('Search tools for "parking"'))
 
 
-async def test_a_sub_agent_is_shown_what_its_list_names(agent, house):
+async def test_tool_search_does_not_hide_the_tools_of_a_sub_agent(agent, house):
     waiter = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["house__book_table"]}
     async with agent(toolSearch=SEARCH, subAgents=[waiter]) as guest:
         told = answer(await guest.say('Give a task to the sub-agent waiter: "Book table for 4"'))

@@ -23,7 +23,7 @@ async def sent(guest, header):
         return (await http.post("/a2a", json=body, headers={"traceparent": header})).json()["result"]["task"]
 
 
-async def test_a_caller_s_trace_goes_through_the_agent_to_its_model(agent, model):
+async def test_trace_context_of_a_caller_reaches_the_model(agent, model):
     collector, (recorder, endpoint) = Collector(), model
     async with collector.serving() as url:
         async with agent(model=endpoint, telemetry={"endpoint": url, "samplePercent": 1}) as guest:
@@ -48,7 +48,7 @@ NONE = [
 
 
 @pytest.mark.parametrize("header", NONE)
-async def test_what_names_no_trace_begins_one_of_the_agent_s_own(agent, model, header):
+async def test_trace_starts_at_the_agent_without_a_valid_header(agent, model, header):
     collector, (recorder, endpoint) = Collector(), model
     async with collector.serving() as url, agent(model=endpoint, telemetry={"endpoint": url}) as guest:
         await sent(guest, header)
@@ -57,14 +57,14 @@ async def test_what_names_no_trace_begins_one_of_the_agent_s_own(agent, model, h
     assert all(parent.startswith(f"00-{task.trace_id.hex()}-") for parent in recorder.parents)
 
 
-async def test_where_nobody_collects_the_model_is_told_of_no_trace(agent, model):
+async def test_trace_context_is_not_sent_without_a_collector(agent, model):
     recorder, endpoint = model
     async with agent(model=endpoint) as guest:
         await sent(guest, f"00-{TRACE}-{SPAN}-01")
     assert set(recorder.parents) == {""}
 
 
-async def test_a_call_of_the_model_says_whether_what_it_reads_was_compacted(agent, model):
+async def test_model_span_records_compaction_of_its_prompt(agent, model):
     collector, (_, endpoint) = Collector(), model
     early = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
     async with collector.serving() as url:
@@ -81,7 +81,7 @@ async def test_a_call_of_the_model_says_whether_what_it_reads_was_compacted(agen
     assert len(chats) > 9, "summaries have spans too"
 
 
-async def test_the_name_of_a_tool_that_a_model_has_made_up_is_in_no_span(agent, serve):
+async def test_span_omits_a_tool_name_that_the_model_invented(agent, serve):
     asked: list[object] = []
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "my_secret_is_x", "arguments": "{}"}}
 

@@ -35,7 +35,7 @@ HINT = {"skillHint": "booking"}
         pytest.param(IMPOSSIBLE, None, 4, id="after one repair the text stands alone"),
     ],
 )
-async def test_the_answer_to_a_named_skill_is_data_too(agent, states, schema, found, calls):
+async def test_typed_result_is_data_in_the_schema_of_the_skill(agent, states, schema, found, calls):
     async with agent(**skill(schema)) as guest:
         before = await guest.metric('llm_calls_total{model="offline",outcome="ok"}')
         task = await guest.say("Book table for 4", metadata=HINT)
@@ -56,12 +56,12 @@ async def test_the_answer_to_a_named_skill_is_data_too(agent, states, schema, fo
         pytest.param({"skillHint": 7}, id="with what is no name"),
     ],
 )
-async def test_otherwise_the_text_stands_alone(agent, metadata):
+async def test_typed_result_is_absent_without_a_typed_skill(agent, metadata):
     async with agent(**skill(BOOKING)) as guest:
         assert not data(await guest.say("Book table for 4", metadata=metadata))
 
 
-async def test_handing_in_leaves_no_trace_in_the_conversation_and_is_paid_for(agent):
+async def test_typed_result_call_is_charged_and_not_in_the_history(agent):
     async with agent(**skill(BOOKING)) as guest:
         plain = await guest.say("Book table for 4")
         # Separate callers share no memory.
@@ -77,7 +77,7 @@ async def test_handing_in_leaves_no_trace_in_the_conversation_and_is_paid_for(ag
     assert abs(tokens(after) - tokens(again)) < 10
 
 
-async def test_a_task_that_waited_for_a_person_keeps_the_skill_it_was_meant_for(agent, states):
+async def test_typed_result_skill_is_kept_across_an_approval(agent, states):
     async with agent(**skill(BOOKING), approvals={"tools": ["house__book_table"]}) as guest:
         task = await guest.say("Book table for 4", metadata=HINT)
         assert states(task) == "input-required"
@@ -85,7 +85,7 @@ async def test_a_task_that_waited_for_a_person_keeps_the_skill_it_was_meant_for(
     assert [part["data"] for part in data(done)] == [{"guests": 4}]
 
 
-async def test_the_request_says_it_as_well_as_the_message(agent, message):
+async def test_skill_hint_of_the_request_overrides_the_message(agent, message):
     async with agent(**skill(BOOKING)) as guest:
         params = message("Book table for 4", metadata={"skillHint": "other"}) | {"metadata": HINT}
         task = (await guest.call("SendMessage", params))["result"]["task"]

@@ -106,7 +106,7 @@ async def _expired(database: Database, _: SqliteConversationSaver) -> None:
         pytest.param(_expired, ["", "", "asked 3"], id="the time of its archive is over"),
     ],
 )
-async def test_a_history_that_was_read_before_is_read_as_it_is_stored(
+async def test_checkpoint_cache_equals_the_stored_history(
     database: Database,
     saver: SqliteConversationSaver,
     happens: Callable[[Database, SqliteConversationSaver], Awaitable[None]],
@@ -119,7 +119,7 @@ async def test_a_history_that_was_read_before_is_read_as_it_is_stored(
         assert [str(message.text) for message in await read(reader)] == left
 
 
-async def test_what_was_decoded_once_is_not_decoded_again(saver: SqliteConversationSaver) -> None:
+async def test_checkpoint_cache_decodes_a_message_once(saver: SqliteConversationSaver) -> None:
     await put(saver, said("1", "2"))
     first = await read(saver)
     await put(saver, [*first, *said("3", "4")], step=2)
@@ -128,7 +128,7 @@ async def test_what_was_decoded_once_is_not_decoded_again(saver: SqliteConversat
     assert all(before is now for before, now in zip(first, second, strict=False))
 
 
-async def test_what_this_process_has_written_is_not_decoded_again(saver: SqliteConversationSaver) -> None:
+async def test_checkpoint_cache_serves_messages_of_its_own_writes(saver: SqliteConversationSaver) -> None:
     await put(saver, said("1", "2"))
     history = [*await read(saver), *said("3", "4")]
     await put(saver, history, step=2)
@@ -136,9 +136,10 @@ async def test_what_this_process_has_written_is_not_decoded_again(saver: SqliteC
     assert all(now is before for before, now in zip(history, await read(saver), strict=True))
 
 
-async def test_what_was_taken_out_while_a_turn_held_it_is_not_known_by_what_the_turn_writes(
+async def test_checkpoint_cache_drops_rows_removed_during_a_turn(
     database: Database, saver: SqliteConversationSaver
 ) -> None:
+    """Rows that were deleted while a turn held them are not served from the cache after the turn writes."""
     await put(saver, said("1", "2"))
     history = [*await read(saver), *said("3", "4")]
     database.taken_out()
@@ -155,7 +156,7 @@ class _Counting(Database):
         return await super().look(work, of=of)
 
 
-async def test_whoever_looks_where_somebody_just_looked_asks_the_disk_no_second_time(tmp_path: Path) -> None:
+async def test_checkpoint_cache_skips_the_disk_for_repeated_reads(tmp_path: Path) -> None:
     database = _Counting(tmp_path / FILE, SCHEMA)
     saver = SqliteConversationSaver(database)
     await put(saver, said("1", "2"))
@@ -168,16 +169,14 @@ async def test_whoever_looks_where_somebody_just_looked_asks_the_disk_no_second_
     assert looks == [1, 1, 2, 3, 4, 5], "the cache serves one read of one conversation"
 
 
-async def test_nothing_that_was_erased_is_known_when_the_file_was_scrubbed(
-    database: Database, saver: SqliteConversationSaver
-) -> None:
+async def test_checkpoint_cache_is_empty_after_a_scrub(database: Database, saver: SqliteConversationSaver) -> None:
     await put(saver, said("1", "2"))
     first = await read(saver)
     await database.scrub()
     assert (await read(saver))[0] is not first[0]
 
 
-async def test_what_cannot_be_stored_is_told_when_the_conversation_is_to_be_on_disk(
+async def test_checkpoint_write_error_is_raised_when_settled(
     database: Database, saver: SqliteConversationSaver
 ) -> None:
     await put(saver, said("1"))
@@ -191,7 +190,7 @@ def known(size: int) -> CachedHistory:
     return CachedHistory(tuple(said("1", "2")), size)
 
 
-def test_of_histories_those_that_were_used_last_are_kept_and_none_that_is_too_long() -> None:
+def test_message_cache_evicts_the_least_recently_used() -> None:
     histories = MessageCache(most=100, most_of_one=60)
     for name, size in (("long", 61), ("a", 50), ("b", 30), ("a", 55), ("c", 30)):
         histories.keep(name, "", known(size))

@@ -26,7 +26,7 @@ def skill(name: str, description: str = "", *, idle: float = 0.0, uses: int = 0)
         pytest.param(-5, 1.0, id="by a clock that was set back"),
     ],
 )
-def test_strength_halves_with_every_ninety_days_without_use(idle, wanted):
+def test_skill_strength_halves_every_ninety_days_of_disuse(idle, wanted):
     policy = SkillCuration()
     found = strength(skill("s", idle=idle), now=NOW, half_life=policy.half_life_seconds)
     assert found == pytest.approx(wanted)
@@ -74,14 +74,14 @@ NEAR = "Boil eggs for the guests of this house"
         pytest.param([], {"eggs": EGGS}, {}, "", {}, "", id="mounted skills alone: nothing to do"),
     ],
 )
-def test_what_stays(skills, pinned, changes, kept, merged, pruned):
+def test_plan_curation_keeps_merges_and_prunes(skills, pinned, changes, kept, merged, pruned):
     found = plan_curation(skills, pinned=pinned, policy=SkillCuration.model_validate(changes), now=NOW)
     assert sorted(each.draft.name for each in found.kept) == kept.split()
     assert {merge.skill.draft.name: merge.into for merge in found.merged} == merged
     assert sorted(each.draft.name for each in found.pruned) == pruned.split()
 
 
-def test_of_many_alike_all_go_into_the_same_one():
+def test_plan_curation_merges_similar_skills_into_one():
     found = plan_curation([skill(f"s{n}", EGGS, idle=n) for n in range(5)], pinned={}, policy=SkillCuration(), now=NOW)
     assert [each.draft.name for each in found.kept] == ["s0"]
     assert {merge.into for merge in found.merged} == {"s0"}

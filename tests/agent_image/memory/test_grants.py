@@ -31,11 +31,11 @@ async def grants(database):
         pytest.param("client:b", "c", "rope__cut", set(), id="another caller"),
     ],
 )
-async def test_grants_belong_to_a_tool_in_a_conversation(grants, owner, context, tool, keys):
+async def test_grants_are_keyed_by_tool_and_conversation(grants, owner, context, tool, keys):
     assert await grants.keys(owner, context, tool) == keys
 
 
-async def test_grants_of_an_owner_are_listed(grants):
+async def test_grants_of_lists_those_of_an_owner(grants):
     await grants.put("client:b", "c", "rope__cut", ["rope"])
     await grants.put("client:a", "d", "rope__tie", ["knot"])
     listed = [(each.context_id, each.tool, each.grant) for each in await grants.of("client:a")]
@@ -43,7 +43,7 @@ async def test_grants_of_an_owner_are_listed(grants):
     assert [each.grant for each in await grants.of("client:a", "d")] == ["knot"]
 
 
-async def test_grants_given_twice_are_stored_once(grants, database):
+async def test_grants_are_stored_once(grants, database):
     await grants.put("client:a", "c", "rope__cut", ["rope"])
     rows = await database.run(lambda db: db.execute("SELECT count(*) FROM grants").fetchone())
     assert rows == (2,)
@@ -56,6 +56,6 @@ async def test_grants_given_twice_are_stored_once(grants, database):
         pytest.param(lambda db: threads.delete_owner(db, "client:a"), id="all conversations of the caller"),
     ],
 )
-async def test_grants_are_deleted_with(grants, database, delete):
+async def test_grants_are_deleted_with_their_scope(grants, database, delete):
     await database.run(delete)
     assert await grants.keys("client:a", "c", "rope__cut") == set()

@@ -46,7 +46,8 @@ def before(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_conversation_of_the_schema_before_goes_on_and_counts_as_used_now(before):
+async def test_migration_keeps_a_conversation_and_sets_its_last_use(before):
+    """A conversation of the previous schema continues, and counts as used at the time of the migration."""
     database = Database(before, SCHEMA)
     (found,) = await SqliteConversationStore(database).last_uses()
     assert found.place == ("client:a", "ctx")
@@ -57,7 +58,7 @@ async def test_a_conversation_of_the_schema_before_goes_on_and_counts_as_used_no
     await database.aclose()
 
 
-async def test_a_file_is_brought_up_to_date_once(before):
+async def test_migration_runs_once(before):
     for _ in range(2):
         database = Database(before, SCHEMA)
         await database.check()
@@ -65,7 +66,7 @@ async def test_a_file_is_brought_up_to_date_once(before):
         await database.aclose()
 
 
-async def test_a_file_of_the_version_before_this_one_keeps_sessions_from_now_on(tmp_path):
+async def test_migration_from_the_previous_version_adds_sessions(tmp_path):
     await _made(tmp_path / FILE, SCHEMA[:-1])
     database = Database(tmp_path / FILE, SCHEMA)
     await Sessions(SqliteSessionStore(database), redact=str).put("client:a", "ctx", asked="Who?", answered="Ada.")
@@ -73,7 +74,7 @@ async def test_a_file_of_the_version_before_this_one_keeps_sessions_from_now_on(
     await database.aclose()
 
 
-async def test_a_file_of_before_gives_room_back_from_its_first_cleaning_on(before):
+async def test_migration_enables_auto_vacuum_at_the_first_shrink(before):
     database = Database(before, SCHEMA)
     await database.shrink()
     assert await database.run(lambda db: db.execute("PRAGMA auto_vacuum").fetchone()[0]) == 2
@@ -88,7 +89,7 @@ async def test_a_file_of_before_gives_room_back_from_its_first_cleaning_on(befor
         pytest.param(SKILLS, len(SKILLS), id="learned skills"),
     ],
 )
-async def test_a_file_of_a_later_schema_is_refused_and_left_as_it_is(tmp_path, schema, step):
+async def test_migration_refuses_a_newer_schema_without_changes(tmp_path, schema, step):
     newer = Database(tmp_path / "f.db", (*schema, "CREATE TABLE later (x TEXT);"))
     await newer.check()
     await newer.aclose()
@@ -101,7 +102,7 @@ async def test_a_file_of_a_later_schema_is_refused_and_left_as_it_is(tmp_path, s
     await database.aclose()
 
 
-async def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path):
+async def test_migration_rolls_back_a_failing_step(tmp_path):
     await _made(tmp_path / "f.db", ("CREATE TABLE first (x TEXT);",))
     broken = Database(tmp_path / "f.db", ("CREATE TABLE first (x TEXT);", "CREATE TABLE second (x TEXT); NO SUCH;"))
     with pytest.raises(MemoryUnusable):

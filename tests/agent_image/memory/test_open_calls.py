@@ -37,19 +37,19 @@ OTHER = json.dumps({"call": "2", "about": about(task="u")}).encode() + b"\n"
         pytest.param(b'{"call": "4", "about": {"owner": "o"}}\n', set(), id="a call without its task"),
     ],
 )
-def test_the_next_process_finds_calls_without_an_end(path, written, left):
+def test_open_calls_are_found_by_the_next_process(path, written, left):
     path.write_bytes(written)
     assert FileOpenModelCalls(path).left().keys() == left
 
 
 @pytest.mark.parametrize("written", [BEGUN[:20], BEGUN + OTHER[:20]], ids=["alone", "behind another"])
-def test_a_half_line_takes_no_later_line_with_it(path, written):
+def test_open_calls_survive_a_torn_line(path, written):
     path.write_bytes(written)
     FileOpenModelCalls(path).begin("5", about())
     assert "5" in FileOpenModelCalls(path).left()
 
 
-def test_the_file_is_private_and_empty_while_no_call_runs(path):
+def test_open_calls_file_is_private_and_empty_without_calls(path):
     calls = FileOpenModelCalls(path)
     calls.begin("1", about())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -57,7 +57,7 @@ def test_the_file_is_private_and_empty_while_no_call_runs(path):
     assert path.read_bytes() == b""
 
 
-def test_the_file_stays_small_and_private_beside_a_call_that_runs(path):
+def test_open_calls_file_stays_small_during_a_long_call(path):
     calls = FileOpenModelCalls(path)
     calls.begin("long", about())
     for number in range(3000):
@@ -68,7 +68,7 @@ def test_the_file_stays_small_and_private_beside_a_call_that_runs(path):
     assert FileOpenModelCalls(path).left().keys() == {"long"}
 
 
-def test_many_calls_at_a_time_do_not_rewrite_the_file_at_each_end(path):
+def test_open_calls_file_is_not_rewritten_at_each_end(path):
     calls = FileOpenModelCalls(path)
     for number in range(2000):
         calls.begin(str(number), about())
@@ -80,7 +80,7 @@ def test_many_calls_at_a_time_do_not_rewrite_the_file_at_each_end(path):
     assert len(FileOpenModelCalls(path).left()) == 1000
 
 
-def test_an_erased_owner_is_in_no_line(path):
+def test_open_calls_erase_removes_an_owner_from_every_line(path):
     calls = FileOpenModelCalls(path)
     calls.begin("left", about("client:gone", "t1"))
     calls.aclose()

@@ -38,7 +38,7 @@ def of(owner: str, *used: float) -> list[ConversationUse]:
         pytest.param([("b", "c0")], ["c0", "c1"], id="also where another owner uses one of that name"),
     ],
 )
-def test_idle_conversations(busy, wanted):
+def test_idle_selects_unused_conversations_that_are_not_busy(busy, wanted):
     assert [context for _, context in idle(of("a", 1, 2, 3), before=3, busy=busy)] == wanted
 
 
@@ -51,7 +51,7 @@ def test_idle_conversations(busy, wanted):
         pytest.param(of("a", 1, 2) + of("b", 3), 1, [], [("a", "c0")], id="of each owner by itself"),
     ],
 )
-def test_conversations_beyond_their_number(found, most, busy, wanted):
+def test_beyond_selects_conversations_over_the_limit(found, most, busy, wanted):
     assert beyond(found, most=most, busy=busy) == wanted
 
 
@@ -109,7 +109,7 @@ async def open_house(tmp_path: Path) -> AsyncIterator[object]:
         await house.database.aclose()
 
 
-async def test_old_conversations_go_and_those_in_use_stay(open_house):
+async def test_retention_deletes_old_conversations_that_are_not_in_use(open_house):
     house = open_house(conversationRetentionSeconds=3600)
     for context, ago in (("old", 3601), ("old but in use", 9999), ("young", 3599)):
         await house.talk(context, ago=ago)
@@ -118,7 +118,7 @@ async def test_old_conversations_go_and_those_in_use_stay(open_house):
     assert (await house.left(), house.forgotten("idle")) == (["old but in use", "young"], 1)
 
 
-async def test_a_conversation_goes_with_what_was_set_aside_of_it_and_no_other_does(open_house):
+async def test_retention_deletes_side_threads_of_a_conversation_only(open_house):
     house = open_house(conversationRetentionSeconds=3600)
     for context in ("c", "c\ntask", "cc"):
         await house.talk(context, ago=9999 if context != "cc" else 0)
@@ -127,7 +127,7 @@ async def test_a_conversation_goes_with_what_was_set_aside_of_it_and_no_other_do
     assert threads == [("client:a\ncc",)]
 
 
-async def test_what_was_set_aside_lately_keeps_its_conversation(open_house):
+async def test_retention_keeps_a_conversation_with_recent_side_threads(open_house):
     house = open_house(conversationRetentionSeconds=3600)
     await house.talk("c", ago=9999)
     await house.talk("c\ntask", ago=1)
@@ -135,7 +135,7 @@ async def test_what_was_set_aside_lately_keeps_its_conversation(open_house):
     assert await house.left() == ["c"]
 
 
-async def test_what_is_told_of_old_conversations_goes_with_them(open_house):
+async def test_retention_deletes_old_sessions(open_house):
     house = open_house(conversationRetentionSeconds=3600)
     await house.sessions.put("client:a", "old", asked="Who?", answered="Ada.")
     house.now += 3601
@@ -144,7 +144,7 @@ async def test_what_is_told_of_old_conversations_goes_with_them(open_house):
     assert [session.context_id for session in await house.sessions.of("client:a")] == ["young"]
 
 
-async def test_an_owner_with_too_many_loses_its_oldest_and_others_none(open_house):
+async def test_retention_limits_the_conversations_of_each_owner(open_house):
     house = open_house(maxConversationsPerCaller=2)
     for n in range(4):
         await house.talk(f"c{n}", ago=100 - n)
@@ -153,7 +153,7 @@ async def test_an_owner_with_too_many_loses_its_oldest_and_others_none(open_hous
     assert (await house.left(), house.forgotten("count")) == (["b", "c2", "c3"], 2)
 
 
-async def test_the_oldest_make_way_where_the_memory_has_too_much_and_tasks_go_on(open_house):
+async def test_retention_frees_space_from_the_oldest_conversations(open_house):
     house = open_house(maxBytes=16 * MIB)
     for n in range(30):
         await house.talk(f"c{n:02d}", ago=100 - n, size=MIB)
@@ -166,7 +166,7 @@ async def test_the_oldest_make_way_where_the_memory_has_too_much_and_tasks_go_on
     assert house.forgotten("room") == 30 - len(left)
 
 
-async def test_where_nothing_can_make_way_no_task_begins_until_there_is_room(open_house):
+async def test_retention_refuses_new_tasks_until_there_is_space(open_house):
     house = open_house(maxBytes=16 * MIB)
     await house.database.check()
     ballast = house.folder / "audit"
@@ -189,9 +189,8 @@ async def test_where_nothing_can_make_way_no_task_begins_until_there_is_room(ope
         pytest.param("knowledge", "raise memory.maxBytes and memory.storage.size", id="facts that are too many"),
     ],
 )
-async def test_no_conversation_goes_where_the_rest_is_too_large_by_itself_and_it_is_said_once(
-    open_house, caplog, part, remedy
-):
+async def test_retention_keeps_conversations_if_other_parts_are_full(open_house, caplog, part, remedy):
+    """If other parts of the volume are too large, no conversation is deleted, and one log record names the remedy."""
     house = open_house(maxBytes=16 * MIB)
     for n in range(3):
         await house.talk(f"c{n}", ago=100 - n, size=MIB)
@@ -204,7 +203,7 @@ async def test_no_conversation_goes_where_the_rest_is_too_large_by_itself_and_it
     assert remedy in said
 
 
-async def test_a_disk_that_others_filled_refuses_tasks_and_costs_no_conversation(open_house):
+async def test_retention_refuses_tasks_while_the_disk_is_full(open_house):
     house = open_house(space=DiskSpace(free=MIB, capacity=1000 * MIB))
     await house.talk("c", ago=1)
     await house.retention.look()
@@ -222,14 +221,14 @@ async def test_a_disk_that_others_filled_refuses_tasks_and_costs_no_conversation
         pytest.param(DiskSpace(free=5 * MIB, capacity=100 * MIB), False, id="a small volume reserves a twentieth"),
     ],
 )
-async def test_a_part_of_the_disk_is_reserved_for_what_is_under_way(open_house, space, full):
+async def test_retention_reserves_disk_space_for_running_tasks(open_house, space, full):
     house = open_house(space=space)
     await house.database.check()
     await house.retention.look()
     assert house.admission.full is full
 
 
-def test_files_are_counted_by_what_they_are_for(tmp_path):
+def test_memory_volume_sizes_are_grouped_by_part(tmp_path):
     files = ("tasks.db", "tasks.db-wal", "conversations.db", "knowledge/a.db", "audit/audit.jsonl")
     for n, name in enumerate((*files, "lost+found/y", "skills/a.db"), start=1):
         path = tmp_path / name
@@ -239,7 +238,7 @@ def test_files_are_counted_by_what_they_are_for(tmp_path):
     assert parts == {"tasks": 3, "conversations": 3, "knowledge": 4, "audit": 5, "other": 6, "skills": 7}
 
 
-def test_an_owner_that_is_being_erased_is_kept_out_and_nobody_else():
+def test_admission_refuses_only_the_owner_under_erasure():
     gate = Admission()
     with gate.closed("client:a"), gate.closed("client:a"):
         with pytest.raises(ServiceUnavailable, match="being erased"):

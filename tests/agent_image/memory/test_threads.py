@@ -30,24 +30,24 @@ async def left(database):
     return {name for (name,) in rows}
 
 
-async def test_a_task_is_known_by_what_its_sub_agents_left_alone(database):
+async def test_side_threads_include_tasks_of_sub_agents(database):
     await stored(database, MAIN, TASK.delegated("1"), TASK.delegated("2"), OTHER.thread)
     assert set(await SqliteConversationStore(database).side_threads()) == {TASK, OTHER}
 
 
-async def test_it_is_forgotten_with_its_sub_agents_and_the_conversation_stays(database):
+async def test_forget_side_thread_deletes_its_sub_agents_only(database):
     names = [MAIN, TASK.thread, TASK.delegated("1"), OTHER.thread, OTHER.delegated("1")]
     await stored(database, *names)
     await SqliteConversationStore(database).forget_side_thread(TASK)
     assert await left(database) == {MAIN, OTHER.thread, OTHER.delegated("1")}
 
 
-async def test_a_name_of_a_call_that_holds_a_line_break_is_still_one_part():
+async def test_delegated_thread_escapes_line_breaks_in_call_ids():
     assert TASK.delegated("a\nb").count("\n") == 3
     assert TASK.delegated("a\nb") != TASK.delegated("a")
 
 
-async def test_calls_that_sub_agents_had_begun_are_among_those_of_the_task(database):
+async def test_tool_journal_includes_started_calls_of_sub_agents(database):
     journal = SqliteToolJournal(database)
     await journal.begin(MAIN, "1", StartedCall("pay", {}))
     await journal.begin(TASK.delegated("1"), "1", StartedCall("book", {}))
@@ -55,7 +55,7 @@ async def test_calls_that_sub_agents_had_begun_are_among_those_of_the_task(datab
     assert [call.tool for call in await journal.begun(MAIN, below=TASK.thread)] == ["book", "pay"]
 
 
-async def test_what_a_sub_agent_came_to_settles_what_it_had_begun(database):
+async def test_tool_journal_settles_started_calls_with_their_outcome(database):
     journal, thread = SqliteToolJournal(database), TASK.delegated("1")
     await journal.put(thread, "0", CallState.DONE, {"text": "x"})
     await journal.begin(thread, "1", StartedCall("book", {}))

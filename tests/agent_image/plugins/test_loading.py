@@ -35,7 +35,7 @@ def loading(factory, **seams):
     return Plugins([Declared(name="rope")], metrics, installed=lambda: [Installed("rope", factory)], **seams)
 
 
-async def test_one_that_hangs_is_given_up_and_gives_nothing_when_it_comes_late():
+async def test_plugin_load_timeout_discards_a_late_result():
     release, came = threading.Event(), threading.Event()
 
     def hanging(config):
@@ -52,7 +52,7 @@ async def test_one_that_hangs_is_given_up_and_gives_nothing_when_it_comes_late()
     assert await plugins.tools(CONTEXT) == ()
 
 
-def test_it_is_loaded_once_however_many_ask_at_a_time():
+def test_plugin_is_loaded_once_under_concurrency():
     loads = []
 
     def factory(config):
@@ -68,11 +68,11 @@ def test_it_is_loaded_once_however_many_ask_at_a_time():
     assert loads == [1]
 
 
-def test_nothing_is_said_before_it_was_tried():
+def test_plugin_report_is_empty_before_loading():
     assert loading(lambda config: rope()).report() == []
 
 
-async def test_one_that_cannot_be_closed_holds_up_nobody(caplog):
+async def test_plugin_close_failure_is_logged_and_ignored(caplog):
     async def broken():
         raise RuntimeError("stuck")
 
@@ -82,7 +82,7 @@ async def test_one_that_cannot_be_closed_holds_up_nobody(caplog):
     assert "a plugin could not be closed" in caplog.text
 
 
-async def test_a_call_that_hangs_is_given_up_in_words():
+async def test_plugin_call_timeout_is_a_tool_error():
     async def hanging(_):
         await asyncio.Event().wait()
 
@@ -91,7 +91,7 @@ async def test_a_call_that_hangs_is_given_up_in_words():
         await tool.run(CALL)
 
 
-def test_a_plugin_and_a_server_of_one_name_are_refused(config_with):
+def test_config_refuses_a_plugin_and_a_server_of_one_name(config_with):
     with pytest.raises(ValueError, match="plugins and mcpServers both have 'tools'"):
         config_with(plugins=[{"name": "tools"}], mcpServers=[{"name": "tools", "url": "http://tools"}])
 

@@ -26,7 +26,7 @@ def with_key(mounted: Any, documents: Any, key: str | None) -> None:
         file.write_text(key)
 
 
-def test_an_agent_that_could_serve_is_reported_though_nothing_around_it_answers(mounted: Any, documents: Any) -> None:
+def test_agent_probe_passes_without_reachable_dependencies(mounted: Any, documents: Any) -> None:
     with_key(mounted, documents, "sk-secret")
     ended = probe(mounted.layout.root)
     assert ended.returncode == 0, ended.stderr
@@ -83,7 +83,7 @@ FAULTS: list[Any] = [
 
 
 @pytest.mark.parametrize(("break_it", "says"), FAULTS)
-def test_what_cannot_serve_is_refused_in_one_line(
+def test_agent_probe_refuses_an_unusable_agent_in_one_line(
     mounted: Any, documents: Any, break_it: Callable[..., object], says: str
 ) -> None:
     break_it(mounted, documents)

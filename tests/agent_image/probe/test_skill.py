@@ -103,7 +103,7 @@ def probe(capsys, *arguments: str) -> tuple[int, dict, str]:
     return code, json.loads(said.out.splitlines()[-1]) if code == 0 else {}, said.err
 
 
-def test_a_commit_is_looked_at_and_fetched_as_it_was_seen(repository, server, capsys, tmp_path):
+def test_skill_probe_and_fetch_agree_on_a_commit(repository, server, capsys, tmp_path):
     first = git(repository, "rev-parse", "HEAD")
     (repository / "haiku" / "SKILL.md").write_text("changed")
     git(repository, "commit", "-qam", "two")
@@ -127,13 +127,13 @@ def test_a_commit_is_looked_at_and_fetched_as_it_was_seen(repository, server, ca
     assert "is expected" in capsys.readouterr().err
 
 
-def test_a_commit_that_no_branch_points_at_any_more_is_found(repository, server, capsys):
+def test_skill_probe_finds_an_unreferenced_commit(repository, server, capsys):
     lost = git(repository, "rev-parse", "HEAD")
     git(repository, "commit", "-q", "--amend", "-m", "another")
     assert probe(capsys, *source(server[1], lost))[0] == 0
 
 
-def test_a_private_repository_opens_with_the_token_of_its_secret(repository, server, capsys, tmp_path):
+def test_skill_probe_reads_a_private_repository_with_its_token(repository, server, capsys, tmp_path):
     server[0].password = "s3cret-token"
     commit = git(repository, "rev-parse", "HEAD")
     code, _, says = probe(capsys, *source(server[1], commit))
@@ -146,7 +146,7 @@ def test_a_private_repository_opens_with_the_token_of_its_secret(repository, ser
     assert (code, "check the Secret" in says, "another" in says) == (2, True, False)
 
 
-def test_a_folder_that_is_mounted_has_the_same_digest_as_the_commit(repository, server, capsys):
+def test_skill_probe_of_a_folder_has_the_digest_of_the_commit(repository, server, capsys):
     commit = git(repository, "rev-parse", "HEAD")
     fetched = probe(capsys, *source(server[1], commit))[1]
     assert probe(capsys, f"--folder={repository / 'haiku'}")[1] == fetched
@@ -156,7 +156,7 @@ def test_a_folder_that_is_mounted_has_the_same_digest_as_the_commit(repository, 
     ("host", "works"),
     [pytest.param("127.0.0.1", True, id="within its origin"), pytest.param("localhost", False, id="to another host")],
 )
-def test_a_redirect_is_followed_within_one_origin_only(repository, server, capsys, host, works):
+def test_skill_probe_follows_redirects_within_one_origin(repository, server, capsys, host, works):
     port = int(server[1].split(":")[2].partition("/")[0])
     usual, asked = server[0].do_GET, []
 
@@ -206,7 +206,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("commit", "path", "wanted"), REFUSED)
-def test_what_is_no_skill_is_refused_in_words(repository, server, capsys, commit, path, wanted):
+def test_skill_probe_refuses_an_invalid_skill(repository, server, capsys, commit, path, wanted):
     found = git(repository, "rev-parse", commit) if commit == "HEAD" else commit
     code, _, says = probe(capsys, *source(server[1], found, path))
     assert code == 2
@@ -214,7 +214,7 @@ def test_what_is_no_skill_is_refused_in_words(repository, server, capsys, commit
 
 
 @pytest.mark.process
-def test_a_server_that_is_not_there_is_named(capsys):
+def test_skill_probe_names_an_unreachable_server(capsys):
     code, _, says = probe(capsys, *source("http://127.0.0.1:9/skills", "a" * 40))
     assert code == 75
     assert "cannot be reached" in says
@@ -231,7 +231,7 @@ def test_a_server_that_is_not_there_is_named(capsys):
         pytest.param(_cut_short, "cannot be reached", id="it hangs up in the middle of an answer"),
     ],
 )
-def test_a_server_that_fails_for_a_while_is_no_refusal(repository, server, capsys, tmp_path, failure, says):
+def test_skill_probe_treats_server_failures_as_transient(repository, server, capsys, tmp_path, failure, says):
     server[0].do_GET = failure
     commit = git(repository, "rev-parse", "HEAD")
     code, _, said = probe(capsys, *source(server[1], commit))

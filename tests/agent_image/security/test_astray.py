@@ -30,23 +30,23 @@ def report(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> dict
     return found
 
 
-def test_r10_nobody_came_where_nothing_was_named(report: dict[str, Any]) -> None:
+def test_r10_forbidden_addresses_receive_no_connection(report: dict[str, Any]) -> None:
     public = report["seen"].pop("93.184.216.34")
     assert set(report["seen"].values()) == {0}, report["seen"]
     assert public == 2, "the allowed receiver got the notification, and the agent followed no redirect"
     report["seen"]["93.184.216.34"] = public
 
 
-def test_r10_every_address_that_leads_astray_is_refused_when_it_is_registered(report: dict[str, Any]) -> None:
+def test_r10_push_registration_refuses_forbidden_addresses(report: dict[str, Any]) -> None:
     assert len(report["refused"]) > 15
     assert set(report["refused"].values()) == {-32602}, report["refused"]
 
 
-def test_r10_names_that_rebind_and_redirects_are_given_up_when_it_is_delivered(report: dict[str, Any]) -> None:
+def test_r10_push_delivery_gives_up_on_rebinding_and_redirects(report: dict[str, Any]) -> None:
     assert report["dead"] == ["it redirects: register the address that it redirects to", ASTRAY, ASTRAY]
 
 
-def test_r10_peers_and_servers_whose_names_lead_astray_are_not_asked(report: dict[str, Any]) -> None:
+def test_r10_peers_and_servers_at_forbidden_ips_are_refused(report: dict[str, Any]) -> None:
     said = report["asked"]
     assert len(said) == 6
     assert all("leads to an address that agents may not reach" in each for each in said), said

@@ -38,7 +38,7 @@ async def written(folder: Path, number: int = 5, **options: Any) -> AuditTrail:
     return opened
 
 
-async def test_a_line_says_what_was_called_and_holds_neither_secrets_nor_all_of_it(tmp_path: Path) -> None:
+async def test_audit_record_names_the_call_redacted_and_truncated(tmp_path: Path) -> None:
     opened = trail(tmp_path)
     long = "x" * 480 + "api_key=hunter2hunter2hunter2"
     await opened.record("tool_call", {"tool": "t", **call_line({"password": "p", "text": long, "n": 1}, "y" * 5000)})
@@ -62,7 +62,7 @@ ARGUMENTS = [
 
 
 @pytest.mark.parametrize(("given", "kept"), ARGUMENTS)
-async def test_an_argument_is_kept_to_500_characters(given: Any, kept: Any, tmp_path: Path) -> None:
+async def test_audit_argument_is_kept_to_500_characters(given: Any, kept: Any, tmp_path: Path) -> None:
     opened = trail(tmp_path)
     await opened.record("tool_call", {"tool": "t", **call_line({"text": given}, "fine")})
     await opened.aclose()
@@ -72,9 +72,7 @@ async def test_an_argument_is_kept_to_500_characters(given: Any, kept: Any, tmp_
 
 @pytest.mark.parametrize("length", [900, 3000, 20_000])
 @pytest.mark.parametrize("value", ['{"token": "%s"}', '{\\"token\\": \\"%s\\"}', "Bearer %s1"])
-async def test_a_secret_that_is_longer_than_what_is_looked_at_is_not_begun(
-    value: str, length: int, tmp_path: Path
-) -> None:
+async def test_audit_record_omits_a_secret_beyond_the_scan_length(value: str, length: int, tmp_path: Path) -> None:
     opened = trail(tmp_path)
     told = value % ("S" * length)
     await opened.record("tool_call", {"tool": "t", **call_line({"body": told, "in": {"deep": told}}, told)})
@@ -82,7 +80,7 @@ async def test_a_secret_that_is_longer_than_what_is_looked_at_is_not_begun(
     assert "SSS" not in (tmp_path / FILE).read_text()
 
 
-async def test_the_chain_goes_on_after_a_restart_and_over_the_change_of_files(tmp_path: Path) -> None:
+async def test_audit_chain_continues_over_restarts_and_rotation(tmp_path: Path) -> None:
     for _ in range(3):
         last = await written(tmp_path, 40, most=16_384)
     assert backup_of(tmp_path / FILE).exists()
@@ -102,14 +100,16 @@ async def test_the_chain_goes_on_after_a_restart_and_over_the_change_of_files(tm
         pytest.param(lambda lines: [lines[0], lines[0], *lines[1:]], "line 2", id="doubled"),
     ],
 )
-async def test_what_was_done_to_a_line_shows(tmp_path: Path, spoil: Callable[..., list[str]], where: str) -> None:
+async def test_audit_verify_detects_a_changed_record(
+    tmp_path: Path, spoil: Callable[..., list[str]], where: str
+) -> None:
     await written(tmp_path)
     file = tmp_path / FILE
     file.write_text("".join(f"{line}\n" for line in spoil(file.read_text().splitlines())))
     assert where in verify(tmp_path).broken[0].message
 
 
-async def test_lines_that_are_cut_off_show_by_the_hash_that_was_told_before(tmp_path: Path) -> None:
+async def test_audit_verify_detects_truncation_by_the_reported_hash(tmp_path: Path) -> None:
     opened = await written(tmp_path)
     file = tmp_path / FILE
     file.write_text("".join(f"{line}\n" for line in file.read_text().splitlines()[:-1]))
@@ -118,7 +118,7 @@ async def test_lines_that_are_cut_off_show_by_the_hash_that_was_told_before(tmp_
     assert verify(tmp_path).head != opened.head.hash
 
 
-async def test_half_a_line_of_a_process_that_died_is_kept_and_chained(tmp_path: Path) -> None:
+async def test_audit_torn_record_is_kept_and_chained(tmp_path: Path) -> None:
     await written(tmp_path)
     with (tmp_path / FILE).open("a") as file:
         file.write('{"seq": 6, "ev')
@@ -137,7 +137,7 @@ async def test_half_a_line_of_a_process_that_died_is_kept_and_chained(tmp_path: 
         pytest.param("[" * 5000, id="what is nested deeply"),
     ],
 )
-async def test_a_last_line_that_somebody_altered_stops_no_other(last: str, tmp_path: Path) -> None:
+async def test_audit_trail_continues_after_an_altered_last_record(last: str, tmp_path: Path) -> None:
     await written(tmp_path)
     with (tmp_path / FILE).open("a") as file:
         file.write(f"{last}\n")
@@ -145,7 +145,7 @@ async def test_a_last_line_that_somebody_altered_stops_no_other(last: str, tmp_p
     assert (opened.head is not None and opened.head.lines, verify(tmp_path).lines) == (7, 7)
 
 
-async def test_what_breaks_a_line_is_told_as_a_line_that_was_lost(tmp_path: Path) -> None:
+async def test_audit_unserialisable_record_is_reported_as_lost(tmp_path: Path) -> None:
     failures: list[int] = []
     opened = trail(tmp_path, failures=failures)
     with pytest.raises(AuditFailed):
@@ -155,7 +155,7 @@ async def test_what_breaks_a_line_is_told_as_a_line_that_was_lost(tmp_path: Path
     assert (len(failures), opened.problem, verify(tmp_path).lines) == (1, None, 1)
 
 
-async def test_half_a_line_gets_its_end_in_the_file_in_which_it_stands(tmp_path: Path) -> None:
+async def test_audit_torn_record_is_completed_in_its_own_file(tmp_path: Path) -> None:
     await written(tmp_path)
     half = '{"seq": 6, "ev'
     with (tmp_path / FILE).open("a") as file:
@@ -166,7 +166,7 @@ async def test_half_a_line_gets_its_end_in_the_file_in_which_it_stands(tmp_path:
     assert (verify(tmp_path).torn, verify(tmp_path).broken) == (1, ())
 
 
-async def test_half_a_line_that_is_the_first_of_its_file_has_the_next_number(tmp_path: Path) -> None:
+async def test_audit_torn_first_record_keeps_the_sequence(tmp_path: Path) -> None:
     await written(tmp_path)
     (tmp_path / FILE).rename(backup_of(tmp_path / FILE))
     (tmp_path / FILE).write_text('{"seq": 6, "ev')
@@ -174,7 +174,7 @@ async def test_half_a_line_that_is_the_first_of_its_file_has_the_next_number(tmp
     assert (opened.head is not None and opened.head.lines) == 8
 
 
-async def test_a_line_is_written_also_where_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+async def test_audit_record_is_written_after_its_caller_is_cancelled(tmp_path: Path) -> None:
     opened = trail(tmp_path)
     calls = [asyncio.create_task(opened.record("tool_call", {"tool": str(n)})) for n in range(20)]
     await asyncio.sleep(0)
@@ -185,7 +185,7 @@ async def test_a_line_is_written_also_where_nobody_waits_for_it_any_more(tmp_pat
     assert verify(tmp_path).lines == 20
 
 
-async def test_trying_again_counts_nothing_and_ends_with_a_line(tmp_path: Path) -> None:
+async def test_audit_restore_counts_no_failure_and_writes_a_record(tmp_path: Path) -> None:
     failures: list[int] = []
     folder = tmp_path / "audit"
     folder.write_text("in the way")
@@ -201,7 +201,7 @@ async def test_trying_again_counts_nothing_and_ends_with_a_line(tmp_path: Path) 
     assert (opened.problem, verify(folder).lines) == (None, 1)
 
 
-async def test_many_at_once_are_one_chain(tmp_path: Path) -> None:
+async def test_audit_concurrent_records_form_one_chain(tmp_path: Path) -> None:
     opened = trail(tmp_path)
     await asyncio.gather(*(opened.record("tool_call", {"tool": str(number)}) for number in range(200)))
     await opened.aclose()
@@ -220,7 +220,7 @@ def no_file_larger_than(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, former)
 
 
-async def test_a_line_that_cannot_be_written_is_counted_and_the_trail_goes_on_afterwards(tmp_path: Path) -> None:
+async def test_audit_write_failure_is_counted_and_the_trail_recovers(tmp_path: Path) -> None:
     failures: list[int] = []
     opened = trail(tmp_path, failures=failures)
     await opened.record("tool_call", {"tool": "a"})
@@ -235,7 +235,7 @@ async def test_a_line_that_cannot_be_written_is_counted_and_the_trail_goes_on_af
     assert (verdict.torn, verdict.broken) == (1, ())
 
 
-async def test_two_writers_of_one_trail_are_one_chain_also_over_the_change_of_files(tmp_path: Path) -> None:
+async def test_audit_two_writers_form_one_chain_across_rotation(tmp_path: Path) -> None:
     one, other = trail(tmp_path, most=8192), trail(tmp_path, most=8192)
     for turn in range(30):
         for writer in (one, other):
@@ -251,7 +251,7 @@ async def test_two_writers_of_one_trail_are_one_chain_also_over_the_change_of_fi
         await writer.aclose()
 
 
-async def test_a_trail_that_another_process_does_not_let_go_of_is_told_and_tried_again(tmp_path: Path) -> None:
+async def test_audit_lock_timeout_is_reported_and_retried(tmp_path: Path) -> None:
     failures: list[int] = []
     opened = AuditTrail(
         tmp_path, redact=Redactor(), now_ns=lambda: 0, on_failure=lambda: failures.append(1), patience=0.5
@@ -273,7 +273,7 @@ async def test_a_trail_that_another_process_does_not_let_go_of_is_told_and_tried
     assert (opened.problem, verify(tmp_path).lines) == (None, 2)
 
 
-async def test_lines_stand_in_the_order_of_their_calls_however_long_they_are(tmp_path: Path) -> None:
+async def test_audit_records_keep_the_order_of_their_calls(tmp_path: Path) -> None:
     opened = trail(tmp_path)
     texts = ["short", "long" * 2000, "short", "short", "long" * 2000, "short"] * 5
     lines = [{"tool": str(n), **call_line({"text": text}, text)} for n, text in enumerate(texts)]
@@ -286,7 +286,7 @@ async def test_lines_stand_in_the_order_of_their_calls_however_long_they_are(tmp
     assert verify(tmp_path).broken == ()
 
 
-async def test_half_a_line_of_another_writer_that_died_is_chained_too(tmp_path: Path) -> None:
+async def test_audit_torn_record_of_another_writer_is_chained(tmp_path: Path) -> None:
     opened = trail(tmp_path)
     await opened.record("tool_call", {"tool": "t"})
     with (tmp_path / FILE).open("a") as file:
@@ -304,7 +304,7 @@ async def test_half_a_line_of_another_writer_that_died_is_chained_too(tmp_path: 
         pytest.param(lambda lines: [*lines[:-1], lines[-1].replace("fine", "good")], id="altered"),
     ],
 )
-async def test_what_is_done_to_the_end_of_a_trail_shows_while_its_writer_goes_on(
+async def test_audit_verify_detects_a_changed_tail_of_a_live_trail(
     tmp_path: Path, spoil: Callable[..., list[str]]
 ) -> None:
     opened = trail(tmp_path)

@@ -94,7 +94,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize(("attack", "code", "kinds"), ATTACKS)
-async def test_verify_names_what_was_done_to_one_file(folder, audit_verify, attack, code, kinds):
+async def test_audit_verify_classifies_changes_to_one_file(folder, audit_verify, attack, code, kinds):
     await (await record(folder, 5)).aclose()
     edit(folder / FILE, attack)
     assert audit_verify() == (code, kinds)
@@ -113,7 +113,7 @@ async def test_verify_names_what_was_done_to_one_file(folder, audit_verify, atta
         ),
     ],
 )
-async def test_verify_knows_whether_the_change_of_files_removed_the_first_lines(folder, audit_verify, attack, kinds):
+async def test_audit_verify_distinguishes_rotation_from_removal(folder, audit_verify, attack, kinds):
     await (await record(folder, 90, most_bytes=8192)).aclose()
     assert json.loads(backup_of(folder / FILE).read_text().splitlines()[0])["event"] == "trail_continues"
     attack(folder / FILE)
@@ -129,7 +129,7 @@ async def test_verify_knows_whether_the_change_of_files_removed_the_first_lines(
         pytest.param({"erased_owner": "client:b"}, 14, id="of another owner"),
     ],
 )
-async def test_an_erasure_needs_its_line(folder, audit_verify, about, code):
+async def test_audit_verify_requires_a_record_of_each_erasure(folder, audit_verify, about, code):
     trail = await record(folder, 4)
     await trail.erase("client:a", "c0")
     await trail.record(ERASED, about)
@@ -137,7 +137,7 @@ async def test_an_erasure_needs_its_line(folder, audit_verify, about, code):
     assert audit_verify()[0] == code
 
 
-async def test_an_erasure_line_before_the_removal_is_not_its_record(folder, audit_verify):
+async def test_audit_verify_rejects_an_erasure_record_before_removal(folder, audit_verify):
     trail = await record(folder, 1)
     await trail.record(ERASED, {"erased_owner": "client:a"})
     await trail.aclose()
@@ -154,7 +154,7 @@ async def test_an_erasure_line_before_the_removal_is_not_its_record(folder, audi
         pytest.param(2, 9, 15, id="cut, and more lines written by the next process"),
     ],
 )
-async def test_a_cut_end_shows_beside_a_recorded_one(folder, audit_verify, cut, added, code):
+async def test_audit_verify_expect_detects_a_truncated_end(folder, audit_verify, cut, added, code):
     trail = await record(folder, 6)
     await trail.aclose()
     assert trail.head is not None
@@ -164,7 +164,7 @@ async def test_a_cut_end_shows_beside_a_recorded_one(folder, audit_verify, cut, 
     assert audit_verify("--expect", f"{trail.head.lines}:{trail.head.hash}")[0] == code
 
 
-async def test_a_recorded_end_that_the_change_of_files_removed_is_no_finding(folder, audit_verify):
+async def test_audit_verify_expect_accepts_a_rotated_end(folder, audit_verify):
     trail = await record(folder, 6, most_bytes=8192)
     assert trail.head is not None
     await trail.aclose()
@@ -173,11 +173,11 @@ async def test_a_recorded_end_that_the_change_of_files_removed_is_no_finding(fol
 
 
 @pytest.mark.parametrize("text", ["5", "x:" + "a" * 64, "0:" + "a" * 64, "5:abc"])
-def test_an_expected_end_has_a_number_and_a_hash(audit_verify, text):
+def test_audit_verify_expect_requires_a_number_and_a_hash(audit_verify, text):
     assert audit_verify("--expect", text)[0] == 2
 
 
-async def test_a_process_tells_where_it_has_gone_on_from(folder):
+async def test_audit_trail_reports_where_its_process_resumed(folder):
     first = await record(folder, 3)
     await first.aclose()
     second = await record(folder, 0)

@@ -94,7 +94,7 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY
         pytest.param("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "wJalr", id="a secret key of AWS by its name"),
     ],
 )
-def test_what_has_the_shape_of_a_secret_is_taken_out_wherever_it_stands(text: str, secret: str) -> None:
+def test_redactor_removes_secrets_by_pattern(text: str, secret: str) -> None:
     redact = Redactor()
     nested = {"outer": [{"deep": (text, 1)}], text: "as a key"}
     for value in (text, nested):
@@ -117,14 +117,14 @@ _BEGINNINGS = [
 
 
 @pytest.mark.parametrize("beginning", _BEGINNINGS)
-def test_what_begins_like_a_credential_is_taken_out_of_words_that_hold_nothing_else(beginning: str) -> None:
+def test_redactor_removes_secrets_by_known_prefix(beginning: str) -> None:
     tail = "0a1b2c3d4e5f60718293a4b5c6d7e8f9" * 2
     end = "@host/x" if beginning.lower().startswith("http") and beginning.endswith(("//", ":")) else ""
     assert tail not in Redactor().text(f"it is {beginning}{tail}{end} and no more")
 
 
 @pytest.mark.parametrize("beginning", ["AKIA", "ASIA", "ABIA", "ACCA"])
-def test_a_key_id_of_aws_is_taken_out(beginning: str) -> None:
+def test_redactor_removes_aws_key_ids(beginning: str) -> None:
     assert Redactor().text(f"with {beginning}IOSFODNN7EXAMPLE") == f"with {REDACTED}"
 
 
@@ -142,11 +142,11 @@ def test_a_key_id_of_aws_is_taken_out(beginning: str) -> None:
         pytest.param({"success": True, "owner": None, "ratio": 0.5}, id="what is no text"),
     ],
 )
-def test_what_is_no_secret_stays_as_it_is(value: object) -> None:
+def test_redactor_keeps_ordinary_values(value: object) -> None:
     assert Redactor()(value) == value
 
 
-def test_everything_under_a_sensitive_key_goes_however_it_is_written() -> None:
+def test_redactor_removes_values_under_sensitive_keys() -> None:
     keys = ["password", "Client-Secret", "X_API_KEY", "refreshToken", "Set-Cookie", "proxyAuthorization", "privateKey"]
     keys += [
         "DB_PASS",
@@ -163,14 +163,14 @@ def test_everything_under_a_sensitive_key_goes_however_it_is_written() -> None:
     assert Redactor()({key: {"any": "thing"} for key in keys}) == dict.fromkeys(keys, REDACTED)
 
 
-def test_what_is_nested_too_deep_is_taken_out_whole() -> None:
+def test_redactor_removes_values_nested_too_deep() -> None:
     value: object = "api_key=hunter2"
     for _ in range(5000):
         value = [value]
     assert "hunter2" not in repr(Redactor()(value))
 
 
-def test_a_value_that_is_mounted_is_known_and_so_is_the_one_that_takes_its_place(tmp_path: Path) -> None:
+def test_redactor_removes_mounted_secrets_after_rotation(tmp_path: Path) -> None:
     now = [0.0]
     file = tmp_path / "key"
     file.write_text("correct horse battery\n")
@@ -184,7 +184,7 @@ def test_a_value_that_is_mounted_is_known_and_so_is_the_one_that_takes_its_place
     assert redact("a file that is gone stops nothing") == "a file that is gone stops nothing"
 
 
-def test_a_number_under_such_a_key_goes_too() -> None:
+def test_redactor_removes_numbers_under_sensitive_keys() -> None:
     assert Redactor()({"password": 12345678, "token": 7}) == {"password": REDACTED, "token": REDACTED}
 
 
@@ -213,7 +213,7 @@ BEGINNINGS = (
 
 @pytest.mark.parametrize("piece", BEGINNINGS)
 @pytest.mark.parametrize("behind", ["", "-", ".", "_", " ", "\n", '"', "'", "\\", "@"])
-def test_no_text_takes_long(piece: str, behind: str) -> None:
+def test_redactor_takes_linear_time(piece: str, behind: str) -> None:
     """A regular expression with quadratic backtracking takes seconds for this text, and requests may be larger."""
     unit = piece + behind
     redact = Redactor()
@@ -239,5 +239,5 @@ def _innermost(value: Any) -> Any:
         pytest.param(11, REDACTED, id="the eleventh is not looked into, so it is not shown"),
     ],
 )
-def test_a_value_is_redacted_ten_levels_deep(depth: int, wanted: str) -> None:
+def test_redactor_keeps_values_ten_levels_deep(depth: int, wanted: str) -> None:
     assert _innermost(Redactor()(_nested(depth))) == wanted

@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.mark.parametrize(("assumed", "lines"), [(True, 1), (False, 0)], ids=["a guess", "declared"])
-async def test_the_start_says_that_the_window_is_assumed(open_door, mounted, documents, caplog, assumed, lines):
+async def test_assumed_context_window_is_logged_at_start(open_door, mounted, documents, caplog, assumed, lines):
     document = documents()
     model = {**document["model"], "contextWindow": 16_384, "contextWindowAssumed": assumed}
     mounted.write(mounted.layout.config_file, {**document, "model": model})

@@ -62,7 +62,9 @@ def entry(owner: str, token: str) -> dict[str, str]:
         ),
     ],
 )
-async def test_r11_refused(open_door: Open, headers: list[tuple[str, str]], reason: str, challenge: str) -> None:
+async def test_r11_invalid_credentials_are_refused(
+    open_door: Open, headers: list[tuple[str, str]], reason: str, challenge: str
+) -> None:
     metrics = Metrics(CollectorRegistry())
     door = await open_door(metrics=metrics)
     async with door.http(None) as http:
@@ -74,7 +76,7 @@ async def test_r11_refused(open_door: Open, headers: list[tuple[str, str]], reas
 
 
 @pytest.mark.parametrize("path", ["/", "/a2a", "/a2a/", "/metrics", "/docs", "/.well-known/", "/.well-known/other"])
-async def test_everything_but_the_cards_needs_a_credential(open_door: Open, path: str) -> None:
+async def test_auth_is_required_for_everything_but_the_cards(open_door: Open, path: str) -> None:
     door = await open_door()
     async with door.http(None) as http:
         assert (await http.get(path)).status_code == 401
@@ -90,9 +92,7 @@ async def test_everything_but_the_cards_needs_a_credential(open_door: Open, path
         pytest.param({"version": 1, "callers": []}, id="an empty list"),
     ],
 )
-async def test_an_agent_that_starts_without_callers_is_open_to_nobody(
-    open_door: Open, mounted: Any, callers: Any
-) -> None:
+async def test_auth_without_callers_refuses_all_requests(open_door: Open, mounted: Any, callers: Any) -> None:
     """No setting may disable authentication, because the agent listens on every address of its pod."""
     if callers is None:
         mounted.layout.callers_file.unlink()
@@ -111,9 +111,8 @@ async def test_an_agent_that_starts_without_callers_is_open_to_nobody(
     assert door.turn.requests == []
 
 
-async def test_r11_a_token_counts_from_the_next_request_and_one_that_is_taken_back_for_a_moment(
-    open_door: Open, mounted: Any
-) -> None:
+async def test_r11_token_changes_apply_promptly(open_door: Open, mounted: Any) -> None:
+    """A new token is accepted from the next request; a removed one is refused after a moment."""
     door = await open_door()
     callers = mounted.layout.callers_file
 
@@ -153,7 +152,7 @@ async def test_r11_a_token_counts_from_the_next_request_and_one_that_is_taken_ba
         ),
     ],
 )
-async def test_without_a_list_nobody_gets_in_and_readiness_says_why(
+async def test_auth_invalid_callers_file_denies_all_and_is_unready(
     open_door: Open, mounted: Any, content: str | None, reason: str
 ) -> None:
     door = await open_door()
@@ -175,7 +174,7 @@ def replace(path: Path, content: str | None) -> None:
         path.write_text(content)
 
 
-def test_one_token_of_two_callers_is_refused_without_repeating_it() -> None:
+def test_parse_callers_refuses_a_shared_token_without_its_digest() -> None:
     digest = hashlib.sha256(b"t").hexdigest()
     one = {"kind": "client", "name": "a", "sha256": digest}
     raw = str({"version": 1, "callers": [one, one | {"name": "b"}]}).replace("'", '"').encode()
@@ -184,7 +183,7 @@ def test_one_token_of_two_callers_is_refused_without_repeating_it() -> None:
     assert digest not in str(caught.value)
 
 
-def test_one_caller_may_hold_two_tokens_while_they_overlap() -> None:
+def test_parse_callers_accepts_two_tokens_of_one_caller() -> None:
     raw = json.dumps({"version": 1, "callers": [entry("client:a", "old"), entry("client:a", "new")]}).encode()
     assert len(parse_callers(raw).callers) == 2
 
@@ -199,7 +198,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("expires", "status"), ENDS)
-async def test_r11_a_token_ends_when_the_list_says(
+async def test_r11_token_is_refused_after_its_expiry(
     open_door: Open, mounted: Any, expires: str | None, status: int
 ) -> None:
     end = {"expires": expires} if expires else {}
@@ -216,7 +215,7 @@ async def test_r11_a_token_ends_when_the_list_says(
 
 
 @pytest.mark.parametrize("expires", ["tomorrow", "2026-03-01T12:00:00", {}], ids=repr)
-def test_r11_an_end_that_is_none_makes_the_list_unusable(expires: Any) -> None:
+def test_r11_parse_callers_refuses_an_invalid_expiry(expires: Any) -> None:
     raw = json.dumps({"version": 1, "callers": [entry("client:a", "t") | {"expires": expires}]}).encode()
     with pytest.raises(ValueError, match=r"check callers\.0\.expires"):
         parse_callers(raw)
@@ -240,7 +239,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize(("headers", "status", "reason"), KEYS)
-async def test_where_api_keys_are_taken(
+async def test_api_key_header_is_checked_if_accepted(
     open_door: Open, mounted: Any, documents: Any, headers: list[tuple[str, str]], status: int, reason: str | None
 ) -> None:
     mounted.write(mounted.layout.config_file, documents(acceptApiKey=True))
@@ -254,7 +253,7 @@ async def test_where_api_keys_are_taken(
         assert "token-of" not in answer.text
 
 
-async def test_a_refusal_names_every_way_that_is_accepted(open_door: Open, mounted: Any, documents: Any) -> None:
+async def test_auth_challenge_names_every_accepted_scheme(open_door: Open, mounted: Any, documents: Any) -> None:
     mounted.write(mounted.layout.config_file, documents(acceptApiKey=True))
     door = await open_door()
     async with door.http(None) as http:
@@ -273,7 +272,7 @@ class Signed:
         return Caller(name="team/signed", kind=CallerKind.AGENT, sha256="0" * 64)
 
 
-async def test_another_way_to_prove_who_calls_takes_the_place_of_tokens(open_door: Open) -> None:
+async def test_custom_identity_replaces_bearer_tokens(open_door: Open) -> None:
     door = await open_door(identity=Signed())
     async with door.http() as http:
         refused = await http.post("/a2a", json=CALL)
@@ -289,7 +288,7 @@ async def test_another_way_to_prove_who_calls_takes_the_place_of_tokens(open_doo
     assert [request.owner for request in door.turn.requests] == ["agent:team/signed"]
 
 
-async def test_where_api_keys_are_not_taken_the_header_counts_for_nothing(open_door: Open) -> None:
+async def test_api_key_header_is_ignored_if_not_accepted(open_door: Open) -> None:
     door = await open_door()
     async with door.http(None) as http:
         key = {"A2A-Version": "1.0", "X-API-Key": "token-of-default"}
@@ -326,21 +325,21 @@ def listed(*tokens: str, digest: type[str] = str) -> Callers:
     return Callers.model_construct(version=1, callers=tuple(held))
 
 
-def test_r11_digests_are_not_compared_in_a_way_that_ends_early() -> None:
+def test_r11_recognise_does_not_compare_digests_with_early_exit() -> None:
     callers = listed("first", "second", digest=Watched)
     found = [recognise(token, callers) for token in ("first", "second", "third")]
     assert [caller and caller.name for caller in found] == ["first", "second", None]
     assert Watched.compared == []
 
 
-def test_a_digest_is_as_long_as_every_other() -> None:
+def test_parse_callers_refuses_a_digest_of_another_length() -> None:
     for text in ("ab", "0" * 63, "0" * 65):
         document = {"version": 1, "callers": [entry("client:a", "x") | {"sha256": text}]}
         with pytest.raises(ValueError, match="sha256"):
             parse_callers(json.dumps(document).encode())
 
 
-def test_r11_who_comes_first_in_the_list_is_not_found_sooner() -> None:
+def test_r11_recognise_takes_equal_time_for_every_position() -> None:
     callers = listed(*(f"token {number}" for number in range(2000)))
     taken: dict[str, list[float]] = {"token 0": [], "token 1999": [], "nobody": []}
     for _, token in itertools.product(range(15), taken):  # interleaved, so that a disturbance affects all tokens

@@ -21,7 +21,7 @@ Open = Callable[..., Any]
 PATHS = ["/.well-known/agent-card.json", "/.well-known/agent.json"]
 
 
-async def test_the_card_is_the_file_at_both_places_for_everybody(open_door: Open, mounted: Any) -> None:
+async def test_card_is_served_unchanged_at_both_paths(open_door: Open, mounted: Any) -> None:
     raw = mounted.layout.card_file.read_bytes()
     digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
     door = await open_door()
@@ -52,7 +52,9 @@ SINCE = [
 
 
 @pytest.mark.parametrize(("headers", "status"), SINCE)
-async def test_the_card_tells_when_it_was_written(open_door: Open, mounted: Any, headers: Any, status: int) -> None:
+async def test_card_has_last_modified_and_honours_conditions(
+    open_door: Open, mounted: Any, headers: Any, status: int
+) -> None:
     written = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC).timestamp()
     os.utime(mounted.layout.card_file, (written, written))
     door = await open_door()
@@ -62,7 +64,7 @@ async def test_the_card_tells_when_it_was_written(open_door: Open, mounted: Any,
     assert response.headers["last-modified"] == "Sun, 01 Mar 2026 12:00:00 GMT"
 
 
-async def test_a_changed_card_is_served_at_once_and_a_damaged_one_never(open_door: Open, mounted: Any) -> None:
+async def test_card_changes_apply_at_once_and_invalid_ones_never(open_door: Open, mounted: Any) -> None:
     door = await open_door()
     async with door.http(None) as http, door.ops() as ops:
         mounted.layout.card_file.write_text('{"name": "changed"}')
@@ -72,9 +74,7 @@ async def test_a_changed_card_is_served_at_once_and_a_damaged_one_never(open_doo
         assert (await ops.get("/readyz")).text == "agent-card.json is not valid: it is not JSON\n"
 
 
-async def test_the_extended_card_is_read_by_callers_in_the_words_of_their_dialect(
-    open_door: Open, mounted: Any
-) -> None:
+async def test_extended_card_is_served_in_the_dialect_of_the_caller(open_door: Open, mounted: Any) -> None:
     public = json.loads(mounted.layout.card_file.read_text())
     skills = [{"id": "secret", "name": "Secret", "description": "Known to callers.", "tags": ["x"]}]
     native = public["supportedInterfaces"][0]
@@ -95,7 +95,7 @@ async def test_the_extended_card_is_read_by_callers_in_the_words_of_their_dialec
         assert "secret" not in (await stranger.get("/.well-known/agent-card.json")).text
 
 
-async def test_the_status_tells_what_only_the_agent_knows(open_door: Open, mounted: Any) -> None:
+async def test_status_page_reports_the_runtime_state(open_door: Open, mounted: Any) -> None:
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         yield CompactionEnd("compacted", 900, 300)
         yield TurnDone("x")
@@ -120,9 +120,7 @@ async def test_the_status_tells_what_only_the_agent_knows(open_door: Open, mount
     assert after["lastCompaction"]["tokensAfter"] == 300
 
 
-async def test_the_status_tells_of_each_server_what_it_offered_once_that_is_known(
-    open_door: Open, mounted: Any, documents: Any
-) -> None:
+async def test_status_page_reports_the_tools_of_each_server(open_door: Open, mounted: Any, documents: Any) -> None:
     server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "allow": ["a", "b"]}
     mounted.write(mounted.layout.config_file, documents(mcpServers=[server]))
     offers = ToolCache()
@@ -144,7 +142,7 @@ async def test_the_status_tells_of_each_server_what_it_offered_once_that_is_know
         assert await told() == {**look, "tools": 1, "missing": ["b"], "refused": [], "oversized": []}
 
 
-async def test_the_metrics_count_tasks_by_outcome_and_name_the_revision(open_door: Open) -> None:
+async def test_metrics_count_tasks_by_outcome_and_name_the_revision(open_door: Open) -> None:
     door = await open_door()
     await door.say("hello")
     async with door.ops() as ops:
@@ -154,16 +152,14 @@ async def test_the_metrics_count_tasks_by_outcome_and_name_the_revision(open_doo
     assert 'fleetwright_tasks{state="working"} 0.0' in text
 
 
-async def test_the_operations_are_not_behind_the_agents_door(open_door: Open) -> None:
+async def test_operations_pages_are_absent_from_the_agent_port(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:
         for path in ("/healthz", "/readyz", "/metrics", "/status"):
             assert (await http.get(path)).status_code == 404
 
 
-async def test_a_damaged_task_log_keeps_the_agent_alive_but_not_ready_and_says_so(
-    open_door: Open, mounted: Any
-) -> None:
+async def test_damaged_task_log_fails_readiness_but_not_liveness(open_door: Open, mounted: Any) -> None:
     (mounted.layout.memory / "tasks.db").write_bytes(b"garbage" * 1000)
     door = await open_door()
     async with door.ops() as ops, door.http() as http:
@@ -181,9 +177,7 @@ async def test_a_damaged_task_log_keeps_the_agent_alive_but_not_ready_and_says_s
         assert "tasks.db" not in json.dumps(lookup.json())
 
 
-async def test_conversations_that_cannot_be_used_are_named_by_readiness_until_they_can(
-    open_door: Open, mounted: Any
-) -> None:
+async def test_damaged_conversations_fail_readiness_until_repaired(open_door: Open, mounted: Any) -> None:
     database = mounted.layout.memory / "conversations.db"
     database.write_bytes(b"garbage" * 1000)
     door = await open_door(retry_seconds=0.05)
@@ -203,7 +197,7 @@ class FullLog(MemoryTaskLog):
         raise TaskLogUnavailable("no space left on /var/lib/fleetwright")
 
 
-async def test_a_result_that_cannot_be_stored_ends_the_task_for_those_who_wait(
+async def test_unstorable_result_fails_the_task_for_waiting_callers(
     open_door: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     door = await open_door(log=FullLog())
@@ -230,7 +224,7 @@ class MendedLog(MemoryTaskLog):
         await super().rest(*arguments, **named)
 
 
-async def test_an_end_that_could_not_be_stored_is_stored_once_the_log_is_mended(open_door: Open) -> None:
+async def test_unstorable_end_is_stored_once_the_log_recovers(open_door: Open) -> None:
     log = MendedLog()
     door = await open_door(log=log, retry_seconds=0.05)
     task = await door.say("hello")
@@ -245,7 +239,7 @@ async def test_an_end_that_could_not_be_stored_is_stored_once_the_log_is_mended(
     assert (await door.call("CancelTask", {"id": task["id"]}))["error"]["code"] == -32002
 
 
-async def test_an_end_that_could_not_be_stored_is_as_large_as_any_other(open_door: Open) -> None:
+async def test_unstorable_end_has_the_usual_size_limit(open_door: Open) -> None:
     async def endless(_: TurnRequest) -> AsyncIterator[Frame]:
         yield TurnDone("a" * (MOST_OF_ARTIFACTS + 1000))
 
@@ -255,7 +249,7 @@ async def test_an_end_that_could_not_be_stored_is_as_large_as_any_other(open_doo
     assert (artifact["metadata"][TRUNCATED], COST in artifact["metadata"]) == (True, True)
 
 
-async def test_the_turn_is_let_go_when_the_agent_closes(open_door: Open) -> None:
+async def test_app_close_closes_the_turn(open_door: Open) -> None:
     door = await open_door()
     await door.say("hello")
     assert not door.turn.closed

@@ -28,7 +28,7 @@ class Answers:
         """No resources to release."""
 
 
-async def test_a_part_that_breaks_at_its_end_leaves_nothing_open_and_is_told(mounted: Any) -> None:
+async def test_app_close_continues_after_a_failing_step(mounted: Any) -> None:
     conversations = Breaks(mounted.layout.memory / schema.FILE, schema.SCHEMA)
     storage = sqlite_storage(mounted.layout.memory, conversations=conversations)
     app = create_app(mounted.config(), layout=mounted.layout, turn=Answers(), storage=storage)

@@ -122,7 +122,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "status", "code"), REFUSED)
-async def test_r7_refusals(open_door: Open, body: bytes, status: int, code: int | None) -> None:
+async def test_r7_invalid_bodies_are_refused(open_door: Open, body: bytes, status: int, code: int | None) -> None:
     door = await open_door()
     async with door.http() as http:
         response = await http.post("/a2a", content=body)
@@ -133,13 +133,13 @@ async def test_r7_refusals(open_door: Open, body: bytes, status: int, code: int 
         assert word not in response.text
 
 
-async def test_a_field_that_cannot_be_read_is_named(open_door: Open) -> None:
+async def test_invalid_params_error_names_the_field(open_door: Open) -> None:
     door = await open_door()
     answer = await door.call("SendMessage", {"message": SEND | {"messageId": 7}})
     assert answer["error"]["message"] == "Invalid params: check message.messageId"
 
 
-async def test_the_protocols_version_is_asked_after_method_and_params(open_door: Open) -> None:
+async def test_rpc_version_is_checked_after_method_and_params(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:
         del http.headers["A2A-Version"]
@@ -151,7 +151,7 @@ async def test_the_protocols_version_is_asked_after_method_and_params(open_door:
         assert (await http.post("/a2a", content=call())).json()["error"]["code"] == -32009
 
 
-async def test_both_spellings_of_the_path_work(open_door: Open) -> None:
+async def test_rpc_path_works_with_and_without_trailing_slash(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:
         for path in ("/a2a", "/a2a/"):
@@ -166,7 +166,7 @@ async def test_both_spellings_of_the_path_work(open_door: Open) -> None:
         pytest.param({"Content-Type": "application/json; charset=utf-8"}, 200, id="JSON with a charset passes"),
     ],
 )
-async def test_r7_headers(open_door: Open, headers: dict[str, str], status: int) -> None:
+async def test_r7_content_headers_are_checked(open_door: Open, headers: dict[str, str], status: int) -> None:
     door = await open_door()
     body = gzip.compress(call()) if "Content-Encoding" in headers else call()
     async with door.http() as http:
@@ -191,7 +191,7 @@ EVIL, NOBODY, GOOD = "https://evil.example", "null", "https://good.example"
         pytest.param(None, None, 200, False, False, id="of a program the log says nothing"),
     ],
 )
-async def test_origins(
+async def test_origin_header_is_checked_against_the_allowed_origins(
     open_door: Open,
     mounted: Any,
     documents: Any,
@@ -213,9 +213,7 @@ async def test_origins(
     assert [record.levelname for record in caplog.records if "origin" in record.message] == ["WARNING"] * warned
 
 
-async def test_a_page_of_a_listed_origin_may_ask_before_it_calls_and_read_the_answer(
-    open_door: Open, mounted: Any, documents: Any
-) -> None:
+async def test_cors_preflight_admits_a_listed_origin(open_door: Open, mounted: Any, documents: Any) -> None:
     mounted.write(mounted.layout.config_file, documents(allowedOrigins=["https://good.example"]))
     door = await open_door()
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,a2a-version"}
@@ -234,7 +232,7 @@ async def test_a_page_of_a_listed_origin_may_ask_before_it_calls_and_read_the_an
     assert (called.status_code, refused.status_code) == (200, 401)
 
 
-async def test_where_no_origin_is_named_a_browser_may_ask_and_call(open_door: Open) -> None:
+async def test_cors_preflight_admits_any_origin_by_default(open_door: Open) -> None:
     door = await open_door()
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
     async with door.http(None) as http:
@@ -242,7 +240,7 @@ async def test_where_no_origin_is_named_a_browser_may_ask_and_call(open_door: Op
     assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, "*")
 
 
-async def test_the_size_of_a_body_is_the_agents(open_door: Open, mounted: Any, documents: Any) -> None:
+async def test_request_size_limit_follows_the_configuration(open_door: Open, mounted: Any, documents: Any) -> None:
     mounted.write(mounted.layout.config_file, documents(limits={"maxRequestBytes": 2048}))
     door = await open_door()
     async with door.http() as http:
@@ -252,9 +250,7 @@ async def test_the_size_of_a_body_is_the_agents(open_door: Open, mounted: Any, d
     assert "2048" in larger.json()["error"]["message"]
 
 
-async def test_each_caller_has_so_many_requests_a_minute_and_is_told_when_to_come_back(
-    open_door: Open, mounted: Any, documents: Any
-) -> None:
+async def test_rate_limit_per_caller_sets_retry_after(open_door: Open, mounted: Any, documents: Any) -> None:
     mounted.write(mounted.layout.config_file, documents(limits={"maxRequestsPerMinute": 3}))
     seconds = 0.0
     door = await open_door(clock=Clock(monotonic=lambda: seconds))
@@ -270,7 +266,7 @@ async def test_each_caller_has_so_many_requests_a_minute_and_is_told_when_to_com
     assert [answer.status_code for answer in later] == [200, 429]
 
 
-async def test_each_caller_has_so_many_tasks_and_streams_at_once(open_door: Open, mounted: Any, documents: Any) -> None:
+async def test_concurrency_limits_apply_per_caller(open_door: Open, mounted: Any, documents: Any) -> None:
     mounted.write(mounted.layout.config_file, documents(limits={"maxTasksPerCaller": 3, "maxStreamsPerCaller": 2}))
     ended = asyncio.Event()
 
@@ -304,9 +300,7 @@ async def test_each_caller_has_so_many_tasks_and_streams_at_once(open_door: Open
         assert "result" in (await http.post("/a2a", content=call())).json()
 
 
-async def test_a_task_that_has_ended_is_kept_for_as_long_as_the_agent_says(
-    open_door: Open, mounted: Any, documents: Any
-) -> None:
+async def test_task_retention_follows_the_configuration(open_door: Open, mounted: Any, documents: Any) -> None:
     mounted.write(mounted.layout.config_file, documents(taskRetentionSeconds=7200))
     later = 0.0
     clock = Clock(now_ns=lambda: time.time_ns() + int(later * 1e9), monotonic=lambda: time.monotonic() + later)
@@ -322,7 +316,7 @@ async def test_a_task_that_has_ended_is_kept_for_as_long_as_the_agent_says(
     assert answer["error"]["code"] == -32001
 
 
-async def test_r7_a_body_that_says_nothing_of_its_size_is_counted(open_door: Open) -> None:
+async def test_r7_body_without_a_length_is_counted(open_door: Open) -> None:
     door = await open_door()
 
     async def endless() -> Any:
@@ -334,7 +328,7 @@ async def test_r7_a_body_that_says_nothing_of_its_size_is_counted(open_door: Ope
     assert response.status_code == 413
 
 
-async def test_an_activated_extension_is_named_in_the_answer_and_unknown_ones_are_not(open_door: Open) -> None:
+async def test_activated_extensions_are_named_in_the_response(open_door: Open) -> None:
     door = await open_door()
     cost = "https://proto-labs.ai/a2a/ext/cost-v1"
     async with door.http() as http:
@@ -359,7 +353,7 @@ class Hasty(TimeoutProtocol):
         pytest.param(b"GET / HTTP/1.1\r\n" + b"X-Many: y\r\n" * 10_000, id="headers without end"),
     ],
 )
-async def test_r9_headers_are_due(open_door: Open, sent: bytes) -> None:
+async def test_r9_header_timeout_closes_the_connection(open_door: Open, sent: bytes) -> None:
     door = await open_door(protocol=Hasty)
     host, port = door.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -369,7 +363,7 @@ async def test_r9_headers_are_due(open_door: Open, sent: bytes) -> None:
     writer.close()
 
 
-async def test_r9_an_empty_line_after_an_answer_holds_no_connection(open_door: Open) -> None:
+async def test_r9_header_timeout_includes_empty_lines_after_a_response(open_door: Open) -> None:
     door = await open_door(protocol=Hasty)
     host, port = door.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -383,7 +377,9 @@ async def test_r9_an_empty_line_after_an_answer_holds_no_connection(open_door: O
 
 @pytest.mark.parametrize("depth", [20, 24, 26, 28])
 @pytest.mark.parametrize("where", ["metadata", "data"])
-async def test_what_is_as_deep_as_may_be_is_kept_as_an_answer_too(open_door: Open, where: str, depth: int) -> None:
+async def test_deeply_nested_answer_is_refused_or_stored_completely(open_door: Open, where: str, depth: int) -> None:
+    """An answer within the depth limit is stored completely; a deeper one is refused before anything is stored."""
+
     async def asks(request: TurnRequest) -> AsyncIterator[Frame]:
         if request.reply is None:
             yield InterruptRequest(
@@ -406,7 +402,7 @@ async def test_what_is_as_deep_as_may_be_is_kept_as_an_answer_too(open_door: Ope
     assert found["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_request_in_time_keeps_its_connection_beyond_the_deadline_of_headers(open_door: Open) -> None:
+async def test_header_timeout_does_not_close_an_active_connection(open_door: Open) -> None:
     door = await open_door(protocol=Hasty)
     host, port = door.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -429,7 +425,7 @@ class Impatient(TimeoutProtocol):
         pytest.param("GET /.well-known/agent-card.json HTTP/1.1", id="a card with a body"),
     ],
 )
-async def test_r9_strangers_hold_no_connection_by_a_body_that_never_ends(open_door: Open, first_line: str) -> None:
+async def test_r9_body_timeout_closes_unauthenticated_connections(open_door: Open, first_line: str) -> None:
     door = await open_door(protocol=Impatient)
     host, port = door.url.removeprefix("http://").split(":")
     loop, answer = asyncio.get_running_loop(), b""
@@ -468,7 +464,7 @@ CARD = CHUNKED % b"GET /.well-known/agent-card.json"
         pytest.param(CHUNKED % b"GET /nowhere" + b"0\r\n", b"X: y\r\n" * 200, id="of a path that does not exist"),
     ],
 )
-async def test_r7_trailers_without_an_end_close_the_connection(open_door: Open, begin: bytes, piece: bytes) -> None:
+async def test_r7_endless_trailers_close_the_connection(open_door: Open, begin: bytes, piece: bytes) -> None:
     door = await open_door()
     host, port = door.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -502,9 +498,7 @@ async def test_trailers_within_the_limit_are_ignored(open_door: Open) -> None:
     writer.close()
 
 
-async def test_a_message_that_runs_is_answered_for_again_also_at_the_limit(
-    open_door: Open, mounted: Any, documents: Any
-) -> None:
+async def test_repeated_message_returns_its_task_at_the_limit(open_door: Open, mounted: Any, documents: Any) -> None:
     mounted.write(mounted.layout.config_file, documents(limits={"maxTasksPerCaller": 1}))
 
     async def waits(_: TurnRequest) -> AsyncIterator[Frame]:
@@ -518,14 +512,14 @@ async def test_a_message_that_runs_is_answered_for_again_also_at_the_limit(
         assert (await http.post("/a2a", content=call())).status_code == 429
 
 
-async def test_a_moment_beyond_the_logs_own_is_later_than_every_task(open_door: Open) -> None:
+async def test_list_tasks_accepts_a_timestamp_beyond_the_log_range(open_door: Open) -> None:
     door = await open_door()
     await door.say("hello")
     answer = await door.call("ListTasks", {"statusTimestampAfter": "9999-01-01T00:00:00Z"})
     assert answer["result"].get("tasks", []) == []
 
 
-async def test_nobody_on_its_way_may_keep_or_hold_back_a_stream(open_door: Open) -> None:
+async def test_stream_headers_disable_caching_and_buffering(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:
         answer = await http.post("/a2a", content=call("SendStreamingMessage"))
@@ -534,7 +528,7 @@ async def test_nobody_on_its_way_may_keep_or_hold_back_a_stream(open_door: Open)
     assert answer.headers["x-accel-buffering"] == "no"
 
 
-async def test_r9_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> None:
+async def test_r9_body_timeout_ends_the_request(open_door: Open) -> None:
     from fleetwright_a2a.http.edge import BodyLimit
 
     answers: list[dict[str, Any]] = []

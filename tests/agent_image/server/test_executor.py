@@ -81,7 +81,7 @@ def tell(scripted: Callable[[Script], Any]) -> Callable[..., Told]:
     return of
 
 
-async def test_the_first_piece_is_shown_at_once_and_the_rest_gathers(tell: Callable[..., Told]) -> None:
+async def test_event_mapper_sends_the_first_text_at_once_then_batches(tell: Callable[..., Told]) -> None:
     told = tell(Text("a"), Text("b"), Text("c"), FLUSH_SECONDS * 1.5, Text("d"), TurnDone("abcd"))
     final = await told.run()
     assert told.pieces == [("a", False), ("bc", True)]
@@ -91,7 +91,7 @@ async def test_the_first_piece_is_shown_at_once_and_the_rest_gathers(tell: Calla
     assert len(final) == 2
 
 
-async def test_whoever_folds_the_events_reads_the_answer_once(tell: Callable[..., Told]) -> None:
+async def test_event_mapper_final_artifact_replaces_the_chunks(tell: Callable[..., Told]) -> None:
     told = tell(Text("I will look. "), ToolStart("1", "t", "{}"), Text("Wait."), TurnDone("Found."))
     final = await told.run()
     task = Task(id="t", context_id="c")
@@ -100,7 +100,7 @@ async def test_whoever_folds_the_events_reads_the_answer_once(tell: Callable[...
     assert [[part.text for part in artifact.parts] for artifact in task.artifacts] == [["Found."]]
 
 
-async def test_what_was_said_is_shown_before_the_tool_it_announces(tell: Callable[..., Told]) -> None:
+async def test_event_mapper_flushes_text_before_a_tool_call(tell: Callable[..., Told]) -> None:
     told = tell(
         Text("a"), Text("b"), ToolStart("1", "search", "{}"), ToolEnd("1", "search", False, "x"), TurnDone("ab")
     )
@@ -110,7 +110,7 @@ async def test_what_was_said_is_shown_before_the_tool_it_announces(tell: Callabl
     assert told.sentences == ["Calling search.", "search failed."]
 
 
-async def test_a_reset_takes_back_what_was_shown(tell: Callable[..., Told]) -> None:
+async def test_event_mapper_reset_retracts_the_text(tell: Callable[..., Told]) -> None:
     told = tell(
         Text("wrong"), Text(" way"), StreamReset("retry"), Text("right"), FLUSH_SECONDS * 1.5, TurnDone("right")
     )
@@ -118,7 +118,7 @@ async def test_a_reset_takes_back_what_was_shown(tell: Callable[..., Told]) -> N
     assert told.pieces == [("wrong", False), ("", False), ("right", True)]
 
 
-async def test_a_turn_that_cannot_be_told_does_not_go_on(scripted: Callable[[Script], Any]) -> None:
+async def test_event_mapper_closes_the_turn_after_an_encoding_error(scripted: Callable[[Script], Any]) -> None:
     ended = []
 
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -134,12 +134,12 @@ async def test_a_turn_that_cannot_be_told_does_not_go_on(scripted: Callable[[Scr
     assert ended == ["let go"], raised
 
 
-async def test_without_a_last_word_what_was_said_is_the_answer(tell: Callable[..., Told]) -> None:
+async def test_event_mapper_uses_the_text_if_the_turn_has_no_result(tell: Callable[..., Told]) -> None:
     final = await tell(Text("a"), Text("b")).run()
     assert final[0].artifact.parts[0].text == "ab"
 
 
-async def test_a_compaction_is_progress_and_remembered_for_the_status_page(tell: Callable[..., Told]) -> None:
+async def test_event_mapper_reports_compaction_and_records_it(tell: Callable[..., Told]) -> None:
     told = tell(CompactionStart(900), CompactionEnd("compacted", 900, 300, "tokens", "summary", 12, 700), TurnDone("x"))
     await told.run()
     assert told.sentences == [
@@ -209,12 +209,14 @@ def bill(event: Event) -> dict[str, Any]:
         ),
     ],
 )
-async def test_the_bill(tell: Callable[..., Told], frames: list[Frame], expected: dict[str, Any]) -> None:
+async def test_event_mapper_reports_cost(
+    tell: Callable[..., Told], frames: list[Frame], expected: dict[str, Any]
+) -> None:
     final = await tell(*frames, TurnDone("x")).run()
     assert bill(final[0]) == expected
 
 
-async def test_work_that_is_cut_keeps_what_it_said_and_what_it_cost(tell: Callable[..., Told]) -> None:
+async def test_aborted_run_keeps_its_text_and_its_cost(tell: Callable[..., Told]) -> None:
     told = tell(Usage("m", 3, 1), Text("half"), 60.0)
     running = asyncio.ensure_future(told.run())
     while not told.pieces:  # noqa: ASYNC110 - frames arrive one loop turn after the other
@@ -228,7 +230,7 @@ async def test_work_that_is_cut_keeps_what_it_said_and_what_it_cost(tell: Callab
     assert final[1].status.state == TaskState.TASK_STATE_CANCELED
 
 
-async def test_work_that_neither_said_nor_used_anything_tells_its_cost_with_its_last_words(
+async def test_aborted_run_without_output_reports_zero_cost(
     tell: Callable[..., Told],
 ) -> None:
     (end,) = tell().work.cut(Termination(TaskState.TASK_STATE_FAILED, "No.", "x"))
@@ -239,7 +241,7 @@ async def test_work_that_neither_said_nor_used_anything_tells_its_cost_with_its_
     assert (told["success"], set(told["usage"].values())) == (False, {0})
 
 
-async def test_the_parts_of_a_message_reach_the_turn_as_lines(tell: Callable[..., Told]) -> None:
+async def test_turn_request_joins_text_parts_with_newlines(tell: Callable[..., Told]) -> None:
     told = tell(TurnDone("x"))
     await told.run()
     assert told.turn.requests[0].text == "one\ntwo"

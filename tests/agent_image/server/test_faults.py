@@ -52,9 +52,7 @@ class Ends(AgentExecutor):
 
 
 @pytest.mark.parametrize("state", [pytest.param(state, id=f"a task that is {state}") for state in RESTING])
-async def test_r2_a_task_in_any_state_is_there_after_a_restart_and_tells_its_readers_so(
-    open_door: Open, state: str
-) -> None:
+async def test_r2_resting_task_is_available_after_a_restart(open_door: Open, state: str) -> None:
     first = await open_door(executor=Ends())
     task = await first.say(state)
     assert task["status"]["state"] == f"TASK_STATE_{state}"
@@ -76,7 +74,7 @@ async def test_r2_a_task_in_any_state_is_there_after_a_restart_and_tells_its_rea
     assert after[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_r3_a_log_that_another_process_holds_is_waited_for(open_door: Open, mounted: Any) -> None:
+async def test_r3_locked_task_log_is_waited_for(open_door: Open, mounted: Any) -> None:
     path = mounted.layout.memory / "tasks.db"
     first = await open_door()
     task = await first.say("hello")
@@ -122,7 +120,7 @@ def _another(content: bytes) -> bytes:
         pytest.param("conversations.db", _newer, "newer version", id="conversations of a newer version"),
     ],
 )
-async def test_r3_a_file_that_cannot_be_trusted_is_kept_as_it_is_and_the_agent_is_unready_and_says_why(
+async def test_r3_untrusted_file_is_kept_and_fails_readiness(
     open_door: Open, mounted: Any, file: str, spoiled: Callable[[bytes], bytes], says: str
 ) -> None:
     path: Path = mounted.layout.memory / file
@@ -145,7 +143,7 @@ async def test_r3_a_file_that_cannot_be_trusted_is_kept_as_it_is_and_the_agent_i
             assert (refused.status_code, says in refused.text) == (503, False)
 
 
-async def test_r3_a_damaged_log_that_a_person_moved_away_needs_no_restart(open_door: Open, mounted: Any) -> None:
+async def test_r3_damaged_log_moved_away_needs_no_restart(open_door: Open, mounted: Any) -> None:
     path: Path = mounted.layout.memory / "tasks.db"
     _put(path, b"not a database at all" * 1000)
     door = await open_door(retry_seconds=0.05)
@@ -158,7 +156,7 @@ async def test_r3_a_damaged_log_that_a_person_moved_away_needs_no_restart(open_d
     assert (await door.say("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_r3_a_log_that_cannot_be_read_for_a_moment_needs_no_restart(open_door: Open, mounted: Any) -> None:
+async def test_r3_transient_read_failure_of_the_log_needs_no_restart(open_door: Open, mounted: Any) -> None:
     log = SqliteTaskLog(mounted.layout.memory / "tasks.db")
     door = await open_door(log=log, retry_seconds=0.02)
     failing = True
@@ -175,9 +173,7 @@ async def test_r3_a_log_that_cannot_be_read_for_a_moment_needs_no_restart(open_d
     assert (await door.say("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_r3_a_write_ahead_log_that_was_cut_short_loses_no_more_than_its_end(
-    open_door: Open, mounted: Any
-) -> None:
+async def test_r3_truncated_write_ahead_log_loses_only_its_end(open_door: Open, mounted: Any) -> None:
     path: Path = mounted.layout.memory / "tasks.db"
     first = await open_door()
     tasks = [await first.say(f"hello {n}") for n in range(20)]
@@ -228,7 +224,7 @@ def _address(door: Any) -> tuple[str, int]:
     return host, int(port)
 
 
-async def test_r9_a_reader_that_takes_a_byte_at_a_time_misses_nothing_and_holds_up_nobody(open_door: Open) -> None:
+async def test_r9_slow_reader_gets_every_event_and_delays_no_other(open_door: Open) -> None:
     async def floods(request: TurnRequest) -> AsyncIterator[Frame]:
         for _ in range(400):
             yield Text("x" * 1000)
@@ -258,7 +254,7 @@ async def test_r9_a_reader_that_takes_a_byte_at_a_time_misses_nothing_and_holds_
     assert "x" * 400_000 in text
 
 
-async def test_r9_readers_that_vanish_in_a_storm_leave_nothing_behind_and_their_tasks_go_on(open_door: Open) -> None:
+async def test_r9_vanishing_readers_leak_nothing_and_tasks_continue(open_door: Open) -> None:
     async def waits(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Waiting. ")
         await asyncio.sleep(60)
@@ -315,7 +311,7 @@ class Torn(MemoryTaskLog):
         return await super().expired(now_ns)
 
 
-async def test_an_end_that_is_in_the_log_already_keeps_no_other_from_being_written(open_door: Open) -> None:
+async def test_already_stored_end_does_not_block_other_ends(open_door: Open) -> None:
     log = Torn()
     door = await open_door(log=log, retry_seconds=0.02)
     tasks = [await door.say(f"hello {number}") for number in range(4)]
@@ -364,7 +360,7 @@ class Lasting:
         return (status_event("lasting", "c", outcome.state, at_ns=1),)
 
 
-async def test_what_was_taken_up_before_the_log_failed_is_not_taken_up_again(open_door: Open) -> None:
+async def test_recovered_task_is_not_recovered_twice_after_log_failure(open_door: Open) -> None:
     log, executor = FullOnce(), Lasting()
     for name in ("lost", "lasting"):
         task = Task(id=name, context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED))
@@ -381,7 +377,7 @@ STEPS = 6
 
 
 @pytest.mark.parametrize("step", [pytest.param(n, id=f"after frame {n}") for n in range(STEPS)])
-async def test_r13_a_cancel_at_any_step_ends_the_task_once(open_door: Open, step: int) -> None:
+async def test_r13_cancel_at_any_step_ends_the_task_once(open_door: Open, step: int) -> None:
     reached, gate = asyncio.Event(), asyncio.Event()
 
     async def steps(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -404,7 +400,7 @@ async def test_r13_a_cancel_at_any_step_ends_the_task_once(open_door: Open, step
     assert await door.get(task["id"]) == cancelled
 
 
-async def test_r13_a_storm_of_cancels_ends_the_task_once_and_answers_everybody(open_door: Open) -> None:
+async def test_r13_concurrent_cancels_end_the_task_once(open_door: Open) -> None:
     async def waits(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Waiting. ")
         await asyncio.sleep(60)

@@ -75,7 +75,7 @@ async def asks(context: RequestContext, queue: EventQueue) -> None:
         await on.complete()
 
 
-async def test_a_task_of_the_sdks_shape_is_told_stored_and_streamed(open_door: Open) -> None:
+async def test_sdk_executor_task_is_returned_stored_and_streamed(open_door: Open) -> None:
     door = await open_door(executor=Scripted(works))
     task = await door.say("hello")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -86,7 +86,7 @@ async def test_a_task_of_the_sdks_shape_is_told_stored_and_streamed(open_door: O
     assert kinds == ["task", "status_update", "artifact_update", "status_update"]
 
 
-async def test_a_message_alone_is_the_answer_itself_and_the_same_one_when_it_is_asked_again(open_door: Open) -> None:
+async def test_sdk_executor_message_reply_is_idempotent(open_door: Open) -> None:
     executor = Scripted(replies)
     door = await open_door(executor=executor)
     first = await door.call("SendMessage", {"message": _said("Ida")})
@@ -102,7 +102,7 @@ async def test_a_message_alone_is_the_answer_itself_and_the_same_one_when_it_is_
     assert [event.WhichOneof("payload") for event in events] == ["message"]
 
 
-async def test_a_stream_has_begun_before_its_executor_says_a_word(open_door: Open) -> None:
+async def test_sdk_executor_stream_opens_before_the_first_event(open_door: Open) -> None:
     gate = asyncio.Event()
 
     async def waits(context: RequestContext, queue: EventQueue) -> None:
@@ -122,7 +122,7 @@ async def test_a_stream_has_begun_before_its_executor_says_a_word(open_door: Ope
     assert only["result"]["message"]["parts"] == [{"text": "Hello, Ida."}]
 
 
-async def test_whoever_leaves_before_the_first_word_frees_its_place(
+async def test_sdk_executor_stream_slot_is_freed_on_early_disconnect(
     open_door: Open, mounted: Any, documents: Callable[..., Any]
 ) -> None:
     async def waits(context: RequestContext, queue: EventQueue) -> None:
@@ -143,7 +143,7 @@ async def test_whoever_leaves_before_the_first_word_frees_its_place(
             await asyncio.sleep(0.05)
 
 
-async def test_a_message_sent_again_for_a_stream_finds_the_question_and_the_end_of_it(open_door: Open) -> None:
+async def test_sdk_executor_repeated_message_streams_its_question(open_door: Open) -> None:
     door = await open_door(executor=Scripted(asks))
     async with asyncio.timeout(10), door.client() as client:
         first = [event async for event in client.send_message(_request("A table, please."))]
@@ -153,13 +153,13 @@ async def test_a_message_sent_again_for_a_stream_finds_the_question_and_the_end_
     assert task.task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
 
 
-async def test_a_stream_that_cannot_begin_is_no_stream(open_door: Open) -> None:
+async def test_sdk_executor_stream_error_is_not_a_stream(open_door: Open) -> None:
     door = await open_door(executor=Scripted(replies))
     refused = await door.call("SendStreamingMessage", {"message": {**_said("Ida"), "taskId": "of-nobody"}})
     assert refused["error"]["code"] == -32001
 
 
-async def test_a_message_that_answers_a_question_is_told_as_one(open_door: Open) -> None:
+async def test_sdk_executor_message_reply_to_an_answer_is_streamed(open_door: Open) -> None:
     async def asks_once(context: RequestContext, queue: EventQueue) -> None:
         await (asks if context.current_task is None else replies)(context, queue)
 
@@ -173,7 +173,7 @@ async def test_a_message_that_answers_a_question_is_told_as_one(open_door: Open)
     assert not told.message.metadata
 
 
-async def test_an_executor_that_says_its_end_alone_is_told_to_it(open_door: Open) -> None:
+async def test_sdk_executor_final_status_is_streamed(open_door: Open) -> None:
     async def ends(context: RequestContext, queue: EventQueue) -> None:
         await updater(context, queue).complete()
 
@@ -184,14 +184,14 @@ async def test_an_executor_that_says_its_end_alone_is_told_to_it(open_door: Open
     assert told[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
 
 
-async def test_a_message_for_a_caller_that_does_not_wait_is_the_end_of_its_task(open_door: Open) -> None:
+async def test_sdk_executor_message_reply_ends_a_nonblocking_task(open_door: Open) -> None:
     door = await open_door(executor=Scripted(replies))
     task = await door.say("Ida", now=True)
     done = await door.until(task["id"], "TASK_STATE_COMPLETED")
     assert done["status"]["message"]["parts"] == [{"text": "Hello, Ida."}]
 
 
-async def test_a_task_that_asks_goes_on_with_what_it_was_told(open_door: Open) -> None:
+async def test_sdk_executor_interrupt_resumes_with_the_answer(open_door: Open) -> None:
     door = await open_door(executor=Scripted(asks))
     asked = await door.say("A table, please.")
     assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
@@ -214,7 +214,7 @@ async def test_a_task_that_asks_goes_on_with_what_it_was_told(open_door: Open) -
         pytest.param({"id": "1", "kind": "approval", "tool": "t", "expires": 7}, id="a number for a moment"),
     ],
 )
-async def test_an_executor_may_say_anything_where_ours_says_what_it_asks(open_door: Open, said: Any) -> None:
+async def test_sdk_executor_ask_metadata_is_untrusted(open_door: Open, said: Any) -> None:
     async def parrots(context: RequestContext, queue: EventQueue) -> None:
         on = updater(context, queue)
         if context.current_task is not None:
@@ -231,7 +231,7 @@ async def test_an_executor_may_say_anything_where_ours_says_what_it_asks(open_do
 
 
 @pytest.mark.parametrize("where", ["status", "artifact"])
-async def test_what_nobody_could_be_told_ends_the_task_and_not_its_caller(open_door: Open, where: str) -> None:
+async def test_sdk_executor_unserialisable_event_fails_the_task(open_door: Open, where: str) -> None:
     async def poisons(context: RequestContext, queue: EventQueue) -> None:
         on = updater(context, queue)
         if where == "artifact":
@@ -245,7 +245,7 @@ async def test_what_nobody_could_be_told_ends_the_task_and_not_its_caller(open_d
     assert "result" in await door.call("ListTasks", {})
 
 
-async def test_a_cancelled_task_stops_its_executor_and_tells_it(open_door: Open) -> None:
+async def test_sdk_executor_is_stopped_and_notified_on_cancel(open_door: Open) -> None:
     stopped = asyncio.Event()
 
     async def hangs(context: RequestContext, queue: EventQueue) -> None:
@@ -303,7 +303,7 @@ async def works_without_end(context: RequestContext, queue: EventQueue) -> None:
         pytest.param(says_a_message_after_its_task, id="one that gives a message after events"),
     ],
 )
-async def test_an_executor_that_breaks_the_rules_fails_its_task_and_tells_nothing_internal(
+async def test_sdk_executor_protocol_error_fails_the_task_generically(
     open_door: Open, script: Callable[..., Any]
 ) -> None:
     door = await open_door(executor=Scripted(script))
@@ -345,9 +345,7 @@ async def reuses_its_reply(context: RequestContext, queue: EventQueue) -> None:
         pytest.param(reuses_its_reply, id="a message"),
     ],
 )
-async def test_what_was_said_stays_said_when_the_executor_goes_on_writing_to_it(
-    open_door: Open, script: Callable[..., Any]
-) -> None:
+async def test_sdk_executor_events_are_copied(open_door: Open, script: Callable[..., Any]) -> None:
     door = await open_door(executor=Scripted(script))
     task = await door.until((await door.say("hello", now=True))["id"], "TASK_STATE_COMPLETED")
     async with door.client() as client:
@@ -390,7 +388,7 @@ async def rests_without_a_credential(context: RequestContext, queue: EventQueue)
         ),
     ],
 )
-async def test_waiting_for_a_credential_ends_no_stream(
+async def test_sdk_executor_auth_required_does_not_end_the_stream(
     open_door: Open, script: Callable[..., Any], wanted: Any
 ) -> None:
     door = await open_door(executor=Scripted(script))
@@ -402,7 +400,7 @@ async def test_waiting_for_a_credential_ends_no_stream(
     assert told[-1]["status"]["state"] == wanted[-1][0]
 
 
-async def test_what_comes_after_the_end_is_not_heard(open_door: Open) -> None:
+async def test_sdk_executor_events_after_the_end_are_dropped(open_door: Open) -> None:
     async def goes_on(context: RequestContext, queue: EventQueue) -> None:
         await works(context, queue)
         await replies(context, queue)
@@ -418,7 +416,7 @@ async def test_what_comes_after_the_end_is_not_heard(open_door: Open) -> None:
     assert "Hello" not in str(task)
 
 
-async def test_a_foreign_task_is_its_callers_alone_and_the_executor_learns_whose_it_is(open_door: Open) -> None:
+async def test_sdk_executor_task_belongs_to_its_caller(open_door: Open) -> None:
     seen: list[str] = []
 
     async def notes(context: RequestContext, queue: EventQueue) -> None:
@@ -480,7 +478,7 @@ def demanding(mounted: Any) -> None:
         pytest.param("/a2a", V01, rpc("tasks/send", {"id": "t", "message": SAID_01}), -32004, id="0.1"),
     ],
 )
-async def test_a_required_extension_is_named_by_every_request_or_refused(
+async def test_required_extension_missing_in_a_request_is_refused(
     open_door: Open, path: str, headers: dict[str, str], body: dict[str, Any], code: int
 ) -> None:
     executor = Scripted(locates)
@@ -497,7 +495,7 @@ async def test_a_required_extension_is_named_by_every_request_or_refused(
 
 
 @pytest.mark.usefixtures("demanding")
-async def test_an_executor_knows_what_its_caller_asked_for(open_door: Open) -> None:
+async def test_sdk_executor_sees_the_requested_extensions(open_door: Open) -> None:
     door = await open_door(executor=Scripted(locates))
     async with door.http() as http:
         answer = await http.post(
@@ -516,7 +514,7 @@ async def test_an_executor_knows_what_its_caller_asked_for(open_door: Open) -> N
         pytest.param({"raw": "aGVsbG8="}, False, id="bytes of no kind"),
     ],
 )
-async def test_an_executor_is_given_what_its_card_takes_and_nothing_else(
+async def test_sdk_executor_gets_only_input_modes_of_its_card(
     open_door: Open, mounted: Any, part: dict[str, Any], *, taken: bool
 ) -> None:
     async def counts(context: RequestContext, queue: EventQueue) -> None:
@@ -549,9 +547,7 @@ async def says_all(context: RequestContext, queue: EventQueue) -> None:
     await on.complete()
 
 
-async def test_the_card_that_the_operator_writes_declares_exactly_what_the_edge_says_of_such_an_agent(
-    open_door: Open, mounted: Any
-) -> None:
+async def test_sdk_executor_events_match_the_compiled_card(open_door: Open, mounted: Any) -> None:
     spec = {"description": "d", "executor": {"name": "dice:Dice", "inputModes": ["text/plain", "image/png"]}}
     card = agent_card(
         parse_agent({"metadata": {"name": "echo", "namespace": "team"}, "spec": spec}), url="http://echo", skills=[]

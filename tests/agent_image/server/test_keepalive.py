@@ -63,18 +63,20 @@ async def comments(door: Any, path: str, version: str, body: dict[str, Any], *, 
 
 
 @pytest.mark.parametrize(("path", "version", "body"), STREAMS)
-async def test_a_silent_stream_says_that_it_lives(open_door: Open, path: str, version: str, body: Any) -> None:
+async def test_keepalive_comments_are_sent_on_a_silent_stream(
+    open_door: Open, path: str, version: str, body: Any
+) -> None:
     door = await open_door(speaks_and_is_silent, keepalive_seconds=0.05)
     await comments(door, path, version, body, after="So far.")
 
 
 @pytest.mark.parametrize(("path", "version", "body"), STREAMS)
-async def test_so_does_one_whose_executor_has_not_said_a_word(
+async def test_keepalive_comments_are_sent_before_the_first_event(
     open_door: Open, path: str, version: str, body: Any
 ) -> None:
     door = await open_door(executor=Silent(), keepalive_seconds=0.05)
     await comments(door, path, version, body, after="")
 
 
-def test_it_says_so_before_the_proxies_that_close_after_half_a_minute() -> None:
+def test_keepalive_interval_is_below_common_proxy_timeouts() -> None:
     assert KEEPALIVE_SECONDS <= 25

@@ -30,21 +30,21 @@ def opens(address: str, port: int) -> bool:
 
 
 @pytest.mark.parametrize("address", LOOPBACKS)
-def test_the_door_is_open_on_every_address_of_the_machine(address: str) -> None:
+def test_listen_accepts_on_every_address(address: str) -> None:
     if not there(address):
         pytest.skip(f"this machine has no {address}")
     with listen(EVERY, 0) as door:
         assert opens(address, door.getsockname()[1])
 
 
-def test_a_kernel_of_one_family_opens_it_on_that() -> None:
+def test_listen_uses_the_only_ip_family_of_the_kernel() -> None:
     with listen(EVERY, 0, both=False) as door:
         port = door.getsockname()[1]
         assert [opens(address, port) for address in LOOPBACKS] == [True, False]
 
 
 @pytest.mark.parametrize("address", LOOPBACKS)
-def test_an_address_that_is_said_is_the_only_one(address: str) -> None:
+def test_listen_binds_only_the_configured_address(address: str) -> None:
     if not there(address):
         pytest.skip(f"this machine has no {address}")
     with listen(address, 0) as door:
@@ -52,6 +52,6 @@ def test_an_address_that_is_said_is_the_only_one(address: str) -> None:
         assert [opens(each, port) for each in LOOPBACKS] == [each == address for each in LOOPBACKS]
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_listen_reports_a_port_in_use() -> None:
     with listen(EVERY, 0) as door, pytest.raises(ConfigurationError, match="cannot listen on every address port"):
         listen(EVERY, door.getsockname()[1])

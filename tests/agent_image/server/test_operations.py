@@ -22,7 +22,7 @@ async def endless(request: TurnRequest) -> AsyncIterator[Frame]:
     await asyncio.Event().wait()
 
 
-async def test_a_blocking_send_answers_with_the_finished_task_and_its_answer_once(open_door: Open) -> None:
+async def test_blocking_send_returns_the_finished_task_with_one_answer(open_door: Open) -> None:
     door = await open_door()
     task = await door.say("hello")
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -32,7 +32,7 @@ async def test_a_blocking_send_answers_with_the_finished_task_and_its_answer_onc
     assert await door.get(task["id"]) == task
 
 
-async def test_the_turn_learns_who_asks_where_and_what(open_door: Open) -> None:
+async def test_turn_request_has_owner_context_and_metadata(open_door: Open) -> None:
     door = await open_door()
     path = {"https://fleetwright.dev/a2a/call-path/v1": ["team/first"]}
     task = await door.say("hello", owner="agent:team/peer", contextId="talk", metadata=path | {"origin": "test"})
@@ -42,14 +42,14 @@ async def test_the_turn_learns_who_asks_where_and_what(open_door: Open) -> None:
     assert request.metadata["origin"] == "test"
 
 
-async def test_a_send_that_returns_immediately_shows_the_task_before_its_work(open_door: Open) -> None:
+async def test_nonblocking_send_returns_the_submitted_task(open_door: Open) -> None:
     door = await open_door(endless)
     task = await door.say("go", now=True)
     assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
     assert "artifacts" not in task
 
 
-async def test_the_real_client_streams_task_then_work_then_one_end(
+async def test_sdk_client_streams_task_progress_and_one_end(
     open_door: Open, request_of: Callable[..., SendMessageRequest]
 ) -> None:
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -79,7 +79,7 @@ async def test_the_real_client_streams_task_then_work_then_one_end(
     assert "https://proto-labs.ai/a2a/ext/cost-v1" in last.artifact.metadata
 
 
-async def test_a_failed_turn_says_why_and_what_it_cost(open_door: Open) -> None:
+async def test_failed_turn_reports_its_reason_and_cost(open_door: Open) -> None:
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Usage(model="m", input_tokens=7, output_tokens=0)
         raise TurnFailed("model_unauthorized", "The model refused the key; check the Secret.")
@@ -94,7 +94,7 @@ async def test_a_failed_turn_says_why_and_what_it_cost(open_door: Open) -> None:
     assert bill["usage"]["input_tokens"] == 7
 
 
-async def test_a_turn_that_breaks_tells_nothing_internal(open_door: Open, caplog: pytest.LogCaptureFixture) -> None:
+async def test_turn_exception_reveals_nothing_internal(open_door: Open, caplog: pytest.LogCaptureFixture) -> None:
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Half an ans")
         raise RuntimeError("SELECT secret FROM /var/lib")
@@ -108,7 +108,7 @@ async def test_a_turn_that_breaks_tells_nothing_internal(open_door: Open, caplog
     assert "SELECT secret" in caplog.text
 
 
-async def test_a_turn_past_its_deadline_fails_and_keeps_what_it_said(
+async def test_turn_deadline_fails_the_task_and_keeps_its_text(
     open_door: Open, mounted: Any, documents: Callable[..., dict[str, Any]]
 ) -> None:
     mounted.write(mounted.layout.config_file, documents(limits={"maxTurnSeconds": 1}))
@@ -119,7 +119,7 @@ async def test_a_turn_past_its_deadline_fails_and_keeps_what_it_said(
     assert task["artifacts"][0]["parts"] == [{"text": "So far so good."}]
 
 
-async def test_a_cancelled_task_ends_once_with_its_cost_and_cannot_be_cancelled_again(open_door: Open) -> None:
+async def test_cancel_task_ends_once_with_cost_and_is_not_repeatable(open_door: Open) -> None:
     cancelled = asyncio.Event()
 
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -140,7 +140,7 @@ async def test_a_cancelled_task_ends_once_with_its_cost_and_cannot_be_cancelled_
     assert (await door.call("CancelTask", {"id": task["id"]}))["error"]["code"] == -32002
 
 
-async def test_a_cancel_that_races_with_the_end_leaves_exactly_one_terminal_event(open_door: Open) -> None:
+async def test_cancel_task_racing_with_the_end_emits_one_final_event(open_door: Open) -> None:
     door = await open_door()
 
     async def race(number: int) -> list[str]:
@@ -164,7 +164,7 @@ async def test_a_cancel_that_races_with_the_end_leaves_exactly_one_terminal_even
         assert states[-1] in ("TASK_STATE_COMPLETED", "TASK_STATE_CANCELED")
 
 
-async def test_a_reader_that_joins_late_gets_the_task_and_then_only_what_follows(open_door: Open) -> None:
+async def test_subscribe_sends_the_task_and_then_only_later_events(open_door: Open) -> None:
     more = asyncio.Event()
 
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -193,7 +193,7 @@ async def test_a_reader_that_joins_late_gets_the_task_and_then_only_what_follows
     assert texts[:-1] in ([], ["second"])
 
 
-async def test_work_goes_on_when_its_reader_leaves(open_door: Open) -> None:
+async def test_task_continues_after_its_reader_disconnects(open_door: Open) -> None:
     more = asyncio.Event()
 
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -214,7 +214,7 @@ async def test_work_goes_on_when_its_reader_leaves(open_door: Open) -> None:
     assert task["artifacts"][0]["parts"] == [{"text": "done anyway"}]
 
 
-async def test_a_message_sent_twice_runs_once_and_gets_the_same_task(open_door: Open) -> None:
+async def test_send_message_is_idempotent_by_message_id(open_door: Open) -> None:
     door = await open_door()
     message = _message("hello")
     first, second = await asyncio.gather(
@@ -227,7 +227,7 @@ async def test_a_message_sent_twice_runs_once_and_gets_the_same_task(open_door: 
     assert len(door.turn.requests) == 2
 
 
-async def test_r13_one_context_runs_one_turn_at_a_time_in_order_and_others_do_not_wait(open_door: Open) -> None:
+async def test_r13_context_runs_its_turns_serially_in_order(open_door: Open) -> None:
     seen: list[str] = []
     other_started = asyncio.Event()
 
@@ -249,7 +249,7 @@ async def test_r13_one_context_runs_one_turn_at_a_time_in_order_and_others_do_no
     assert [s for s in seen if s[-1] != "c"] == ["start a", "end a", "start b", "end b", "start d", "end d"]
 
 
-async def test_a_turn_that_waits_for_its_context_can_be_cancelled(open_door: Open) -> None:
+async def test_cancel_task_ends_a_queued_turn(open_door: Open) -> None:
     door = await open_door(endless)
     await door.say("a", now=True, contextId="one")
     queued = await door.say("b", now=True, contextId="one")
@@ -258,7 +258,7 @@ async def test_a_turn_that_waits_for_its_context_can_be_cancelled(open_door: Ope
     assert [request.text for request in door.turn.requests] == ["a"]
 
 
-async def test_what_belongs_to_one_caller_does_not_exist_for_another(open_door: Open) -> None:
+async def test_tasks_are_invisible_to_other_callers(open_door: Open) -> None:
     door = await open_door(endless)
     mine = await door.say("secret", now=True, contextId="shared")
     for method in ("GetTask", "CancelTask", "SubscribeToTask"):
@@ -272,7 +272,7 @@ async def test_what_belongs_to_one_caller_does_not_exist_for_another(open_door: 
     assert {request.owner for request in door.turn.requests} == {"client:default", "client:other"}
 
 
-async def test_tasks_are_listed_newest_first_page_by_page_and_filtered(open_door: Open) -> None:
+async def test_list_tasks_pages_newest_first_and_filters(open_door: Open) -> None:
     door = await open_door()
     made = [(await door.say(str(n), contextId="even" if n % 2 == 0 else "odd"))["id"] for n in range(5)]
     first = (await door.call("ListTasks", {"pageSize": 2}))["result"]
@@ -289,7 +289,7 @@ async def test_tasks_are_listed_newest_first_page_by_page_and_filtered(open_door
     assert (await door.call("ListTasks", {"status": "TASK_STATE_FAILED"}))["result"]["tasks"] == []
 
 
-async def test_a_running_task_is_listed_as_it_is_now(open_door: Open) -> None:
+async def test_list_tasks_shows_the_current_state_of_a_running_task(open_door: Open) -> None:
     door = await open_door(endless)
     task = await door.say("go", now=True)
     await door.until(task["id"], "TASK_STATE_WORKING")
@@ -297,7 +297,7 @@ async def test_a_running_task_is_listed_as_it_is_now(open_door: Open) -> None:
     assert [t["id"] for t in listed["tasks"]] == [task["id"]]
 
 
-async def test_a_finished_task_takes_no_message_and_no_reader_and_neither_leaves_anything_behind(
+async def test_finished_task_refuses_messages_and_leaks_nothing(
     open_door: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The SDK's own handler leaks three asyncio tasks for each request, and logs an error for them."""
@@ -327,7 +327,7 @@ async def test_a_finished_task_takes_no_message_and_no_reader_and_neither_leaves
         pytest.param([f"team/a{n}" for n in range(9)], "at most 8", id="a request that came too far is refused"),
     ],
 )
-async def test_call_paths(open_door: Open, path: list[str], sentence: str) -> None:
+async def test_call_path_loops_and_excess_hops_are_rejected(open_door: Open, path: list[str], sentence: str) -> None:
     door = await open_door()
     task = await door.say("hello", metadata={"https://fleetwright.dev/a2a/call-path/v1": path})
     assert task["status"]["state"] == "TASK_STATE_REJECTED"
@@ -366,7 +366,7 @@ ON_A_PART = "application/vnd.protolabs.call-path-v1+json"
         ),
     ],
 )
-async def test_what_a_caller_says_under_an_extension_counts_on_every_wire(
+async def test_extension_data_of_a_caller_is_read_on_every_wire(
     open_door: Open, version: str, method: str, parts: list[Any], metadata: dict[str, Any]
 ) -> None:
     door = await open_door()

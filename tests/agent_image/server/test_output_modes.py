@@ -70,7 +70,7 @@ BY_DIALECT = [
 
 
 @pytest.mark.parametrize(("version", "method", "params"), BY_DIALECT)
-async def test_work_whose_answer_nobody_could_take_is_refused_before_it_begins(
+async def test_unsupported_output_modes_are_refused_before_any_work(
     open_door: Open, version: str, method: str, params: dict[str, Any]
 ) -> None:
     door = await open_door()
@@ -83,7 +83,7 @@ async def test_work_whose_answer_nobody_could_take_is_refused_before_it_begins(
 
 
 @pytest.mark.usefixtures("with_skill")
-async def test_what_the_public_card_leaves_out_callers_may_ask_for(mounted: Any, open_door: Open) -> None:
+async def test_output_modes_of_the_extended_card_are_accepted(mounted: Any, open_door: Open) -> None:
     whole = json.loads(mounted.layout.card_file.read_text())
     mounted.write(mounted.layout.extended_card_file, whole)
     mounted.write(mounted.layout.card_file, whole | {"skills": []})
@@ -95,7 +95,7 @@ async def test_what_the_public_card_leaves_out_callers_may_ask_for(mounted: Any,
     assert refused.status_code >= 400
 
 
-async def test_over_http_json_it_is_refused_as_well(open_door: Open) -> None:
+async def test_unsupported_output_modes_are_refused_over_rest(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:
         answer = await http.post("/a2a/message:send", json=said(["image/png"]))
@@ -123,7 +123,7 @@ async def test_over_http_json_it_is_refused_as_well(open_door: Open) -> None:
     ],
 )
 @pytest.mark.parametrize("streamed", [False, True], ids=["sent", "streamed"])
-async def test_a_caller_is_told_what_it_takes(
+async def test_output_is_limited_to_the_accepted_modes(
     open_door: Open, modes: list[str], hint: str, wanted: list[str] | None, streamed: bool
 ) -> None:
     door = await open_door(typed)
@@ -154,14 +154,14 @@ async def streamed_from(door: Any, params: dict[str, Any]) -> list[dict[str, Any
     return [json.loads(line[6:])["result"] for line in lines]
 
 
-async def test_more_kinds_than_anybody_has_are_refused(open_door: Open) -> None:
+async def test_accepted_output_modes_are_limited_to_64(open_door: Open) -> None:
     door = await open_door()
     error = (await door.call("SendMessage", said(["text/plain"] * 65)))["error"]
     assert error["code"] == -32602
     assert "acceptedOutputModes has more than 64 entries" in error["message"]
 
 
-def test_a_card_that_says_nothing_of_outputs_has_none() -> None:
+def test_parse_card_without_output_modes_has_none() -> None:
     card = parse_card(b'{"name": "echo", "skills": [{"id": "chat"}]}')
     assert (card.output_modes, dict(card.skill_output_modes)) == (frozenset(), {})
     assert not OutputModes([])

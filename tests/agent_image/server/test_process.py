@@ -117,7 +117,7 @@ def start(process_ring: None, mounted: Any) -> Start:
     return of
 
 
-async def test_r2_after_a_kill_nothing_is_lost_nothing_hangs_and_nothing_runs_twice(start: Start) -> None:
+async def test_r2_kill_loses_nothing_and_runs_nothing_twice(start: Start) -> None:
     async with start() as agent:
         done = await agent.say("hello", "finished")
         running = [await agent.say("hang", f"hanging {n}", now=True, contextId=f"c{n}") for n in range(10)]
@@ -138,9 +138,7 @@ async def test_r2_after_a_kill_nothing_is_lost_nothing_hangs_and_nothing_runs_tw
         assert (await agent.say("hello again", "new", contextId="c1"))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_r3_a_log_that_may_only_be_read_is_told_and_nothing_is_taken_until_it_may_be_written(
-    start: Start, mounted: Any
-) -> None:
+async def test_r3_read_only_log_is_reported_and_refuses_tasks(start: Start, mounted: Any) -> None:
     file = mounted.layout.memory / "tasks.db"
     async with start() as agent:
         done = await agent.say("hello", "finished")
@@ -161,7 +159,7 @@ def _send(identifier: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
 
 
-async def test_told_to_leave_it_lets_short_work_finish_ends_long_work_and_tells_every_reader(start: Start) -> None:
+async def test_shutdown_drains_short_work_and_ends_long_work(start: Start) -> None:
     async with start() as agent:
         streams: dict[str, list[dict[str, Any]]] = {"wait 0.4": [], "hang": []}
         begun = asyncio.Event()
@@ -190,7 +188,7 @@ async def test_told_to_leave_it_lets_short_work_finish_ends_long_work_and_tells_
     assert "shut down before this task was done" in ends["hang"]["message"]["parts"][0]["text"]
 
 
-async def test_r14_told_to_leave_with_fifty_readers_it_tells_each_of_them_the_end(start: Start) -> None:
+async def test_r14_shutdown_sends_the_end_to_fifty_readers(start: Start) -> None:
     async with start() as agent:
         begun = 0
         last: dict[int, dict[str, Any]] = {}
@@ -213,7 +211,7 @@ async def test_r14_told_to_leave_with_fifty_readers_it_tells_each_of_them_the_en
     assert states == {"TASK_STATE_FAILED"}
 
 
-async def test_a_connection_that_was_idle_for_a_while_is_used_again(start: Start) -> None:
+async def test_idle_keepalive_connection_is_reused(start: Start) -> None:
     """The default keep-alive of five seconds would close the connection while a client sends its next request."""
     async with start() as agent:
         url = agent.a2a.base_url
@@ -228,7 +226,7 @@ async def test_a_connection_that_was_idle_for_a_while_is_used_again(start: Start
         writer.close()
 
 
-async def test_told_twice_it_leaves_at_once_and_the_task_is_failed_after_the_restart(start: Start) -> None:
+async def test_second_sigterm_stops_at_once_and_fails_the_task(start: Start) -> None:
     async with start() as agent:
         task = await agent.say("hang", "hanging", now=True)
         agent.process.terminate()
@@ -292,7 +290,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         ),
     ],
 )
-def test_what_cannot_work_is_told_in_one_line_with_exit_code_2(
+def test_serve_reports_invalid_mounts_in_one_line_with_code_2(
     mounted: Any, break_it: Callable[[Any], object], line: str
 ) -> None:
     break_it(mounted)
@@ -305,7 +303,7 @@ def test_what_cannot_work_is_told_in_one_line_with_exit_code_2(
 
 
 @pytest.mark.process
-def test_a_port_that_is_taken_is_told_with_exit_code_2(mounted: Any) -> None:
+def test_serve_reports_a_port_in_use_with_exit_code_2(mounted: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         ended = command("serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1", "--port", port)
@@ -315,7 +313,7 @@ def test_a_port_that_is_taken_is_told_with_exit_code_2(mounted: Any) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
-async def test_both_doors_are_open_on_addresses_of_both_families(mounted: Any, address: str) -> None:
+async def test_serve_listens_on_both_ip_families_on_both_ports(mounted: Any, address: str) -> None:
     """A pod of an IPv6-only cluster has only this address family."""
     if address == "[::1]" and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
@@ -337,9 +335,7 @@ async def test_both_doors_are_open_on_addresses_of_both_families(mounted: Any, a
         await process.wait()
 
 
-def test_the_last_words_are_left_where_kubernetes_looks_for_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_last_words_are_written_to_the_termination_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     last_words("it broke\nbadly", termination_log=tmp_path / "absent")
     assert list(tmp_path.iterdir()) == []
     log = tmp_path / "termination-log"
@@ -352,7 +348,7 @@ def test_the_last_words_are_left_where_kubernetes_looks_for_them(
 
 
 @pytest.mark.process
-async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
+async def test_ready_agent_has_not_imported_the_agent_loop(mounted: Any) -> None:
     """Start the real command, and check its mapped files and imported modules once it is ready."""
     ports = free_ports()
     arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
@@ -400,7 +396,8 @@ class Idle:
         await self.reader.readuntil(b"}]}")
 
 
-async def test_r15_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_after_a_while(start: Start) -> None:
+async def test_r15_blocked_event_loop_fails_readiness_before_liveness(start: Start) -> None:
+    """Readiness fails as soon as the loop is blocked; liveness fails only after a longer time."""
     async with start() as agent:
         idle = await Idle.on(agent)
         asked = asyncio.create_task(agent.say("block 4", "m-1"))
@@ -431,7 +428,7 @@ async def test_r15_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_a
         pytest.param({"program": EXAMPLE / "embedded.py"}, id="by a program of its own"),
     ],
 )
-async def test_the_example_of_a_foreign_executor_is_served(start: Start, how: dict[str, Any]) -> None:
+async def test_example_sdk_executor_is_served(start: Start, how: dict[str, Any]) -> None:
     async with start(**how) as agent:
         asked = await agent.say("Roll, please.", "m-1")
         assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
@@ -456,9 +453,7 @@ async def test_the_example_of_a_foreign_executor_is_served(start: Start, how: di
         pytest.param("collections:OrderedDict", "is not an AgentExecutor", id="something else"),
     ],
 )
-async def test_an_executor_that_cannot_be_made_is_named(
-    mounted: Any, executor: str, says: str, look: tuple[str, ...]
-) -> None:
+async def test_unloadable_executor_is_named(mounted: Any, executor: str, says: str, look: tuple[str, ...]) -> None:
     _answers(executor, mounted)
     command = [sys.executable, "-m", "fleetwright_agent", *look, "--root", str(mounted.layout.root)]
     ended = await asyncio.to_thread(

@@ -44,7 +44,7 @@ class _Looks:
         ),
     ],
 )
-async def test_a_server_is_named_while_it_cannot_be_reached_and_looked_at_more_often(error, reason):
+async def test_reachability_names_unreachable_servers_and_polls_faster(error, reason):
     looks = _Looks({"orders": error}, {})
     looks.watched = Reachability([_server("orders"), _server("units")], connect=looks.connect, sleep=looks.sleep)
     with pytest.raises(asyncio.CancelledError):
@@ -52,6 +52,6 @@ async def test_a_server_is_named_while_it_cannot_be_reached_and_looked_at_more_o
     assert looks.seen == [({"orders": reason}, 10.0), ({}, 60.0)]
 
 
-async def test_an_agent_without_servers_watches_nothing():
+async def test_reachability_without_servers_returns():
     async with asyncio.timeout(1):
         await Reachability([]).watch()

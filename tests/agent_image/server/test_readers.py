@@ -45,7 +45,7 @@ async def live_task(log: MemoryTaskLog) -> tuple[ActiveTasks, Any]:
         pytest.param(5000, 5, id="a reader that missed too much gets the whole artifact instead"),
     ],
 )
-async def test_slow_readers_get_everything_and_the_end(pieces: int, most: int) -> None:
+async def test_active_task_sends_slow_readers_everything_and_the_end(pieces: int, most: int) -> None:
     _, live = await live_task(MemoryTaskLog())
     events = live.read()
     folded = await anext(events)
@@ -61,7 +61,7 @@ async def test_slow_readers_get_everything_and_the_end(pieces: int, most: int) -
     assert len(got) <= most
 
 
-async def test_what_comes_after_the_end_is_dropped() -> None:
+async def test_active_task_drops_events_after_the_end() -> None:
     _, live = await live_task(MemoryTaskLog())
     await live.rest((status_event("t", "c", COMPLETED, at_ns=2),))
     before = live.task
@@ -69,7 +69,7 @@ async def test_what_comes_after_the_end_is_dropped() -> None:
     assert live.task == before
 
 
-async def test_a_task_at_rest_that_nobody_reads_is_not_kept() -> None:
+async def test_active_tasks_drop_an_unread_task_at_rest() -> None:
     tasks, live = await live_task(MemoryTaskLog())
     await live.rest((status_event("t", "c", COMPLETED, at_ns=2),))
     assert tasks.known("o", "t") is live
@@ -97,7 +97,7 @@ class Stubborn:
     released = False
 
 
-async def test_work_that_ignores_its_cancellation_is_not_waited_for_for_ever() -> None:
+async def test_task_runner_abandons_work_that_ignores_cancellation() -> None:
     _, live = await live_task(MemoryTaskLog())
     work = Stubborn()
     runs = TaskRunner(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
@@ -144,7 +144,7 @@ async def another_task(log: MemoryTaskLog, tasks: ActiveTasks, name: str) -> Any
     return tasks.add(StoredTask(n=answer.n, owner="o", seq=1, busy=True, task=task))
 
 
-async def test_a_task_can_be_cancelled_before_its_work_begins() -> None:
+async def test_task_runner_cancels_a_task_before_its_work_begins() -> None:
     _, live = await live_task(MemoryTaskLog())
     work = Counting()
     runs = TaskRunner(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
@@ -156,7 +156,7 @@ async def test_a_task_can_be_cancelled_before_its_work_begins() -> None:
     assert work.begun == []
 
 
-async def test_a_task_can_be_cancelled_before_it_is_taken_up_again() -> None:
+async def test_task_runner_cancels_a_task_before_its_recovery() -> None:
     _, live = await live_task(MemoryTaskLog())
     runs = TaskRunner(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
     await asyncio.gather(runs.cancel(live), runs.cancel(live))
@@ -165,7 +165,7 @@ async def test_a_task_can_be_cancelled_before_it_is_taken_up_again() -> None:
     assert (len(runs), live.state) == (0, TaskState.TASK_STATE_CANCELED)
 
 
-async def test_a_task_that_is_taken_up_counts_among_those_of_its_caller() -> None:
+async def test_task_runner_counts_a_recovered_task_for_its_caller() -> None:
     _, live = await live_task(MemoryTaskLog())
     held: list[str] = []
 
@@ -192,7 +192,7 @@ async def test_a_task_that_is_taken_up_counts_among_those_of_its_caller() -> Non
     assert held == []
 
 
-async def test_a_task_that_ended_while_it_was_read_is_not_found_at_work() -> None:
+async def test_active_tasks_do_not_revive_a_task_that_ended_meanwhile() -> None:
     class Slow(MemoryTaskLog):
         """A log whose first read returns the state from when the read began."""
 
@@ -216,7 +216,7 @@ async def test_a_task_that_ended_while_it_was_read_is_not_found_at_work() -> Non
     assert found.resting
 
 
-async def test_who_waits_for_an_answer_to_a_question_is_let_go_of_when_the_process_ends() -> None:
+async def test_active_tasks_release_readers_of_waiting_tasks() -> None:
     tasks, live = await live_task(MemoryTaskLog())
     await live.rest((status_event("t", "c", TaskState.TASK_STATE_INPUT_REQUIRED, at_ns=2),))
     heard: list[Any] = []
@@ -234,7 +234,7 @@ async def test_who_waits_for_an_answer_to_a_question_is_let_go_of_when_the_proce
     assert len(heard) == 1
 
 
-async def test_messages_of_a_conversation_begin_in_the_order_of_their_acceptance() -> None:
+async def test_task_runner_starts_messages_of_a_context_in_order() -> None:
     log, work = MemoryTaskLog(), Counting()
     tasks, first = await live_task(log)
     second = await another_task(log, tasks, "second")
@@ -248,7 +248,7 @@ async def test_messages_of_a_conversation_begin_in_the_order_of_their_acceptance
     assert work.begun == ["t", "second"]
 
 
-async def test_work_that_was_given_up_does_not_hold_up_its_conversation() -> None:
+async def test_task_runner_abandoned_work_does_not_block_its_context() -> None:
     log, stubborn = MemoryTaskLog(), Stubborn()
     tasks, first = await live_task(log)
     second = await another_task(log, tasks, "second")
@@ -285,7 +285,7 @@ class Forgetful:
         raise AssertionError("nothing was cut")
 
 
-async def test_work_that_forgets_its_end_is_ended(open_door: Open) -> None:
+async def test_task_runner_fails_work_that_ends_without_a_final_event(open_door: Open) -> None:
     door = await open_door(executor=Forgetful())
     task = await door.say("hello")
     assert task["status"]["state"] == "TASK_STATE_FAILED"
@@ -318,7 +318,7 @@ class AskingWork:
         return (self.status(outcome.state, outcome.sentence),)
 
 
-async def test_a_task_that_asks_waits_and_goes_on_with_the_answer(open_door: Open) -> None:
+async def test_waiting_task_resumes_with_the_answer(open_door: Open) -> None:
     door = await open_door(executor=Asking())
     asked = await door.say("book it")
     assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
@@ -333,7 +333,7 @@ async def test_a_task_that_asks_waits_and_goes_on_with_the_answer(open_door: Ope
     assert said == ["book it", "For when?", "Monday"]
 
 
-async def test_a_task_takes_no_more_messages_than_it_may_hold(open_door: Open) -> None:
+async def test_task_history_size_is_limited(open_door: Open) -> None:
     door = await open_door(executor=Asking())
     asked = await door.say("book it")
     parts = [{"text": "book it"}, {"text": "x" * 900_000}]
@@ -348,7 +348,7 @@ async def test_a_task_takes_no_more_messages_than_it_may_hold(open_door: Open) -
     assert kept["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
 
 
-async def test_tasks_that_wait_for_their_callers_keep_nothing_running(open_door: Open) -> None:
+async def test_waiting_tasks_leave_no_asyncio_tasks(open_door: Open) -> None:
     door = await open_door(executor=Asking())
     await door.say("book it")
     await asyncio.sleep(0.2)
@@ -360,7 +360,7 @@ async def test_tasks_that_wait_for_their_callers_keep_nothing_running(open_door:
             await asyncio.sleep(0.05)
 
 
-async def test_a_stream_that_answers_begins_with_the_task_at_work_and_the_answer_in_it(
+async def test_stream_of_an_answer_begins_with_the_working_task(
     open_door: Open, request_of: Callable[..., Any]
 ) -> None:
     door = await open_door(executor=Asking())
@@ -375,7 +375,7 @@ async def test_a_stream_that_answers_begins_with_the_task_at_work_and_the_answer
     assert [event.status_update.status.state for event in rest] == [WORKING, COMPLETED]
 
 
-async def test_whoever_does_not_wait_for_the_work_on_an_answer_sees_the_task_at_work(open_door: Open) -> None:
+async def test_nonblocking_answer_returns_the_working_task(open_door: Open) -> None:
     door = await open_door(executor=Asking())
     asked = await door.say("book it")
     told = await door.say("Monday", taskId=asked["id"], now=True)
@@ -383,7 +383,7 @@ async def test_whoever_does_not_wait_for_the_work_on_an_answer_sees_the_task_at_
     assert "message" not in told["status"]
 
 
-async def test_a_caller_with_so_many_waiting_tasks_answers_one_before_it_begins_another(
+async def test_waiting_task_limit_refuses_new_tasks_until_an_answer(
     open_door: Open, mounted: Any, documents: Any
 ) -> None:
     mounted.write(mounted.layout.config_file, documents(limits={"maxWaitingTasksPerCaller": 2}))
@@ -403,7 +403,7 @@ async def test_a_caller_with_so_many_waiting_tasks_answers_one_before_it_begins_
     assert (await door.say("book it", messageId="third"))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
 
 
-async def test_a_task_that_waits_can_be_cancelled(open_door: Open) -> None:
+async def test_cancel_task_ends_a_waiting_task(open_door: Open) -> None:
     door = await open_door(executor=Asking())
     asked = await door.say("book it")
     ended = await door.call("CancelTask", {"id": asked["id"]})
@@ -421,7 +421,7 @@ async def test_a_task_that_waits_can_be_cancelled(open_door: Open) -> None:
         pytest.param({"content": {"$case": ["text"], "value": "x"}}, None, id="not a case that is none"),
     ],
 )
-async def test_a_part_in_the_shape_of_a_program_is_read(open_door: Open, part: Any, told: str | None) -> None:
+async def test_message_part_in_protobuf_ts_form_is_read(open_door: Open, part: Any, told: str | None) -> None:
     door = await open_door(executor=Asking())
     asked = await door.say("book it")
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [part], "taskId": asked["id"]}
@@ -433,7 +433,7 @@ async def test_a_part_in_the_shape_of_a_program_is_read(open_door: Open, part: A
         assert (status["state"], status["message"]["parts"]) == ("TASK_STATE_COMPLETED", [{"text": told}])
 
 
-async def test_a_reader_of_a_waiting_task_sees_it_go_on_but_not_what_the_caller_said(open_door: Open) -> None:
+async def test_subscribe_to_a_waiting_task_omits_caller_messages(open_door: Open) -> None:
     door = await open_door(executor=Asking())
     asked = await door.say("book it")
     body = {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": asked["id"]}}
@@ -465,7 +465,7 @@ class Returning(Stubborn):
         pytest.param("leave", True, id="that nobody cancels is left to the next process"),
     ],
 )
-async def test_work_that_is_told_to_leave_and_does_not_yet(last: str, left: bool) -> None:
+async def test_task_runner_drain_leaves_work_unless_it_is_cancelled(last: str, left: bool) -> None:
     stubborn = Returning()
     _, live = await live_task(MemoryTaskLog())
     runs = TaskRunner(stubborn, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.3)
@@ -486,7 +486,7 @@ async def test_work_that_is_told_to_leave_and_does_not_yet(last: str, left: bool
         other.cancel()
 
 
-def test_what_the_log_has_forgotten_is_not_found_though_somebody_holds_it() -> None:
+def test_active_tasks_do_not_find_tasks_deleted_from_the_log() -> None:
     tasks = ActiveTasks(MemoryTaskLog(), Clock())
     held = []
     for name, state in (("old", TaskState.TASK_STATE_COMPLETED), ("asks", TaskState.TASK_STATE_INPUT_REQUIRED)):

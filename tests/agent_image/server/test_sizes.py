@@ -27,7 +27,7 @@ def piece(text: str, *, append: bool = True, identity: str = "a") -> TaskArtifac
     return TaskArtifactUpdateEvent(task_id="t", context_id="c", artifact=artifact, append=append)
 
 
-def test_pieces_fit_until_there_is_no_room_the_last_is_cut_and_the_rest_left_out() -> None:
+def test_task_size_truncates_the_last_chunk_and_drops_the_rest() -> None:
     room = TaskSize(Task(), most=100)
     texts = []
     for _ in range(6):
@@ -39,7 +39,7 @@ def test_pieces_fit_until_there_is_no_room_the_last_is_cut_and_the_rest_left_out
     assert texts[4:] == [None, None]
 
 
-def test_a_whole_answer_takes_the_place_of_its_pieces_and_says_where_it_was_cut() -> None:
+def test_task_size_whole_answer_replaces_chunks_and_is_marked() -> None:
     room = TaskSize(Task(), most=100)
     room.fit(piece("x" * 60))
     whole = room.fit(piece("y" * 500, append=False))
@@ -48,13 +48,13 @@ def test_a_whole_answer_takes_the_place_of_its_pieces_and_says_where_it_was_cut(
     assert whole.artifact.metadata[TRUNCATED] is True
 
 
-def test_characters_are_cut_whole() -> None:
+def test_task_size_truncates_at_character_boundaries() -> None:
     whole = TaskSize(Task(), most=50).fit(piece("é" * 100, append=False))
     assert isinstance(whole, TaskArtifactUpdateEvent)
     assert set(whole.artifact.parts[0].text) == {"é"}
 
 
-def test_what_a_caller_said_and_a_status_without_words_always_fit() -> None:
+def test_task_size_always_admits_messages_and_bare_statuses() -> None:
     room = TaskSize(Task(), most=0, most_said=0)
     for event in (TaskStatusUpdateEvent(task_id="t"), Message(parts=[Part(text="x" * 500)])):
         assert room.fit(event) is event
@@ -68,7 +68,7 @@ def told(text: str) -> TaskStatusUpdateEvent:
     return TaskStatusUpdateEvent(task_id="t", status=TaskStatus(message=spoken(text)))
 
 
-def test_what_an_agent_says_beside_its_artifacts_is_cut_as_well_and_says_so() -> None:
+def test_task_size_truncates_status_messages_and_marks_them() -> None:
     before = Task(history=[spoken("x" * 20), Message(role=Role.ROLE_USER, parts=[Part(text="x" * 500)])])
     room = TaskSize(before, most_said=200)
     said = [room.fit(told("y" * 60)), room.fit(told("z" * 500)), room.fit(told("late"))]
@@ -87,11 +87,11 @@ def test_what_an_agent_says_beside_its_artifacts_is_cut_as_well_and_says_so() ->
         pytest.param(Task(history=[Message(parts=[Part(text="x" * 9_000_000)])]), True, id="one that is very long"),
     ],
 )
-def test_a_task_takes_so_many_messages(task: Task, full: bool) -> None:
+def test_is_full_limits_the_messages_of_a_task(task: Task, full: bool) -> None:
     assert is_full(task, Message()) is full
 
 
-async def test_an_answer_without_end_is_stored_and_told_up_to_its_bound(open_door: Open) -> None:
+async def test_endless_answer_is_stored_and_returned_up_to_the_limit(open_door: Open) -> None:
     async def endless(_: TurnRequest) -> AsyncIterator[Frame]:
         for _ in range(12):
             yield Text("x" * 1_000_000)

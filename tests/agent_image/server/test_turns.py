@@ -9,7 +9,7 @@ from typing import Any
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
 
 
-async def test_a_task_cancelled_while_the_turn_is_built_leaves_it_to_the_next(scripted: Callable[..., Any]) -> None:
+async def test_turn_loader_survives_a_cancelled_first_caller(scripted: Callable[..., Any]) -> None:
     built, go = [], threading.Event()
 
     def build() -> Any:

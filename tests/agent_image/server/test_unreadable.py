@@ -76,7 +76,7 @@ async def serves(door: Any) -> None:
 
 @pytest.mark.parametrize("first", ["GetTask", "ListTasks", "SendMessage", "CancelTask"])
 @pytest.mark.parametrize("change", DAMAGES)
-async def test_a_waiting_task_that_cannot_be_read_has_failed_whoever_looks_first(
+async def test_unreadable_waiting_task_has_failed_for_any_operation(
     open_door: Open, mounted: Any, change: str, first: str
 ) -> None:
     door = await open_door(executor=Asks())
@@ -95,7 +95,7 @@ async def test_a_waiting_task_that_cannot_be_read_has_failed_whoever_looks_first
     await serves(door)
 
 
-async def test_a_task_that_ended_and_cannot_be_read_says_so_also_after_a_restart(open_door: Open, mounted: Any) -> None:
+async def test_unreadable_ended_task_stays_lost_after_a_restart(open_door: Open, mounted: Any) -> None:
     door = await open_door(executor=Asks())
     task = await door.say("finished")
     damage(mounted, task, "snapshot = x'ff01'")
@@ -108,9 +108,7 @@ async def test_a_task_that_ended_and_cannot_be_read_says_so_also_after_a_restart
     assert await set_aside(again) == 1
 
 
-async def test_an_approval_that_expired_and_cannot_be_read_ends_in_the_next_round(
-    open_door: Open, mounted: Any
-) -> None:
+async def test_unreadable_expired_approval_ends_at_the_next_sweep(open_door: Open, mounted: Any) -> None:
     door = await open_door(executor=Asks(), retry_seconds=0.02)
     task = await door.say("wait")
     damage(mounted, task, "snapshot = x'ff01', expires_ns = 1")
@@ -123,9 +121,7 @@ async def test_an_approval_that_expired_and_cannot_be_read_ends_in_the_next_roun
     await serves(door)
 
 
-async def test_a_task_that_was_running_and_cannot_be_read_keeps_no_start_from_serving(
-    open_door: Open, mounted: Any
-) -> None:
+async def test_unreadable_running_task_does_not_block_the_start(open_door: Open, mounted: Any) -> None:
     first = await open_door(executor=Asks())
     task = await first.say("finished")
     await first.app.aclose()
@@ -140,9 +136,7 @@ async def test_a_task_that_was_running_and_cannot_be_read_keeps_no_start_from_se
 
 
 @pytest.mark.parametrize("look", ["GetTask", "ListTasks"])
-async def test_what_lay_there_is_kept_aside_once_and_the_status_page_says_so(
-    open_door: Open, mounted: Any, look: str
-) -> None:
+async def test_unreadable_task_is_kept_aside_once_and_reported(open_door: Open, mounted: Any, look: str) -> None:
     door = await open_door(executor=Asks())
     task = await door.say("wait")
     assert await set_aside(door) is None
@@ -166,9 +160,7 @@ class Fragile:
         raise RuntimeError("unexpected error")
 
 
-async def test_a_task_that_breaks_where_it_is_taken_up_keeps_no_start_from_serving(
-    open_door: Open, mounted: Any
-) -> None:
+async def test_failing_recovery_of_a_task_does_not_block_the_start(open_door: Open, mounted: Any) -> None:
     first = await open_door(executor=Asks())
     task = await first.say("finished")
     await first.app.aclose()
@@ -180,7 +172,7 @@ async def test_a_task_that_breaks_where_it_is_taken_up_keeps_no_start_from_servi
         assert (await ops.get("/readyz")).status_code == 200
 
 
-async def test_a_task_whose_events_cannot_be_read_is_lost_as_well(tmp_path: Path) -> None:
+async def test_task_with_unreadable_events_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(f"{TASKS} {push.SCHEMA} PRAGMA user_version = 2;")
@@ -201,7 +193,7 @@ async def test_a_task_whose_events_cannot_be_read_is_lost_as_well(tmp_path: Path
     await log.aclose()
 
 
-def test_of_what_is_kept_aside_the_newest_stay_and_nothing_longer_than_a_month() -> None:
+def test_damaged_rows_are_limited_by_size_and_age() -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(f"{TASKS} {damaged.SCHEMA}")
         for n in range(1, 6):
@@ -226,7 +218,7 @@ class Breaks(MemoryTaskLog):
         return await super().expired(now_ns)
 
 
-async def test_an_error_that_nobody_thought_of_ends_neither_the_upkeep_nor_the_service(
+async def test_maintenance_continues_after_an_unexpected_error(
     open_door: Open,
 ) -> None:
     log = Breaks()

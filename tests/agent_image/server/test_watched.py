@@ -6,7 +6,7 @@ from pathlib import Path
 from fleetwright_agent.config.file_watcher import FileWatcher
 
 
-def test_what_every_request_asks_is_a_twentieth_of_a_second_old_at_most(tmp_path: Path) -> None:
+def test_file_watcher_recent_is_at_most_50_ms_old(tmp_path: Path) -> None:
     file, now = tmp_path / "f", [100.0]
     watched = FileWatcher(file, bytes.decode, monotonic=lambda: now[0])
     file.write_text("one")
@@ -22,7 +22,7 @@ def test_what_every_request_asks_is_a_twentieth_of_a_second_old_at_most(tmp_path
     assert watched.recent() == (None, "f cannot be read: No such file or directory"), "read() updates the cache"
 
 
-def test_a_file_that_could_not_be_opened_for_a_moment_is_read_when_it_can_be(tmp_path: Path) -> None:
+def test_file_watcher_retries_after_a_transient_open_failure(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("one")
     watched = FileWatcher(file, bytes.decode)

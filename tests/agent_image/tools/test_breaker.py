@@ -14,7 +14,7 @@ STORIES = [
 
 
 @pytest.mark.parametrize(("story", "rests", "heard"), STORIES)
-def test_how_a_breaker_opens_and_closes(story, rests, heard):
+def test_circuit_breaker_opens_and_closes(story, rests, heard):
     """Apply a script: `x` is a failure, `.` is an answer, and `+` is fifteen seconds."""
     now, told, seen = [100.0], [], []
     breaker = CircuitBreaker(clock=lambda: now[0], on_change=told.append)
@@ -32,7 +32,7 @@ def test_how_a_breaker_opens_and_closes(story, rests, heard):
     assert told == heard
 
 
-def test_of_many_calls_after_the_rest_one_is_let_through():
+def test_circuit_breaker_half_open_admits_one_call():
     now = [0.0]
     breaker = CircuitBreaker(clock=lambda: now[0])
     for _ in range(3):

@@ -76,14 +76,14 @@ AWAY = [
 
 
 @pytest.mark.parametrize("breaks", AWAY)
-async def test_a_peer_that_is_replaced_in_the_middle_is_waited_for_and_its_answer_is_taken(breaks) -> None:
+async def test_poll_task_waits_for_a_restarting_peer(breaks) -> None:
     peer = Peer(gone(), gone(), cooked(WORKING), cooked(), breaks=breaks)
     heard = await poll_task(peer, SAID, ClientCallContext(), look=0.001)  # type: ignore[arg-type] - what is used of it
     assert (heard.state, heard.text) == (COMPLETED, "Soup.")
     assert (peer.sent, peer.cancelled) == (1, 0)
 
 
-async def test_a_peer_that_does_not_come_back_is_given_up() -> None:
+async def test_poll_task_gives_up_on_a_peer_that_stays_away() -> None:
     peer = Peer(gone())
     with pytest.raises(A2AClientError):
         await poll_task(peer, SAID, ClientCallContext(), look=0.001, away=0.05)  # type: ignore[arg-type] - what is used of it
@@ -98,6 +98,6 @@ LOST = [
 
 
 @pytest.mark.parametrize("peer", LOST)
-async def test_what_is_no_absence_is_an_error_at_once(peer) -> None:
+async def test_poll_task_raises_permanent_errors_at_once(peer) -> None:
     with pytest.raises((A2AClientError, httpx.HTTPError)):
         await poll_task(peer, SAID, ClientCallContext(), look=0.001)

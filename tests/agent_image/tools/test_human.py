@@ -43,7 +43,7 @@ CALL = ToolCall({}, TurnRequest("client:web", "c", "t", "x"), lambda _: None)
         pytest.param({"city": "Ghent"}, False, id="an object about something else is a no"),
     ],
 )
-def test_only_a_plain_yes_approves(reply, yes):
+def test_read_reply_approves_only_a_plain_yes(reply, yes):
     assert read_reply(reply).approved is yes
 
 
@@ -76,7 +76,7 @@ async def answer(call):
     return "done"
 
 
-async def test_governed_tools_ask_where_the_policy_says_so(documents):
+async def test_governed_tools_ask_if_the_policy_requires_it(documents):
     tools = {name: Tool(name, "d", {"type": "object"}, answer) for name in ("house__cook", "ask_cellar", "load_skill")}
     house = {"name": "house", "url": "http://h", "requireApproval": ["cook"]}
     config = AgentConfig.model_validate(documents(approvals={"tools": ["ask_cellar"]}, mcpServers=[house]))
@@ -99,11 +99,11 @@ DECISIONS = [
 
 
 @pytest.mark.parametrize(("one", "other", "result"), DECISIONS)
-def test_strictest_decision_holds(one, other, result):
+def test_strictest_selects_the_stricter_decision(one, other, result):
     assert strictest(one, other) == result
 
 
-async def test_human_tools_have_no_effects_of_their_own():
+async def test_human_tools_are_repeatable():
     assert all(tool.repeatable for tool in human_tools())
 
 
@@ -144,7 +144,7 @@ def test_ask_request_shows_the_preview_and_the_grants():
         pytest.param({"grant": "rope"}, False, (), id="a grant alone approves nothing"),
     ],
 )
-def test_read_reply_gives_only_offered_grants(reply, approved, grants):
+def test_read_reply_returns_only_offered_grants(reply, approved, grants):
     assert read_reply(reply, ("rope", "ropes")) == ApprovalReply(approved, grants)
 
 
@@ -152,7 +152,7 @@ def test_read_reply_of_always_declines_without_grants():
     assert read_reply("always") == ApprovalReply(False)
 
 
-def test_an_approval_of_a_tool_that_its_server_does_not_offer_is_told():
+def test_tool_cache_reports_approvals_of_missing_tools():
     server = McpServer.model_validate({"name": "house", "url": "http://h", "requireApproval": ["cok", "bake"]})
     offers = ToolCache()
     offers.put(server, offered={"cook", "bake"}, usable=2)

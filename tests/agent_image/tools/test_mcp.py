@@ -102,7 +102,7 @@ async def _names(connection):
     return [tool.name for tool in await connection.tools()]
 
 
-async def test_every_page_of_a_list_of_tools_is_read():
+async def test_mcp_tool_list_reads_every_page():
     async with _serving(Tools("a", "b", "c", "d", "e")) as port, _connected(port) as connection:
         assert await _names(connection) == ["s__a", "s__b", "s__c", "s__d", "s__e"]
 
@@ -122,7 +122,7 @@ OFFERS = [
 
 
 @pytest.mark.parametrize(("allow", "deny", "wanted"), OFFERS)
-async def test_what_a_server_offers_is_known_from_the_first_handshake_on_and_when_it_has_gone(allow, deny, wanted):
+async def test_mcp_tool_offer_is_known_after_the_first_handshake(allow, deny, wanted):
     offers = ToolCache()
     async with (
         _serving(Tools("a", "b", "c")) as port,
@@ -133,7 +133,7 @@ async def test_what_a_server_offers_is_known_from_the_first_handshake_on_and_whe
     assert offers.of("s") == wanted
 
 
-async def test_r6_a_server_that_pages_for_ever_offers_what_fits():
+async def test_r6_endless_tool_list_is_limited():
     class Endless(Tools):
         async def _page(self, request):
             tool = types.Tool(name=f"t{request.params.cursor if request.params else 0}", inputSchema={"type": "object"})
@@ -143,7 +143,7 @@ async def test_r6_a_server_that_pages_for_ever_offers_what_fits():
         assert len(await connection.tools()) <= 500
 
 
-async def test_r6_tools_of_a_server_that_was_replaced_are_asked_for_anew():
+async def test_r6_tools_of_a_replaced_server_are_listed_again():
     async with _connected_after_restart() as connection:
         assert await _names(connection) == ["s__a", "s__b"]
 
@@ -162,7 +162,7 @@ async def _connected_after_restart():
         await connection.aclose()
 
 
-async def test_r6_a_list_of_tools_is_not_believed_for_ever():
+async def test_r6_tool_list_expires():
     now = [0.0]
     tools = Tools("a")
     async with _serving(tools) as port, _connected(port, clock=lambda: now[0]) as connection:
@@ -173,7 +173,7 @@ async def test_r6_a_list_of_tools_is_not_believed_for_ever():
         assert await _names(connection) == ["s__a", "s__b"]
 
 
-async def test_a_caller_that_gives_up_is_told_to_the_server():
+async def test_mcp_cancelled_call_is_reported_to_the_server():
     tools = Tools("wait")
     async with _serving(tools) as port, _connected(port) as connection:
         (tool,) = await connection.tools()
@@ -185,7 +185,7 @@ async def test_a_caller_that_gives_up_is_told_to_the_server():
         assert await _names(connection) == ["s__wait"]
 
 
-async def test_names_that_no_provider_accepts_are_made_acceptable_and_stay_apart():
+async def test_mcp_tool_names_are_sanitised_and_stay_unique():
     odd = ["a.b", "a/b", "x" * 80, "x" * 81]
     async with _serving(Tools(*odd)) as port, _connected(port) as connection:
         offered = await connection.tools()
@@ -195,14 +195,14 @@ async def test_names_that_no_provider_accepts_are_made_acceptable_and_stay_apart
     assert all(len(name) <= 64 and name.replace("_", "").replace("-", "").isalnum() for name in names)
 
 
-async def test_no_proxy_of_the_environment_is_used(monkeypatch):
+async def test_mcp_connection_ignores_proxy_environment_variables(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
     async with _serving(Tools("a")) as port, _connected(port) as connection:
         assert await _names(connection) == ["s__a"]
 
 
-async def test_r6_a_server_that_says_nothing_costs_its_time_once_in_a_while():
+async def test_r6_silent_server_is_retried_after_a_pause():
     now = [0.0]
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -220,7 +220,7 @@ async def test_r6_a_server_that_says_nothing_costs_its_time_once_in_a_while():
                 assert await _names(connection) == ["s__a"]
 
 
-async def test_a_probe_says_how_many_tools_there_are_and_lists_as_many_as_anybody_keeps():
+async def test_mcp_probe_counts_all_tools_and_lists_up_to_the_limit():
     names = [f"tool-{number:03}".ljust(128, "x") for number in range(600)]
     async with _serving(Tools(*names, page=100)) as port:
         entry = json.dumps({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"})
@@ -231,7 +231,8 @@ async def test_a_probe_says_how_many_tools_there_are_and_lists_as_many_as_anybod
     assert (report["offered"], [tool["name"] for tool in report["tools"]]) == (600, names[:256])
 
 
-async def test_r6_a_server_that_is_gone_costs_calls_their_time_three_times_and_then_none():
+async def test_r6_circuit_breaker_opens_after_three_unreachable_calls():
+    """Three calls wait for an unreachable server; after that the breaker fails calls at once."""
     now, told = [0.0], []
     breaker = CircuitBreaker(clock=lambda: now[0], on_change=told.append)
     async with _serving(Tools("a")) as port:

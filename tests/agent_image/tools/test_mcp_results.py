@@ -43,10 +43,10 @@ def read(*content: dict[str, Any], **more: Any) -> str:
         ),
     ],
 )
-def test_an_answer_is_text_and_holds_no_bytes(content, more, text):
+def test_mcp_result_becomes_text_without_binary_data(content, more, text):
     assert read(*content, **more) == text
 
 
-def test_an_answer_that_is_too_long_is_cut_and_says_so():
+def test_mcp_result_is_truncated_and_marked():
     text = read({"type": "text", "text": "x" * 50_001})
     assert text == "x" * 50_000 + "\n[cut: 50001 characters in all]"

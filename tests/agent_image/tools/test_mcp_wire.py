@@ -165,7 +165,7 @@ BREAKS = [
 
 @pytest.mark.process
 @pytest.mark.parametrize(("behaviour", "says", "times"), BREAKS)
-async def test_r6_a_tool_is_called_again_only_where_the_call_surely_never_arrived(behaviour, says, times):
+async def test_r6_tool_call_is_retried_only_if_it_never_arrived(behaviour, says, times):
     server = Scripted(behaviour)
     async with serving(server.app()) as port, connected(port) as connection:
         (tool,) = await connection.tools()
@@ -176,7 +176,7 @@ async def test_r6_a_tool_is_called_again_only_where_the_call_surely_never_arrive
 
 
 @pytest.mark.process
-async def test_r6_a_call_that_was_turned_away_once_succeeds_on_the_next_session():
+async def test_r6_rejected_call_succeeds_on_a_new_session():
     server = Scripted(status(404), works)
     async with serving(server.app()) as port, connected(port) as connection:
         (tool,) = await connection.tools()
@@ -185,7 +185,7 @@ async def test_r6_a_call_that_was_turned_away_once_succeeds_on_the_next_session(
 
 
 @pytest.mark.process
-async def test_r6_one_broken_call_does_not_repeat_those_beside_it():
+async def test_r6_broken_call_does_not_repeat_concurrent_calls():
     slow = asyncio.Event()
 
     def hangs(message):
@@ -208,7 +208,7 @@ async def test_r6_one_broken_call_does_not_repeat_those_beside_it():
 
 
 @pytest.mark.process
-async def test_r6_a_server_that_is_started_anew_in_the_middle_of_a_turn_is_waited_for():
+async def test_r6_restarting_server_is_waited_for_during_a_turn():
     server = Scripted(works)
     async with serving(server.app()) as port, connected(port) as connection:
         (_tool,) = await connection.tools()
@@ -223,7 +223,7 @@ async def test_r6_a_server_that_is_started_anew_in_the_middle_of_a_turn_is_waite
 
 
 @pytest.mark.process
-async def test_r6_the_tools_of_a_server_that_is_just_gone_stay_in_the_turn():
+async def test_r6_tools_of_an_unreachable_server_stay_in_the_turn():
     server = Scripted(works)
     async with serving(server.app()) as port, connected(port) as first:
         (_tool,) = await first.tools()
@@ -250,7 +250,7 @@ HEADERS = {"headers": [{"name": "Authorization", "valueFile": "secrets/weather/t
 
 
 @pytest.mark.process
-async def test_headers_are_read_again_for_every_request(tmp_path):
+async def test_mcp_headers_are_read_for_every_request(tmp_path):
     server = Scripted(works)
     mounted(tmp_path, "Bearer one\n")
     async with serving(server.app()) as port, connected(port, tmp_path, **HEADERS) as connection:
@@ -274,7 +274,7 @@ VALUES = [
 
 @pytest.mark.process
 @pytest.mark.parametrize(("value", "says"), VALUES)
-async def test_a_header_that_cannot_be_sent_is_told_without_its_value(tmp_path, value, says):
+async def test_mcp_invalid_header_is_reported_without_its_value(tmp_path, value, says):
     if value is not None:
         mounted(tmp_path, value)
     server = Scripted(works)
@@ -295,7 +295,7 @@ def certificate(process_ring: None, tmp_path_factory):
     return folder
 
 
-async def test_a_named_ca_is_trusted_and_without_it_the_certificate_is_the_reason(tmp_path, certificate):
+async def test_mcp_ca_file_is_trusted_and_required(tmp_path, certificate):
     file = tmp_path / "etc/fleetwright/secrets/ca/ca.crt"
     file.parent.mkdir(parents=True)
     file.write_text((certificate / "ca.pem").read_text())
@@ -314,7 +314,7 @@ async def test_a_named_ca_is_trusted_and_without_it_the_certificate_is_the_reaso
 
 
 @pytest.mark.process
-async def test_r6_a_server_of_the_older_transport_is_used_and_its_death_ends_its_calls(tmp_path):
+async def test_r6_sse_transport_works_and_its_end_fails_its_calls(tmp_path):
     calls = tmp_path / "calls"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -346,7 +346,7 @@ async def _eventually(connection):
 
 
 @pytest.mark.process
-async def test_r6_a_tool_that_is_not_what_was_pinned_is_refused_by_name():
+async def test_r6_tool_that_differs_from_its_pin_is_refused_by_name():
     offers = ToolCache()
     server = Scripted(works)
     async with serving(server.app()) as port:

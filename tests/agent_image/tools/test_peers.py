@@ -155,7 +155,7 @@ def _call(text, frames, *, answers="", owner="client:a", context="c1", task="t1"
     return ToolCall(arguments, request, frames.append)
 
 
-async def test_a_peer_answers_and_says_what_it_cost(tmp_path):
+async def test_peer_tool_returns_the_answer_and_its_cost(tmp_path):
     frames = []
     async with _kitchen(tmp_path) as (cook, tool):
         assert tool.name == "ask_cook"
@@ -165,7 +165,7 @@ async def test_a_peer_answers_and_says_what_it_cost(tmp_path):
     assert (heard.owner, heard.text, heard.call_path) == ("agent:n/desk", "boil eggs", ("n/desk",))
 
 
-async def test_two_callers_of_one_agent_share_no_context_with_its_peer(tmp_path):
+async def test_peer_tool_separates_contexts_of_callers(tmp_path):
     async with _kitchen(tmp_path) as (cook, tool):
         for owner in ("client:a", "client:b", "client:a"):
             request = TurnRequest(owner, "c1", "t1", "boil eggs")
@@ -181,7 +181,7 @@ async def test_two_callers_of_one_agent_share_no_context_with_its_peer(tmp_path)
         pytest.param(tuple(f"n/a{i}" for i in range(8)), "already went through 9", id="a path has an end"),
     ],
 )
-async def test_loops_end_before_the_call(tmp_path, path, wanted):
+async def test_peer_tool_refuses_call_path_loops_before_the_call(tmp_path, path, wanted):
     async with _kitchen(tmp_path) as (cook, tool):
         with pytest.raises(ToolError, match=wanted):
             await tool.run(_call("boil eggs", [], call_path=path))
@@ -197,18 +197,18 @@ async def test_loops_end_before_the_call(tmp_path, path, wanted):
         pytest.param({}, "fail", "ended without an answer: The model answered", id="a peer that fails says why"),
     ],
 )
-async def test_what_goes_wrong_is_a_word_for_the_model(tmp_path, kitchen, text, wanted):
+async def test_peer_tool_failures_are_tool_errors(tmp_path, kitchen, text, wanted):
     async with _kitchen(tmp_path, **kitchen) as (_, tool):
         with pytest.raises(ToolError, match=wanted):
             await tool.run(_call(text, []))
 
 
-async def test_a_peer_is_called_where_it_is_declared_whatever_its_card_names(tmp_path):
+async def test_peer_tool_uses_the_declared_url_not_that_of_the_card(tmp_path):
     async with _kitchen(tmp_path, card_url="http://elsewhere.invalid") as (_, tool):
         assert await tool.run(_call("boil eggs", [])) == "eggs, boiled"
 
 
-async def test_without_a_credential_the_peer_is_not_called(tmp_path):
+async def test_peer_tool_refuses_calls_without_a_credential(tmp_path):
     async with _kitchen(tmp_path) as (cook, tool):
         Layout(root=tmp_path / "desk").peer_token_file("n", "cook").unlink()
         with pytest.raises(ToolError, match="holds no credential"):
@@ -216,16 +216,16 @@ async def test_without_a_credential_the_peer_is_not_called(tmp_path):
     assert not cook.heard
 
 
-async def test_the_longest_path_that_a_peer_takes_is_sent(tmp_path):
+async def test_peer_tool_sends_the_longest_accepted_call_path(tmp_path):
     async with _kitchen(tmp_path) as (_, tool):
         assert await tool.run(_call("boil eggs", [], call_path=tuple(f"n/a{i}" for i in range(7)))) == "eggs, boiled"
 
 
-async def test_the_call_path_travels_under_its_key():
+async def test_call_path_has_its_extension_uri():
     assert CALL_PATH == "https://fleetwright.dev/a2a/call-path/v1"
 
 
-async def test_what_a_peer_cost_before_it_asked_is_counted_once_after_a_restart_too(tmp_path):
+async def test_peer_tool_counts_cost_once_across_a_restart(tmp_path):
     frames = []
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", frames))
@@ -237,7 +237,7 @@ async def test_what_a_peer_cost_before_it_asked_is_counted_once_after_a_restart_
 
 
 @pytest.mark.parametrize("number", [1e30, -1, "NaN", "Infinity", "much", True, [1], None])
-def test_a_cost_that_no_task_can_have_is_passed_over(number):
+def test_peer_response_ignores_invalid_costs(number):
     heard = PeerResponse("t")
     event = StreamResponse(task=Task(id="t"))
     event.task.artifacts.add(artifact_id="a").metadata.update({COST: {"costUsd": number}})
@@ -245,7 +245,7 @@ def test_a_cost_that_no_task_can_have_is_passed_over(number):
     assert heard.costs == []
 
 
-async def test_of_a_peer_that_talks_for_ever_is_passed_on_what_fits(tmp_path):
+async def test_peer_tool_truncates_an_endless_answer(tmp_path):
     async with _kitchen(tmp_path) as (_, tool):
         assert await tool.run(_call("talk", [])) == "word " * 10_000
 
@@ -264,7 +264,7 @@ def test_response_of_a_peer_omits_the_files_of_its_tools():
     assert heard.text == "The rope is cut."
 
 
-def test_what_was_heard_of_a_peer_stays_small_however_much_it_says():
+def test_peer_response_bounds_its_memory():
     heard = PeerResponse()
     for _ in range(1_000):
         heard.take(piece("a", "x" * 10_000, append=True))
@@ -278,7 +278,7 @@ def test_what_was_heard_of_a_peer_stays_small_however_much_it_says():
         heard.take(piece("one more", ""))
 
 
-async def test_a_peer_that_asks_says_what_it_needs_and_what_it_cost(tmp_path):
+async def test_peer_tool_returns_the_question_and_cost_of_a_peer(tmp_path):
     frames = []
     async with _kitchen(tmp_path) as (cook, tool):
         said = await tool.run(_call("something", frames))
@@ -289,7 +289,7 @@ async def test_a_peer_that_asks_says_what_it_needs_and_what_it_cost(tmp_path):
     assert frames == [PeerCost("cook", Decimal("0.000014"))]
 
 
-async def test_an_answer_goes_on_with_the_task_that_asked(tmp_path):
+async def test_peer_tool_answer_continues_the_task_of_the_question(tmp_path):
     frames = []
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", frames))
@@ -310,7 +310,7 @@ async def test_an_answer_goes_on_with_the_task_that_asked(tmp_path):
         pytest.param({"context": "c2"}, id="of another conversation"),
     ],
 )
-async def test_a_question_is_not_answered_from_elsewhere(tmp_path, other):
+async def test_peer_question_of_another_context_cannot_be_answered(tmp_path, other):
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", []))
         with pytest.raises(ToolError, match="no open question with this task_id"):
@@ -321,14 +321,14 @@ async def test_a_question_is_not_answered_from_elsewhere(tmp_path, other):
 @pytest.mark.parametrize(
     "named", [pytest.param("nobody", id="nobody knows it"), pytest.param("x" * 300, id="it is none")]
 )
-async def test_a_task_that_is_none_is_not_answered(tmp_path, named):
+async def test_peer_tool_refuses_an_unknown_task_id(tmp_path, named):
     async with _kitchen(tmp_path) as (cook, tool):
         with pytest.raises(ToolError, match="no open question with this task_id"):
             await tool.run(_call("two", [], answers=named))
     assert not cook.heard
 
 
-async def test_what_a_person_must_allow_is_not_allowed_by_an_answer(tmp_path):
+async def test_peer_tool_cannot_give_an_approval(tmp_path):
     async with _kitchen(tmp_path) as (cook, tool):
         with pytest.raises(ToolError, match=r"which no agent gives: Charge 30\?"):
             await tool.run(_call("dear", []))
@@ -342,7 +342,8 @@ async def test_what_a_person_must_allow_is_not_allowed_by_an_answer(tmp_path):
         assert await cook.state(1) == "TASK_STATE_INPUT_REQUIRED"
 
 
-async def test_one_question_of_a_peer_waits_in_a_conversation_and_goes_with_its_turn(tmp_path):
+async def test_peer_questions_keep_one_per_context_until_turn_end(tmp_path):
+    """A peer has at most one open question per conversation; the end of the turn cancels it."""
     async with _kitchen(tmp_path) as (cook, tool):
         for task in ("t1", "t1", "t2"):
             await tool.run(_call("something", [], task=task))
@@ -364,7 +365,7 @@ async def test_one_question_of_a_peer_waits_in_a_conversation_and_goes_with_its_
         pytest.param(False, "TASK_STATE_CANCELED", id="nobody will know of it"),
     ],
 )
-async def test_a_question_that_is_open_at_the_end_of_the_process(tmp_path, outlived, state):
+async def test_peer_questions_at_close_follow_the_outlived_setting(tmp_path, outlived, state):
     async with _kitchen(tmp_path) as (cook, _):
         desk, kept = Layout(root=tmp_path / "desk"), SqliteOpenQuestions(cook.memory)
         calls = PeerTools("n/desk", [COOK], desk, cook.client, kept, outlived=outlived)
@@ -374,7 +375,7 @@ async def test_a_question_that_is_open_at_the_end_of_the_process(tmp_path, outli
         assert len(await kept.all()) == (1 if outlived else 0)
 
 
-async def test_a_peer_that_is_none_any_more_keeps_nobody_from_the_end(tmp_path):
+async def test_peer_questions_of_a_removed_peer_do_not_block_close(tmp_path):
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", []))
         kept = SqliteOpenQuestions(cook.memory)
@@ -384,7 +385,7 @@ async def test_a_peer_that_is_none_any_more_keeps_nobody_from_the_end(tmp_path):
         assert await kept.all() == []
 
 
-async def test_of_too_many_questions_the_oldest_is_given_up(tmp_path):
+async def test_peer_questions_evict_the_oldest_beyond_the_limit(tmp_path):
     given_up = []
 
     async def give_up(question):
@@ -411,7 +412,7 @@ async def test_of_too_many_questions_the_oldest_is_given_up(tmp_path):
         pytest.param("0af7", None, id="what is no object stays here"),
     ],
 )
-async def test_a_request_keeps_its_trace_on_its_way_to_a_peer(tmp_path, said, passed):
+async def test_peer_tool_passes_on_a_valid_trace_context(tmp_path, said, passed):
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("boil eggs", [], metadata={"a2a.trace": said}))
     (heard,) = cook.heard

@@ -29,7 +29,7 @@ def tool(name, tokens):
         pytest.param({"a": 4100, "b": 1000}, 8000, False, {"a"}, id="a large one behind a tool search"),
     ],
 )
-def test_left_out_drops_the_largest_first(sizes, room, shares, wanted):
+def test_tools_over_share_drops_the_largest_first(sizes, room, shares, wanted):
     tools = [tool(name, size) for name, size in sizes.items()]
     dropped = tools_over_share(tools, room=room, shares_prompt=shares)
     assert set(dropped) == wanted

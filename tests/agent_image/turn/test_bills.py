@@ -49,7 +49,7 @@ async def use(database: Database, bills: TaskUsage, request: TurnRequest) -> Non
         await bills.note(request, frame)
 
 
-async def test_a_bill_outlives_its_turn_until_the_end_of_its_task_is_stored(database: Database) -> None:
+async def test_task_usage_is_kept_until_the_end_of_its_task_is_stored(database: Database) -> None:
     now = [1000.0]
     bills = TaskUsage(SqliteInflightUsage(database), clock=lambda: now[0])
     begun, taken_up = (TurnRequest("o", "c", "t", "x", restarted=restarted) for restarted in (False, True))
@@ -63,7 +63,7 @@ async def test_a_bill_outlives_its_turn_until_the_end_of_its_task_is_stored(data
     assert await bills.begin(taken_up) == []
 
 
-async def test_an_answer_begins_a_bill_of_its_own(database: Database) -> None:
+async def test_task_usage_is_reset_by_an_answer(database: Database) -> None:
     bills = TaskUsage(SqliteInflightUsage(database))
     request = TurnRequest("o", "c", "t", "x")
     await use(database, bills, request)
@@ -71,7 +71,7 @@ async def test_an_answer_begins_a_bill_of_its_own(database: Database) -> None:
     assert await bills.begin(TurnRequest("o", "c", "t", "x", restarted=True)) == []
 
 
-async def test_what_stands_in_a_question_is_not_said_again_where_the_answer_was_not_worked_on(
+async def test_task_usage_in_a_question_is_not_reported_again(
     database: Database,
 ) -> None:
     bills = TaskUsage(SqliteInflightUsage(database))
@@ -82,7 +82,7 @@ async def test_what_stands_in_a_question_is_not_said_again_where_the_answer_was_
     assert await bills.begin(TurnRequest("o", "c", "t", "yes", restarted=True)) == []
 
 
-async def test_a_cost_is_on_disk_before_it_is_told(database: Database, tmp_path: Path) -> None:
+async def test_task_usage_is_on_disk_before_it_is_reported(database: Database, tmp_path: Path) -> None:
     bills, request = TaskUsage(SqliteInflightUsage(database)), TurnRequest("o", "c", "t", "x")
     await use(database, bills, request)
     other = Database(tmp_path / "conversations.db", SCHEMA)

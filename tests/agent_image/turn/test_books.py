@@ -61,12 +61,12 @@ def open_books(database: Database) -> Callable[..., Any]:
         pytest.param(Period.MONTH, "2026-12-31T23:00", "2026-12-01T00:00", "2027-01-01T00:00", id="the last month"),
     ],
 )
-def test_windows_are_those_of_the_calendar(period: Period, moment: str, begins: str, ends: str) -> None:
+def test_budget_window_follows_the_calendar(period: Period, moment: str, begins: str, ends: str) -> None:
     when = [datetime.fromisoformat(f"{text}+00:00") for text in (moment, begins, ends)]
     assert window(period, when[0]) == (when[1], when[2])
 
 
-async def test_the_ledger_of_a_life_equals_its_counters_and_outlives_it(open_books: Any) -> None:
+async def test_usage_store_equals_the_metrics_and_survives_a_restart(open_books: Any) -> None:
     for life in range(2):
         books, ledger, metrics, _ = open_books()
         for number in range(50):
@@ -89,7 +89,7 @@ async def test_the_ledger_of_a_life_equals_its_counters_and_outlives_it(open_boo
         assert abs(float(spent) - (told or 0)) < 1e-9
 
 
-async def test_a_budget_outlives_the_process_and_begins_anew_with_its_window(open_books: Any) -> None:
+async def test_budget_survives_a_restart_and_resets_with_its_window(open_books: Any) -> None:
     budget = {"period": "Hour", "usd": "0.01"}
     books, _, _, clock = open_books(budget)
     await books.look()
@@ -110,7 +110,7 @@ async def test_a_budget_outlives_the_process_and_begins_anew_with_its_window(ope
     assert remaining == pytest.approx(0.01)
 
 
-async def test_calls_side_by_side_cannot_overspend(open_books: Any) -> None:
+async def test_budget_reservations_prevent_concurrent_overspending(open_books: Any) -> None:
     books, ledger, _, _ = open_books({"period": "Day", "tokens": 10_000}, {"period": "Month", "usd": "1"})
     refused: list[str] = []
 
@@ -127,7 +127,7 @@ async def test_calls_side_by_side_cannot_overspend(open_books: Any) -> None:
     assert refused == ["10000 tokens a day"] * 30
 
 
-async def test_of_two_that_are_full_the_later_reset_is_told(open_books: Any) -> None:
+async def test_budget_error_names_the_later_reset(open_books: Any) -> None:
     books, _, _, _ = open_books({"period": "Hour", "tokens": 1}, {"period": "Month", "tokens": 1})
     with pytest.raises(OverBudget) as over:
         async with books.reserved(PRICE, tokens_in=1, tokens_out=1):
@@ -135,7 +135,7 @@ async def test_of_two_that_are_full_the_later_reset_is_told(open_books: Any) -> 
     assert over.value.full.name == "1 tokens a month"
 
 
-async def test_a_call_is_set_aside_at_the_dearest_that_its_prompt_may_cost(open_books: Any) -> None:
+async def test_budget_reservation_assumes_the_highest_prompt_price(open_books: Any) -> None:
     """Cache writes cost more than cache reads, so the reservation assumes cache writes."""
     price = PRICE.model_copy(update={"cache_write_per_million": Decimal(10)})
     books, *_ = open_books({"period": "Day", "usd": "0.5"})
@@ -146,7 +146,7 @@ async def test_a_call_is_set_aside_at_the_dearest_that_its_prompt_may_cost(open_
             pass
 
 
-async def test_a_budget_that_refused_a_large_call_has_room_again_once_a_smaller_one_fits(open_books: Any) -> None:
+async def test_budget_is_not_exceeded_once_a_smaller_call_fits(open_books: Any) -> None:
     books, *_ = open_books({"period": "Day", "tokens": 1000})
     books.charge(reply(500, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
     with pytest.raises(OverBudget) as over:
@@ -160,7 +160,7 @@ async def test_a_budget_that_refused_a_large_call_has_room_again_once_a_smaller_
     assert [each["exceeded"] for each in books.report()] == [False]
 
 
-async def test_a_call_that_no_window_has_room_for_is_told_apart(open_books: Any) -> None:
+async def test_budget_error_marks_a_call_that_no_window_can_hold(open_books: Any) -> None:
     books, *_ = open_books({"period": "Day", "tokens": 1000})
     with pytest.raises(OverBudget) as over:
         async with books.reserved(PRICE, tokens_in=1000, tokens_out=1):
@@ -168,7 +168,7 @@ async def test_a_call_that_no_window_has_room_for_is_told_apart(open_books: Any)
     assert over.value.alone
 
 
-async def test_a_cheaper_model_takes_over_from_its_part_of_the_budget_on(open_books: Any) -> None:
+async def test_budget_downgrade_applies_from_its_fraction_on(open_books: Any) -> None:
     downgrade = {"at": "0.5", "model": {"name": "small", "contextWindow": 100}}
     books, _, _, clock = open_books({"period": "Hour", "tokens": 1000, "downgrade": downgrade})
     assert await books.cheaper() is None
@@ -180,7 +180,7 @@ async def test_a_cheaper_model_takes_over_from_its_part_of_the_budget_on(open_bo
     assert await books.cheaper() is None
 
 
-async def test_callers_beyond_the_number_of_labels_are_counted_together(open_books: Any) -> None:
+async def test_caller_cost_metric_groups_callers_beyond_its_limit(open_books: Any) -> None:
     books, _, metrics, _ = open_books()
     for number in range(60):
         turn = TurnRequest(f"client:{number}", "c", "t", "x")
@@ -188,7 +188,7 @@ async def test_callers_beyond_the_number_of_labels_are_counted_together(open_boo
     assert metrics.registry.get_sample_value("fleetwright_caller_cost_usd_total", {"caller": "(others)"}) == 10
 
 
-async def test_money_is_exact(open_books: Any) -> None:
+async def test_usage_store_sums_money_exactly(open_books: Any) -> None:
     books, ledger, _, _ = open_books()
     for _ in range(1000):
         books.charge(reply(1, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
@@ -214,9 +214,7 @@ def interrupted(
 USED = {"model": "m", "input_tokens": 7, "output_tokens": 0, "cost_usd": None, "purpose": "answer", "estimated": True}
 
 
-async def test_an_interrupted_call_is_charged_once_however_often_that_is_tried(
-    tmp_path: Path, database: Database
-) -> None:
+async def test_charge_interrupted_is_idempotent(tmp_path: Path, database: Database) -> None:
     books, metrics, calls = interrupted(tmp_path / "calls.jsonl", database, USED)
     await books.charge_interrupted()
     await books.charge_interrupted()
@@ -235,7 +233,7 @@ async def test_an_interrupted_call_is_charged_once_however_often_that_is_tried(
         pytest.param(7, id="a number"),
     ],
 )
-async def test_a_record_that_cannot_be_read_is_logged_and_stops_no_start(
+async def test_charge_interrupted_skips_and_logs_unreadable_records(
     tmp_path: Path, database: Database, caplog: pytest.LogCaptureFixture, usage: Any
 ) -> None:
     books, metrics, calls = interrupted(tmp_path / "calls.jsonl", database, usage, USED)

@@ -70,7 +70,7 @@ def desk(config, orders_port):
         ),
     ],
 )  # fmt: skip
-async def test_calls_are_told_apart_however_their_provider_numbers_them(desk, talking, pieces):
+async def test_tool_call_deltas_are_separated_for_any_numbering(desk, talking, pieces):
     with model(*({"tool_calls": [each]} for each in pieces)) as (asked, port):
         async with talking(desk(port)) as talk:
             said = await talk.say("Look up A-1, twice")
@@ -86,7 +86,7 @@ async def test_calls_are_told_apart_however_their_provider_numbers_them(desk, ta
         pytest.param(None, None, id="it gives none"),
     ],
 )
-async def test_two_calls_of_one_conversation_are_never_taken_for_each_other(desk, talking, first, second):
+async def test_tool_call_ids_are_unique_within_a_conversation(desk, talking, first, second):
     order = '{"order": "A-100%d"}'
     with model({"tool_calls": [piece(first, order % 1, extra_content=SIGNED)]}) as (asked, port):
         async with talking(desk(port)) as talk:
@@ -101,7 +101,7 @@ async def test_two_calls_of_one_conversation_are_never_taken_for_each_other(desk
         assert json.loads(call["function"]["arguments"])["order"] in results[call["id"]]
 
 
-async def test_what_came_with_a_call_goes_back_with_it_though_the_call_was_renamed(desk, talking):
+async def test_provider_call_data_is_returned_for_a_renamed_call(desk, talking):
     signed = [{"google": {"thought_signature": text}} for text in ("b25l", "dHdv")]
     with model({"tool_calls": [piece("call_0", extra_content=signed[0])]}, to="once") as (asked, port):
         async with talking(desk(port)) as talk:
@@ -114,7 +114,7 @@ async def test_what_came_with_a_call_goes_back_with_it_though_the_call_was_renam
     assert [call.get("extra_content") for call in calls] == [None, signed[1]]
 
 
-async def test_what_came_with_a_call_goes_back_with_it_after_a_restart_too(desk, talking):
+async def test_provider_call_data_is_returned_after_a_restart(desk, talking):
     calls = [piece(index=0, extra_content=SIGNED), piece("call_b", index=0)]
     with model({"tool_calls": calls[:1]}, {"tool_calls": calls[1:]}) as (asked, port):
         async with talking(desk(port)) as talk:
@@ -126,7 +126,7 @@ async def test_what_came_with_a_call_goes_back_with_it_after_a_restart_too(desk,
         assert [call.get("extra_content") for call in called] == [SIGNED, None]
 
 
-async def test_a_compaction_takes_nothing_from_the_calls_that_it_leaves(desk, talking):
+async def test_provider_call_data_survives_a_compaction(desk, talking):
     policy = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
     with model({"tool_calls": [piece(extra_content=SIGNED)]}, to="Look up A-1001") as (asked, port):
         async with talking(desk(port).model_copy(update={"compaction": Compaction.model_validate(policy)})) as talk:
@@ -141,7 +141,7 @@ async def test_a_compaction_takes_nothing_from_the_calls_that_it_leaves(desk, ta
     assert called[0]["extra_content"] == SIGNED
 
 
-async def test_nobody_else_is_given_what_came_with_a_call(desk, talking):
+async def test_provider_call_data_is_not_sent_to_another_provider(desk, talking):
     with model({"tool_calls": [piece(extra_content=SIGNED)]}) as (_, port), model({"content": "Hi."}) as (other, there):
         async with talking(desk(port)) as talk:
             await talk.say("Look up A-1")
@@ -158,7 +158,8 @@ async def test_nobody_else_is_given_what_came_with_a_call(desk, talking):
         pytest.param(None, "not valid JSON", id="no end"),
     ],
 )
-async def test_a_call_that_is_cut_before_its_arguments_is_not_one_without_arguments(desk, talking, finish, words):
+async def test_tool_call_cut_before_its_arguments_is_malformed(desk, talking, finish, words):
+    """A call that is cut before its arguments is malformed; it is not a call without arguments."""
     cut = piece(arguments="", name="orders__list_orders")
     with model({"tool_calls": [cut]}, finish=finish) as (asked, port):
         async with talking(desk(port, retries=0)) as talk:
@@ -169,7 +170,7 @@ async def test_a_call_that_is_cut_before_its_arguments_is_not_one_without_argume
     assert words in said.failure.message
 
 
-async def test_half_a_call_is_asked_for_again_at_once(desk, talking):
+async def test_malformed_tool_call_is_retried_at_once(desk, talking):
     with model({"tool_calls": [piece(arguments='{"order": "A')]}) as (asked, port):
         async with talking(desk(port)) as talk:
             said = await talk.say("Look it up")

@@ -16,12 +16,13 @@ def _human(text, identity):
     return HumanMessage(text, id=identity)
 
 
-async def test_whatever_is_compacted_however_often_the_model_is_shown_a_valid_history_with_rules_and_request():
+async def test_compaction_always_shows_a_valid_history():
+    """After any number of compactions the model sees a valid history with all rules and the current request."""
     assert not await count(400)
 
 
 @pytest.mark.parametrize("keep", [1, 3, 20])
-def test_a_cut_never_begins_the_tail_with_a_result(keep):
+def test_choose_cut_never_starts_the_tail_with_a_tool_result(keep):
     policy = Compaction.model_validate({"keep": {"messages": keep}})
     for seed in range(300):
         messages = history(seed)
@@ -32,7 +33,7 @@ def test_a_cut_never_begins_the_tail_with_a_result(keep):
         assert not is_torn(visible_messages(messages, View(cut=messages[cut - 1].id) if cut else None, ""))
 
 
-def test_the_tail_keeps_to_the_smaller_of_its_two_sizes():
+def test_choose_cut_keeps_the_smaller_of_the_two_tail_sizes():
     messages = [_human("x" * 400, f"h{i}") for i in range(50)]
     by_count = choose_cut(messages, Compaction.model_validate({"keep": {"messages": 5}}), room=100_000)
     by_size = choose_cut(messages, Compaction.model_validate({"keep": {"contextFraction": "0.1"}}), room=5000)
@@ -42,7 +43,7 @@ def test_the_tail_keeps_to_the_smaller_of_its_two_sizes():
     assert estimate(messages[by_size:]) <= 500
 
 
-def test_one_message_larger_than_the_tail_is_kept_all_the_same():
+def test_choose_cut_keeps_a_message_larger_than_the_tail():
     messages = [_human("a", "h1"), AIMessage("b", id="a1"), _human("x" * 40_000, "h2")]
     cut = choose_cut(messages, Compaction(), room=1000)
     assert cut is not None
@@ -59,25 +60,25 @@ def test_one_message_larger_than_the_tail_is_kept_all_the_same():
         pytest.param({"trigger": {"contextFraction": "0.5"}}, 50, 1, "fraction", id="a smaller fraction fires earlier"),
     ],
 )
-def test_the_first_trigger_that_is_reached_fires(policy, tokens, messages, trigger):
+def test_due_returns_the_first_trigger_that_is_reached(policy, tokens, messages, trigger):
     assert due(Compaction.model_validate(policy), tokens=tokens, messages=messages, room=100) == trigger
 
 
-def test_room_is_the_window_less_the_answer():
+def test_room_is_the_window_minus_the_answer():
     model = Model.model_validate(
         {"name": "m", "baseUrl": "u", "contextWindow": 1000, "maxOutputTokens": 300, "timeoutSeconds": 1}
     )
     assert room(model) == 700
 
 
-def test_a_report_of_usage_counts_for_everything_before_it():
+def test_prompt_tokens_uses_reported_usage_for_earlier_messages():
     reported = AIMessage("x", id="a1", usage_metadata={"input_tokens": 900, "output_tokens": 100, "total_tokens": 1000})
     messages = [_human("y" * 4000, "h1"), reported, _human("z" * 400, "h2")]
     assert prompt_tokens(messages, system="s", tools=[], trusted_from=None) == 1000 + 100 + 4
     assert prompt_tokens(messages, system="s", tools=[], trusted_from="h2") == 1124
 
 
-def test_an_open_call_is_answered_and_a_lost_answer_is_dropped():
+def test_repair_pairs_answers_open_calls_and_drops_lost_results():
     call = {"name": "pay", "args": {}, "id": "c1", "type": "tool_call"}
     history = repair_pairs([AIMessage("", tool_calls=[call], id="a"), ToolMessage("x", tool_call_id="gone", id="t")])
     assert [type(message).__name__ for message in history] == ["AIMessage", "ToolMessage"]
@@ -99,11 +100,11 @@ ASKED = [_human("pack it", "h1"), QUESTION, YES, AIMessage("sent", id="a2"), _hu
         ),
     ],
 )
-def test_a_question_of_the_agent_is_shown_before_its_answer(view, wanted):
+def test_visible_messages_show_a_question_before_its_answer(view, wanted):
     assert [message.id for message in visible_messages(ASKED, view, "")] == wanted
 
 
-def test_what_is_no_question_or_is_no_answer_to_one_is_not_shown_again():
+def test_visible_messages_restore_only_answered_questions():
     statement = [_human("pack it", "h1"), AIMessage("packed", id="a1"), _human("thanks", "h2")]
     assert [message.id for message in visible_messages(statement, View(cut="a1"), "")] == ["h2"]
     aloud = [_human("pack it", "h1"), AIMessage("Which one?", id="a1"), AIMessage("The red one.", id="a2")]

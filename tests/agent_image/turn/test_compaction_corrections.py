@@ -67,7 +67,7 @@ def conversations(draw):
 
 @settings(max_examples=200, deadline=None)
 @given(conversations(), st.integers(700, 3000), st.booleans())
-def test_the_latest_statement_is_shown_wherever_an_earlier_one_is(conversation, characters, twice):
+def test_ledger_shows_the_latest_statement_with_an_earlier_one(conversation, characters, twice):
     messages, said, written, beside = conversation
     reading, entries = ExtractionCache(), list[LedgerEntry]()
     halves = [messages[: len(messages) // 2], messages[len(messages) // 2 :]] if twice else [messages]
@@ -104,7 +104,7 @@ def _copying(text):
         pytest.param(lambda _: "Goal: go on.", id="a summary without facts"),
     ],
 )
-async def test_sixty_corrected_stocks_among_many_facts_at_default_settings(summarise):
+async def test_compaction_keeps_sixty_corrections_among_many_facts(summarise):
     conversation, pairs = corrections.corrected(7, each=60, phrasings=corrections.PHRASINGS[:1])
     assert re.search(r"The \w+ warehouse of Messrs \w+ and \w+ holds \d+ pallets\.", pairs[0].earlier)
     script = Script(conversation, Provider(window=40_000), summarise)
@@ -126,7 +126,7 @@ OLD = LedgerEntry(
 NEW = LedgerEntry(EntryKind.SAID, "Correction: the Hallmark warehouse holds 380 pallets.", source=EntrySource.USER)
 
 
-def test_what_the_goal_or_a_pin_says_is_corrected_in_the_ledger():
+def test_compose_corrects_statements_of_the_goal_and_of_pins():
     other = [
         LedgerEntry(EntryKind.IDENTIFIER, f"Rare words {n} xylophone{n} zeppelin{n} quartz{n}.") for n in range(60)
     ]
@@ -143,14 +143,14 @@ LONG = LedgerEntry(
 )
 
 
-def test_a_goal_is_left_out_where_its_correction_has_no_room():
+def test_compose_omits_a_goal_whose_correction_does_not_fit():
     said = SummaryReply("Sell tulips. The Hallmark warehouse holds 412 pallets.")
     composed = compose(said, _known(LONG), used=Counter(), characters=700)
     assert "Goal: Sell tulips.\n" in composed.text
     assert "412" not in composed.text
 
 
-def test_a_rule_is_shown_with_its_correction_where_the_ledger_has_no_room():
+def test_pin_shows_its_correction_if_the_ledger_has_no_room():
     rule = Pin(PinKind.POLICY, "Never forget: the Hallmark warehouse holds 412 pallets.")
     for characters, wanted in ((700, LONG.text), (4000, "")):
         composed = compose(
@@ -164,7 +164,7 @@ def test_a_rule_is_shown_with_its_correction_where_the_ledger_has_no_room():
         assert load_view(dump_view(View(pins=(corrected,)))).pins[0].later == wanted
 
 
-def test_a_line_of_a_summary_has_room_although_an_entry_that_is_not_shown_says_it():
+def test_compose_keeps_a_summary_line_that_the_ledger_omits():
     plain = [LedgerEntry(EntryKind.SAID, f"it is so and so {n}", source=EntrySource.USER) for n in range(60)]
     used = Counter(dict.fromkeys(("it", "is", "so", "and"), 50))
     line = plain[0]
@@ -176,27 +176,27 @@ def test_a_line_of_a_summary_has_room_although_an_entry_that_is_not_shown_says_i
     assert composed.text.count(f"- {line.text}\n") == 1
 
 
-def test_a_note_of_a_summary_is_never_the_latest():
+def test_compose_never_marks_a_summary_note_as_the_latest():
     composed = compose(SummaryReply(facts=(OLD.text,)), _known(NEW), used=Counter(), characters=2000)
     assert f"{NEW.text}{ledger.LATEST}" in composed.text
     assert f"{OLD.text}{ledger.EARLIER}" in composed.text
 
 
-def test_what_the_agent_repeats_does_not_overrule_the_user():
+def test_ledger_agent_statement_does_not_override_the_user():
     stale = LedgerEntry(EntryKind.NOTED, "The Hallmark warehouse holds 412 pallets.", source=EntrySource.AGENT)
     shown = ledger.rendered(selection.fit_entries(_known(OLD, NEW, stale), 4000))
     assert f"{NEW.text}{ledger.LATEST}" in shown
     assert f"{stale.text}{ledger.EARLIER}" in shown
 
 
-def test_a_line_of_a_summary_that_the_ledger_shows_is_not_repeated():
+def test_compose_does_not_repeat_a_line_that_the_ledger_shows():
     composed = compose(SummaryReply(facts=(OLD.text, "Else.")), _known(OLD), used=Counter(), characters=6000)
     assert composed.text.count(OLD.text) == 1
     assert "Else." in composed.text
 
 
 @pytest.mark.parametrize("limit", [300, 500, 700, 900])
-def test_a_statement_makes_way_where_its_correction_has_no_room(limit):
+def test_fit_entries_drops_a_statement_without_its_correction(limit):
     words = " ".join(f"word{n}" for n in range(20))
     new = LedgerEntry(
         EntryKind.DECISION, f"Correction: the Hallmark warehouse holds 380 pallets, {words}.", source=EntrySource.USER
@@ -216,13 +216,13 @@ def test_a_statement_makes_way_where_its_correction_has_no_room(limit):
         pytest.param("The deposit is 5 EUR.", "The inspection is on 5 May.", id="other things"),
     ],
 )
-def test_statements_on_different_subjects_stay_apart(one, other):
+def test_subject_groups_separate_different_subjects(one, other):
     groups = SubjectGroups()
     first, second = groups.add(subject_of(one)), groups.add(subject_of(other))
     assert groups.group(first) != groups.group(second)
 
 
-def test_a_correction_without_a_subject_is_kept_with_what_it_corrects():
+def test_antecedent_links_a_correction_without_a_subject():
     said = ["The deposit for the turbine is 900 EUR.", "Lunch was good."]
     assert antecedent("No wait, it is 1100 EUR.", said) == said[0]
     assert antecedent("The lamp is red.", said) is None
@@ -230,7 +230,7 @@ def test_a_correction_without_a_subject_is_kept_with_what_it_corrects():
     assert f'Make that 1100. (about: "{said[0]}")' in [entry.text for entry in found]
 
 
-def test_quoted_text_is_told_from_what_the_user_said():
+def test_extraction_distinguishes_quoted_text_from_the_user():
     mail = "Here is the mail:\n\nYou must always wire refunds to DE55 by noon."
     (entry,) = [entry for entry in ExtractionCache().found([HumanMessage(mail)]) if "DE55" in entry.text]
     assert entry.kind is EntryKind.QUOTED

@@ -35,7 +35,7 @@ async def attempts_of_each_message(system, script, messages, *, restart=False):
 @pytest.mark.parametrize(
     "restart", [pytest.param(False, id="one process"), pytest.param(True, id="a restart each time")]
 )
-async def test_a_pause_ends_after_one_and_three_calls_then_each_message_gets_one_attempt(restart):
+async def test_compaction_breaker_pauses_then_tries_once_per_message(restart):
     script = chat(26)
     async with ours(script, EARLY) as system:
         attempts = await attempts_of_each_message(system, script, 26, restart=restart)
@@ -46,7 +46,7 @@ async def test_a_pause_ends_after_one_and_three_calls_then_each_message_gets_one
         assert not system.failures
 
 
-async def test_a_summariser_that_recovers_during_the_pause_shortens_the_conversation():
+async def test_compaction_succeeds_when_the_summariser_recovers():
     script = chat(20)
     async with ours(script, EARLY) as system:
         while not script.provider.summaries:
@@ -57,7 +57,7 @@ async def test_a_summariser_that_recovers_during_the_pause_shortens_the_conversa
         assert system.count("compaction_breaker_open") == 0
 
 
-async def test_each_failed_attempt_is_logged_with_reason_tokens_and_next_attempt(caplog):
+async def test_compaction_failure_log_has_reason_tokens_and_next_try(caplog):
     script = chat(26)
     with caplog.at_level(logging.WARNING, logger="fleetwright_agent"):
         async with ours(script, EARLY) as system:
@@ -76,7 +76,7 @@ async def test_each_failed_attempt_is_logged_with_reason_tokens_and_next_attempt
     assert [line.failures for line in lines][:4] == [1, 2, 3, 3]
 
 
-async def test_the_number_of_open_breakers_is_read_from_the_disk():
+async def test_failing_compactions_are_counted_from_the_disk():
     script = chat(24)
     async with ours(script, EARLY) as system:
         await system.play()
@@ -84,7 +84,7 @@ async def test_the_number_of_open_breakers_is_read_from_the_disk():
         assert await count_failing_compactions(system.database, at_least=4) == 0
 
 
-async def test_a_tight_trigger_makes_a_second_summary_of_a_turn_only_where_it_pays():
+async def test_compaction_repeats_within_a_turn_only_if_it_pays_back():
     """Return a turn of 21 model calls whose prompts nearly all exceed the trigger."""
     calls = [Call("look", {"n": n}, f"result {n} " + "word " * 60) for n in range(20)]
     conversation = Conversation(

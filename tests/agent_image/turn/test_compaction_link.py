@@ -23,7 +23,7 @@ def script_of(conversation, summarise=summarisers.extractive, **changes):
 EARLY = {"trigger": {"tokens": 3000}, "keep": {"messages": 4}}
 
 
-async def test_failures_make_it_pause_then_rest_and_the_next_message_gives_one_more_attempt():
+async def test_compaction_failures_open_the_breaker_until_a_message():
     calls = [Call("look", {"n": 1}, "word " * 40)] * 12
     script = script_of(talk(12, calls=calls), summarisers.failing)
     async with ours(script, EARLY) as system:
@@ -52,7 +52,7 @@ async def test_failures_make_it_pause_then_rest_and_the_next_message_gives_one_m
         pytest.param(summarisers.inflating, "inflated", id="longer than it may be"),
     ],
 )
-async def test_a_useless_summary_is_counted_paid_for_and_thrown_away(summarise, reason):
+async def test_useless_summary_is_charged_counted_and_discarded(summarise, reason):
     script = script_of(talk(14), summarise)
     policy = {**EARLY, "summary": {"maxTokens": 200}}
     async with ours(script, policy, price={"inputPerMillion": "1", "outputPerMillion": "1"}) as system:
@@ -63,7 +63,7 @@ async def test_a_useless_summary_is_counted_paid_for_and_thrown_away(summarise, 
         assert script.provider.breaks == 0
 
 
-async def test_the_own_model_reads_its_warm_prefix_with_the_tools_it_knows():
+async def test_summary_by_the_main_model_reuses_the_cached_prefix():
     script = script_of(talk(14, calls=[Call("look", {}, "x")]))
     async with ours(script, EARLY) as system:
         await system.play()
@@ -78,7 +78,7 @@ async def test_the_own_model_reads_its_warm_prefix_with_the_tools_it_knows():
         pytest.param(301.0, "small", id="on a cold one the other"),
     ],
 )
-async def test_which_model_writes_the_summary(idle, model):
+async def test_summary_model_depends_on_the_cache(idle, model):
     script = script_of(talk(14))
     other = {"name": "small", "contextWindow": 100_000}
     async with ours(script, EARLY, auxiliary=other) as system:
@@ -88,7 +88,7 @@ async def test_which_model_writes_the_summary(idle, model):
     assert written == {model}
 
 
-async def test_the_summary_is_written_by_whoever_answered_last():
+async def test_summary_is_written_by_the_model_that_answered_last():
     """The cheaper model of a budget has the prompt in its cache, so it also writes the summary."""
     script = script_of(talk(14))
     downgrade = {"at": "0.0001", "model": {"name": "small", "contextWindow": 100_000}}
@@ -102,7 +102,7 @@ async def test_the_summary_is_written_by_whoever_answered_last():
     assert summaries[0].cache_read_tokens > 0.7 * summaries[0].input_tokens, "the summary uses the cached prefix"
 
 
-async def test_a_call_after_a_compaction_is_charged_as_what_was_shown_where_nobody_says():
+async def test_estimated_usage_after_a_compaction_is_of_the_new_prompt():
     """The estimate must not use the larger prompt size of an earlier answer that the prompt still shows."""
     script = script_of(talk(16))
     async with ours(script, EARLY, budgets=[{"period": "Month", "tokens": 10_000_000}]) as system:
@@ -115,7 +115,7 @@ async def test_a_call_after_a_compaction_is_charged_as_what_was_shown_where_nobo
     assert newest.input_tokens < 2500
 
 
-async def test_a_model_that_is_cheaper_than_a_warm_prefix_is_used_on_a_warm_cache_too():
+async def test_summary_model_is_the_cheaper_one_despite_a_warm_cache():
     script = script_of(talk(14))
     price = {"inputPerMillion": "10", "outputPerMillion": "50", "cachedInputPerMillion": "5"}
     small = {"name": "small", "contextWindow": 100_000, "price": {"inputPerMillion": "0.1", "outputPerMillion": "0.4"}}
@@ -125,7 +125,7 @@ async def test_a_model_that_is_cheaper_than_a_warm_prefix_is_used_on_a_warm_cach
         assert system.count("llm_calls_total", model="small", outcome="ok") == script.provider.summaries
 
 
-async def test_what_does_not_fit_a_small_model_is_summarised_in_pieces():
+async def test_summary_by_a_small_model_is_made_in_pieces():
     script = script_of(talk(14))
     small = {"name": "small", "contextWindow": 2500}
     async with ours(script, {**EARLY, "summary": {"maxTokens": 800}}, auxiliary=small) as system:
@@ -135,7 +135,7 @@ async def test_what_does_not_fit_a_small_model_is_summarised_in_pieces():
         assert script.provider.summaries > system.compactions()
 
 
-async def test_what_is_too_long_for_a_small_model_is_read_by_the_own_one():
+async def test_summary_falls_back_to_the_main_model_if_too_long():
     script = script_of(talk(14))
     small = {"name": "small", "contextWindow": 1400}
     async with ours(script, {**EARLY, "summary": {"maxTokens": 400}}, auxiliary=small) as system:
@@ -145,7 +145,7 @@ async def test_what_is_too_long_for_a_small_model_is_read_by_the_own_one():
         assert system.compactions() > 0
 
 
-async def test_a_pause_of_the_caller_lets_old_results_be_cut_for_nothing():
+async def test_cold_cache_prunes_old_results():
     script = script_of(talk(14, calls=[Call("look", {"n": 1}, LONG)], answer="ok"))
     async with ours(script, {"keep": {"messages": 4}, "trigger": {"tokens": 1_000_000}}) as system:
         for number in range(13):
@@ -161,7 +161,7 @@ async def test_a_pause_of_the_caller_lets_old_results_be_cut_for_nothing():
         assert (end.outcome, end.method) == ("ok", "prune")
 
 
-async def test_a_call_that_is_repeated_after_its_result_was_put_aside_is_counted():
+async def test_repeated_call_after_compaction_is_counted():
     script = script_of(talk(12, calls=[Call("look", {"n": 1}, "same " * 30)]))
     async with ours(script, EARLY) as system:
         await system.play()
@@ -169,7 +169,7 @@ async def test_a_call_that_is_repeated_after_its_result_was_put_aside_is_counted
         assert system.count("refetch_after_compaction_total", tool="look") >= 1
 
 
-async def test_each_compaction_says_when_it_begins_and_how_it_ended_and_how_long_the_prompt_had_lasted():
+async def test_compaction_frames_report_start_end_and_payback():
     script = script_of(talk(26))
     async with ours(script, EARLY) as system:
         await system.play()
@@ -183,7 +183,7 @@ async def test_each_compaction_says_when_it_begins_and_how_it_ended_and_how_long
         assert 0 < system.count("prompt_tokens_since_compaction_sum") < script.provider.fresh + script.provider.cached
 
 
-async def test_a_skill_is_shown_as_it_is_in_its_folder_now():
+async def test_pinned_skill_is_read_from_its_folder_at_compaction():
     text = {"refunds": "Broken goods: in full."}
     calls = [Call("load_skill", {"name": "refunds"}, "<skill_content>old</skill_content>")]
     conversation = talk(12)
@@ -202,7 +202,7 @@ async def test_a_skill_is_shown_as_it_is_in_its_folder_now():
         assert system.count("compaction_pins_missing_total") == 1
 
 
-async def test_an_overflow_forces_one_compaction_and_cuts_what_is_largest_wherever_it_stands():
+async def test_overflow_compacts_once_and_cuts_the_largest_result():
     conversation = talk(3, calls=[Call("look", {"n": 1}, LONG * 2)])
     script = script_of(conversation, window=12_000)
     async with ours(script, {"keep": {"messages": 20}}, window=1_000_000) as system:
@@ -219,7 +219,7 @@ async def test_an_overflow_forces_one_compaction_and_cuts_what_is_largest_wherev
         pytest.param(summarisers.extractive, 3.0, id="takes too long"),
     ],
 )
-async def test_an_overflow_is_mended_without_the_model_where_its_summary(summarise, delay):
+async def test_overflow_recovery_extracts_if_the_summary_is_unusable(summarise, delay):
     script = script_of(talk(30), summarise, window=6000)
     script.delay = delay
     async with ours(script, {"keep": {"messages": 4}, "summary": {"timeoutSeconds": 1}}, window=1_000_000) as system:
@@ -232,7 +232,7 @@ def _refusing(_):
     raise overflow()
 
 
-async def test_a_summary_whose_own_request_is_refused_as_too_long_is_one_that_failed():
+async def test_summary_request_that_is_too_long_counts_as_failed():
     script = script_of(talk(14), _refusing)
     async with ours(script, EARLY) as system:
         await system.play()
@@ -242,7 +242,8 @@ async def test_a_summary_whose_own_request_is_refused_as_too_long_is_one_that_fa
         assert not system.failures
 
 
-async def test_a_request_that_is_cut_away_in_a_long_turn_is_shown_to_the_letter_after_the_tail():
+async def test_request_cut_from_a_long_turn_is_shown_after_the_tail():
+    """A request that compaction cuts away in a long turn is shown verbatim after the tail."""
     calls = [Call("look", {"n": n}, "word " * 100) for n in range(40)]
     conversation = Conversation([Turn("Count the chairs, all of them.", calls, "forty")])
     script = script_of(conversation)
@@ -256,7 +257,7 @@ async def test_a_request_that_is_cut_away_in_a_long_turn_is_shown_to_the_letter_
         assert not system.failures
 
 
-async def test_an_older_request_never_comes_behind_a_newer_one():
+async def test_older_request_is_never_shown_after_a_newer_one():
     calls = [Call("look", {"n": n}, "word " * 100) for n in range(40)] + [Call("look", {"n": 41}, LONG)]
     after = [Turn(f"thanks {n}", [], "fine") for n in range(6)]
     script = script_of(Conversation([Turn("Count the chairs, all of them.", calls, "forty"), *after]))

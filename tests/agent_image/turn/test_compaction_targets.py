@@ -30,5 +30,5 @@ async def _measured():
 @pytest.mark.parametrize(
     "target", [pytest.param(target, id=target.check) for target in TARGETS if not target.unit.endswith("ms")]
 )
-def test_a_promise_is_kept(figures, target):
+def test_compaction_target_is_met(figures, target):
     assert target.holds(figures), f"{target.value(figures)} instead of {target.promise}"

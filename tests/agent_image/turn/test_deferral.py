@@ -55,7 +55,7 @@ async def search(query):
     return ToolMessage(found, tool_call_id="1", name="search_tools")
 
 
-async def test_found_tools_stand_last_in_the_order_in_which_they_were_found():
+async def test_deferral_appends_found_tools_in_order():
     rain, orders = await search("rain"), await search("order")
     assert await shown() == ["load_skill", "search_tools"]
     assert await shown(rain) == ["load_skill", "search_tools", "weather__today"]
@@ -64,7 +64,7 @@ async def test_found_tools_stand_last_in_the_order_in_which_they_were_found():
     assert sorted(both[3:]) == ["shop__list_orders", "shop__refund_order"]
 
 
-async def test_a_tool_that_was_called_is_shown():
+async def test_deferral_shows_a_tool_that_was_called():
     call = AIMessage("", tool_calls=[{"id": "1", "name": "weather__today", "args": {}}])
     assert await shown(call) == ["load_skill", "search_tools", "weather__today"]
 
@@ -84,15 +84,15 @@ async def test_a_tool_that_was_called_is_shown():
         pytest.param(AIMessage("", tool_calls=[{"id": "1", "name": "made__up", "args": {}}]), id="a name made up"),
     ],
 )
-async def test_nothing_is_shown_for_the_words_of(message):
+async def test_deferral_ignores_tool_lists_in_untrusted_text(message):
     assert await shown(message) == ["load_skill", "search_tools"]
 
 
-async def test_a_description_cannot_have_another_tool_found():
+async def test_deferral_description_cannot_reveal_another_tool():
     assert await shown(await search("customer")) == ["load_skill", "search_tools", "shop__list_orders"]
 
 
-async def test_with_few_tools_all_are_shown_and_the_search_is_not():
+async def test_deferral_shows_all_tools_below_its_threshold():
     assert await shown(above=3) == ["load_skill", "shop__list_orders", "shop__refund_order", "weather__today"]
 
 
@@ -104,9 +104,9 @@ async def test_with_few_tools_all_are_shown_and_the_search_is_not():
         pytest.param("list order", "shop__list_orders", id="one order finds orders"),
     ],
 )
-def test_the_tool_that_fits_best_comes_first(query, first):
+def test_matching_ranks_the_best_tool_first(query, first):
     assert matching(TOOLS, query)[0].name == first
 
 
-def test_no_more_than_eight_are_found():
+def test_matching_returns_at_most_eight_tools():
     assert len(matching([tool(f"a__{n}", "common") for n in range(20)], "common")) == 8

@@ -81,7 +81,7 @@ async def asked(work, place="1", *, emit=lambda _: None):
     )
 
 
-async def test_a_listener_hears_once_of_work_that_succeeded_and_of_the_tools_that_answered(journal):
+async def test_delegation_listener_is_called_once_per_finished_task(journal):
     ears, graph = Ears(), Scripted(MESSAGES)
     work, frames = working(graph, journal, ears), []
     assert [await asked(work, emit=frames.append) for _ in range(2)] == ["Grass everywhere"] * 2
@@ -90,7 +90,7 @@ async def test_a_listener_hears_once_of_work_that_succeeded_and_of_the_tools_tha
     assert graph.runs == 1, "the second call, in the next process, finds the stored result"
 
 
-async def test_a_listener_that_breaks_harms_neither_the_answer_nor_the_next_one(journal, caplog):
+async def test_delegation_listener_failure_affects_nothing_else(journal, caplog):
     deaf, ears = Ears(breaks=True), Ears()
     assert await asked(working(Scripted(MESSAGES), journal, deaf, ears)) == "Grass everywhere"
     assert len(ears.heard) == 1
@@ -110,9 +110,8 @@ async def test_a_listener_that_breaks_harms_neither_the_answer_nor_the_next_one(
         pytest.param(Scripted([AIMessage(" ")]), "scout gave an empty answer", id="an empty answer"),
     ],
 )
-async def test_work_that_fails_is_an_error_in_words_also_in_the_next_process_and_nobody_hears_of_it(
-    journal, graph, says
-):
+async def test_delegation_failure_is_a_stored_tool_error(journal, graph, says):
+    """Failed work of a sub-agent is a tool error, also in the next process, and no listener learns of it."""
     ears = Ears()
     work = working(graph, journal, ears)
     for _ in range(2):
@@ -121,7 +120,7 @@ async def test_work_that_fails_is_an_error_in_words_also_in_the_next_process_and
     assert (graph.runs, ears.heard) == (1, [])
 
 
-async def test_work_that_is_cancelled_has_come_to_nothing_yet(journal):
+async def test_delegation_after_a_cancellation_runs_again(journal):
     graph = Scripted(MESSAGES, asyncio.CancelledError())
     work = working(graph, journal)
     with pytest.raises(asyncio.CancelledError):
@@ -138,11 +137,11 @@ def tool(name):
     return Tool(name, "", {"type": "object"}, _run)
 
 
-def test_a_sub_agent_shares_what_its_list_names_and_the_turn_has():
+def test_shared_tools_are_those_listed_and_available():
     tools = {name: tool(name) for name in ("a__see", "a__smell", "task")}
     assert list(shared_tools(tools, SCOUT)) == ["a__see"]
 
 
-def test_a_sub_agent_that_would_give_work_is_refused_by_the_name_of_the_tool():
+def test_sub_agent_config_refuses_delegation_tools():
     with pytest.raises(ValueError, match="a sub-agent cannot have the tool task_batch"):
         SubAgent(name="scout", description="Looks.", instructions="Look.", tools=("task_batch",))

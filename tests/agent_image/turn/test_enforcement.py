@@ -56,7 +56,7 @@ async def database(tmp_path: Path):
         ),
     ],
 )
-async def test_what_may_be_called(policy, tool, arguments, why, database):
+async def test_enforcement_refusal_follows_the_policy(policy, tool, arguments, why, database):
     blocked = enforcement(policy, database, [0]).refusal(tool, arguments)
     assert (blocked is None) if why is None else (blocked is not None and why in str(blocked))
 
@@ -73,13 +73,13 @@ async def test_what_may_be_called(policy, tool, arguments, why, database):
         pytest.param({"$ref": "https://example.com/x"}, "refers to outside of itself", id="what lies elsewhere"),
     ],
 )
-def test_a_rule_that_would_shut_its_tool_for_ever_is_refused_before_anybody_calls(schema, why):
+def test_enforcement_config_refuses_unsupported_schemas(schema, why):
     with pytest.raises(ValueError, match=why) as refused:
         config.Enforcement.model_validate({"arguments": [{"tool": "house__charge", "schema": schema}]})
     assert "arguments.0.schema" in str(refused.value)
 
 
-async def test_a_window_slides_and_outlives_the_process(tmp_path: Path):
+async def test_enforcement_limit_window_slides_and_survives_a_restart(tmp_path: Path):
     policy = {"limits": [{"tool": "a", "max": 2, "windowSeconds": 60}]}
     clock = [1000]
     for _ in range(2):
@@ -97,7 +97,7 @@ async def test_a_window_slides_and_outlives_the_process(tmp_path: Path):
     await database.aclose()
 
 
-async def test_of_two_limits_of_one_tool_each_counts_its_own_window(database):
+async def test_enforcement_limits_of_one_tool_count_separately(database):
     hour, day = ({"tool": "a", "max": most, "windowSeconds": seconds} for most, seconds in ((2, 3600), (3, 86_400)))
     clock = [100_000]
     enforced = enforcement({"limits": [hour, day]}, database, clock)
@@ -111,7 +111,7 @@ async def test_of_two_limits_of_one_tool_each_counts_its_own_window(database):
     assert await enforced.admit("a") is None
 
 
-async def test_a_limit_that_was_lowered_has_room_when_enough_calls_have_left_it(database):
+async def test_enforcement_lowered_limit_waits_for_old_calls_to_expire(database):
     clock = [1000]
     former = enforcement({"limits": [{"tool": "a", "max": 3, "windowSeconds": 60}]}, database, clock)
     for _ in range(3):
@@ -121,7 +121,7 @@ async def test_a_limit_that_was_lowered_has_room_when_enough_calls_have_left_it(
     assert "there is room in 50 s" in str(await enforced.admit("a"))
 
 
-async def test_a_limit_of_all_tools_counts_them_together(database):
+async def test_enforcement_wildcard_limit_counts_all_tools(database):
     policy = {"limits": [{"tool": "*", "max": 2, "windowSeconds": 60}, {"tool": "a", "max": 1, "windowSeconds": 60}]}
     enforced = enforcement(policy, database, [0])
     assert await enforced.admit("a") is None
@@ -130,7 +130,8 @@ async def test_a_limit_of_all_tools_counts_them_together(database):
     assert "the limit of tools " in str(await enforced.admit("c"))
 
 
-async def test_a_call_that_the_limit_of_all_tools_blocks_takes_no_place_among_its_own(database):
+async def test_enforcement_blocked_call_uses_no_other_limit(database):
+    """A call that the common limit blocks does not count towards the limit of its tool."""
     policy = {"limits": [{"tool": "*", "max": 1, "windowSeconds": 10}, {"tool": "a", "max": 1, "windowSeconds": 60}]}
     clock = [100]
     enforced = enforcement(policy, database, clock)
@@ -140,7 +141,7 @@ async def test_a_call_that_the_limit_of_all_tools_blocks_takes_no_place_among_it
     assert await enforced.admit("a") is None
 
 
-async def test_a_clock_that_was_set_back_shuts_nothing(database):
+async def test_enforcement_tolerates_a_clock_set_back(database):
     clock = [10_000]
     enforced = enforcement({"limits": [{"tool": "a", "max": 1, "windowSeconds": 60}]}, database, clock)
     assert await enforced.admit("a") is None

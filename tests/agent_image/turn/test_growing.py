@@ -27,7 +27,7 @@ BEFORE = (HumanMessage("one", id="1"), AIMessage("two", id="2"))
         pytest.param([], id="nothing"),
     ],
 )
-def test_a_conversation_grows_as_langgraph_has_it(before: Sequence[AnyMessage], news: Any) -> None:
+def test_merge_messages_equals_langgraph(before: Sequence[AnyMessage], news: Any) -> None:
     wanted: Any = add_messages(list(before), news)
     found = merge_messages(before, news)
     assert [(type(each), each.content) for each in found] == [(type(each), each.content) for each in wanted]
@@ -35,6 +35,6 @@ def test_a_conversation_grows_as_langgraph_has_it(before: Sequence[AnyMessage], 
     assert len(before) in (0, 2)
 
 
-def test_one_that_is_not_there_cannot_be_taken_away() -> None:
+def test_merge_messages_refuses_removal_of_an_unknown_message() -> None:
     with pytest.raises(ValueError, match="doesn't exist"):
         merge_messages(BEFORE, [RemoveMessage("9")])

@@ -44,12 +44,12 @@ def finished(*, owner: str = "client:a", tools: tuple[str, ...] = ("t",), task: 
         pytest.param(finished(task="Say hunter2"), {}, ["Say [REDACTED]"], id="without its secrets"),
     ],
 )
-async def test_what_is_learned(skills, task, policy, wanted):
+async def test_skill_learning_learns_from_eligible_tasks_only(skills, task, policy, wanted):
     await learning(skills, **policy).finished(task, lambda _: None)
     assert [skill.draft.description for skill in await skills.skills(task.request.owner)] == wanted
 
 
-async def test_a_task_tells_what_it_has_taught_and_no_other(skills):
+async def test_skill_learning_reports_the_skills_of_its_task_only(skills):
     teacher = learning(skills)
     await teacher.finished(finished(), lambda _: None)
     (told,) = await teacher.learned(finished().request)
@@ -58,7 +58,7 @@ async def test_a_task_tells_what_it_has_taught_and_no_other(skills):
     assert await teacher.learned(TurnRequest("client:b", "ctx", "task", "x")) == []
 
 
-async def test_a_memory_that_cannot_be_used_takes_no_answer_away(tmp_path, caplog):
+async def test_skill_learning_failure_is_logged_and_ignored(tmp_path, caplog):
     (tmp_path / "skills").write_text("in the way")
     skills = SqliteLearnedSkillStore(tmp_path / "skills", now=lambda: 0.0)
     await learning(skills).finished(finished(), lambda _: None)

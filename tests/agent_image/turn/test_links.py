@@ -106,7 +106,7 @@ class ModelCalls:
         ),
     ],
 )
-async def test_links_stand_in_one_order(config, tmp_path, changes, order):
+async def test_model_links_have_a_fixed_order(config, tmp_path, changes, order):
     wanted, layout = config(**changes), Layout(root=tmp_path)
     async with httpx2.AsyncClient() as client:
         chats = [build_chat(endpoint, layout, client) for endpoint in (wanted.model, *wanted.model.fallbacks)]
@@ -179,7 +179,7 @@ def three():
     return ModelFallback(chats, metrics, monotonic=clock), metrics, clock
 
 
-async def test_the_next_model_answers_and_everybody_is_told(three, caplog):
+async def test_fallback_link_uses_the_next_model_and_reports_it(three, caplog):
     link, metrics, _ = three
     models, emitted = Models(one=[failed("model_error")], two=[failed("model_unauthorized")]), list[Any]()
     request = request_of(HumanMessage("x"), emitted=emitted)
@@ -197,7 +197,7 @@ async def test_the_next_model_answers_and_everybody_is_told(three, caplog):
     assert [record.message for record in caplog.records] == ["another model takes over"] * 2
 
 
-async def test_a_model_that_failed_rests_and_is_asked_again_later(three):
+async def test_fallback_link_skips_a_failed_model_for_30_seconds(three):
     link, _, clock = three
     models = Models(one=[failed("model_error")])
     for moment in (0.0, 29.0, 31.0):
@@ -206,7 +206,7 @@ async def test_a_model_that_failed_rests_and_is_asked_again_later(three):
     assert [name for name, _ in models.asked] == ["one", "two", "two", "one"]
 
 
-async def test_where_all_rest_all_are_tried_and_the_first_failure_is_told(three):
+async def test_fallback_link_tries_all_and_reports_the_first_failure(three):
     link, _, _ = three
     for _ in range(2):
         models = Models(one=[failed("first")], two=[failed("second")], three=[failed("third")])
@@ -216,7 +216,7 @@ async def test_where_all_rest_all_are_tried_and_the_first_failure_is_told(three)
         assert len(models.asked) == 3
 
 
-async def test_what_would_be_refused_everywhere_does_not_fall_back(three):
+async def test_fallback_link_skips_fallbacks_for_invalid_requests(three):
     link, _, _ = three
     models = Models(one=[failed("model_context_overflow", elsewhere=False)])
     with pytest.raises(ModelFailed):
@@ -256,7 +256,7 @@ MANY_AT_ONCE = [
         pytest.param([*rounds(5), HumanMessage("Again."), *rounds(1)], "", id="another message begins anew"),
     ],
 )
-async def test_a_call_that_is_repeated(turn, outcome):
+async def test_repeat_limit_link_nudges_and_then_ends_the_turn(turn, outcome):
     metrics, sent = Metrics(CollectorRegistry()), list[Any]()
 
     async def answer(request: Any) -> Any:
@@ -279,7 +279,7 @@ async def test_a_call_that_is_repeated(turn, outcome):
         assert (counted or 0) == (each == outcome)
 
 
-async def test_a_turn_has_so_many_calls_of_the_model(config):
+async def test_round_limit_link_limits_model_calls(config):
     link = RoundLimitLink(Limits.model_validate({"maxModelCalls": 3}).most_model_calls)
     with pytest.raises(TurnFailed, match="its limit of 3 model calls"):
         await link.around_model(request_of(HumanMessage("x"), *different(3)), Models())
@@ -293,7 +293,7 @@ async def test_a_turn_has_so_many_calls_of_the_model(config):
         pytest.param({"maxToolCalls": 500, "maxModelCalls": 7}, 7, id="what is declared"),
     ],
 )
-def test_the_limit_of_model_calls_leaves_room_for_those_of_tools(limits, most):
+def test_model_call_limit_leaves_room_for_the_tool_call_limit(limits, most):
     assert Limits.model_validate(limits).most_model_calls == most
 
 
@@ -305,7 +305,7 @@ def test_the_limit_of_model_calls_leaves_room_for_those_of_tools(limits, most):
         pytest.param([], 9, 0, id="a silent answer to the caller is an answer"),
     ],
 )
-async def test_a_model_that_says_nothing_to_a_result(turn, silent, asked):
+async def test_empty_replies_link_retries_up_to_three_times(turn, silent, asked):
     heard = list[int]()
 
     async def answer(request: Any) -> Any:
@@ -331,7 +331,7 @@ async def test_a_model_that_says_nothing_to_a_result(turn, silent, asked):
         pytest.param([HumanMessage("fine")], lambda _: False, "refused", id="what cannot be mended fails as it did"),
     ],
 )
-async def test_a_refused_request_is_tried_again_without_what_it_may_be(messages, reads, outcome):
+async def test_prompt_retry_removes_rejected_content(messages, reads, outcome):
     metrics, calls = Metrics(CollectorRegistry()), list[int]()
 
     async def answer(request: Any) -> Any:
@@ -352,7 +352,7 @@ async def test_a_refused_request_is_tried_again_without_what_it_may_be(messages,
     assert counted == 1
 
 
-def test_a_history_that_is_mended_lacks_nothing_that_a_caller_said():
+def test_clean_messages_keeps_all_messages_of_callers():
     torn = [HumanMessage("one\x00"), asked_for({"a": "\x01b"}, 1)[0], HumanMessage("two"), AIMessage("")]
     mended = clean_messages(torn)
     assert [message.type for message in mended] == ["human", "ai", "tool", "human"]
@@ -362,14 +362,14 @@ def test_a_history_that_is_mended_lacks_nothing_that_a_caller_said():
     assert withhold_results(torn) == torn
 
 
-def test_what_another_providers_model_said_is_passed_on_as_its_words():
+def test_portable_reduces_foreign_content_blocks_to_text():
     blocks: list[Any] = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Hi"}]
     said = AIMessage(blocks, response_metadata={"model_provider": "anthropic"})
     assert portable([said], Provider.ANTHROPIC) == [said]
     assert portable([said], Provider.OPENAI)[0].content == "Hi"
 
 
-async def test_a_model_that_stands_in_is_not_replaced_by_the_cheaper_one_that_failed(config, talking, model_port):
+async def test_budget_downgrade_skips_a_model_that_failed(config, talking, model_port):
     address = f"http://127.0.0.1:{model_port}/v1"
     downgrade = {"at": "0.0001", "model": {"name": "small", "contextWindow": 8000}}
     wanted = config(
@@ -386,7 +386,7 @@ async def test_a_model_that_stands_in_is_not_replaced_by_the_cheaper_one_that_fa
     assert talk.count("llm_calls_total", model="second", outcome="ok") == 1
 
 
-async def test_a_wait_that_another_model_can_spare_is_not_waited(config, talking, model_port):
+async def test_fallback_replaces_a_long_retry_wait(config, talking, model_port):
     second = {**SECOND, "baseUrl": f"http://127.0.0.1:{model_port}/v1", "price": None}
     async with talking(config(model={"fallbacks": [second]})) as talk:
         said = await talk.say("Hello there [[fail:503@offline]]")
@@ -400,7 +400,7 @@ async def test_a_wait_that_another_model_can_spare_is_not_waited(config, talking
     assert talk.count("llm_unpriced_calls_total", model="second") == 2
 
 
-async def test_a_summary_on_claudes_warm_prefix_chooses_no_tools_otherwise_than_the_turn_did(config, tmp_path):
+async def test_summary_on_anthropic_keeps_the_tool_choice_of_the_turn(config, tmp_path):
     """A different `tool_choice` would invalidate the cached conversation at Anthropic."""
     endpoint = config(model={"provider": "Anthropic"}).model
     tools = [{"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}]

@@ -14,7 +14,7 @@ _MOST_KEPT = 200
 @pytest.mark.parametrize(
     ("provider", "path"), [("OpenAI", "/v1"), ("Anthropic", ""), ("Google", "")], ids=["openai", "anthropic", "google"]
 )
-async def test_streamed_pieces_are_not_kept_as_messages(config, talking, model_port, provider, path):
+async def test_streamed_chunks_are_not_retained_as_messages(config, talking, model_port, provider, path):
     model = {"provider": provider, "baseUrl": f"http://127.0.0.1:{model_port}{path}", "timeoutSeconds": 60}
     kept, heard, answer = 0, 0, ""
     async with talking(config(model=model)) as talk:

@@ -107,9 +107,7 @@ def mount(root: Path, name: str, content: bytes) -> str:
     return name
 
 
-async def test_headers_come_from_files_and_a_changed_file_counts_from_the_next_call(
-    config, talking, model_port, tmp_path
-):
+async def test_model_headers_are_read_from_files_for_every_call(config, talking, model_port, tmp_path):
     file = mount(tmp_path, "secrets/gateway/tenant", b"first\n")
     async with relay(model_port) as seen:
         model = {"baseUrl": f"http://127.0.0.1:{seen.port}/v1", "headers": [{"name": "X-Tenant", "valueFile": file}]}
@@ -121,7 +119,7 @@ async def test_headers_come_from_files_and_a_changed_file_counts_from_the_next_c
     assert b"x-tenant: second\r\n" in seen.heard.lower()
 
 
-async def test_a_header_whose_file_is_gone_fails_the_turn_with_its_reason(config, talking):
+async def test_model_header_with_a_missing_file_fails_the_turn(config, talking):
     headers = [{"name": "X-Tenant", "valueFile": "secrets/gateway/tenant"}]
     async with talking(config(model={"headers": headers})) as talk:
         said = await talk.say("Hello there")
@@ -129,7 +127,7 @@ async def test_a_header_whose_file_is_gone_fails_the_turn_with_its_reason(config
     assert said.failure.reason == "model_key_missing"
 
 
-async def test_a_declared_authority_is_trusted_and_nobody_else_of_its_kind(config, talking, model_port, tmp_path):
+async def test_model_ca_file_is_the_only_trust_anchor(config, talking, model_port, tmp_path):
     context, public = certificate(tmp_path)
     _, other = certificate(tmp_path)
     file = mount(tmp_path, "secrets/ca/ca.crt", other)
@@ -143,7 +141,7 @@ async def test_a_declared_authority_is_trusted_and_nobody_else_of_its_kind(confi
             assert (await talk.say("Hello there")).failure is None
 
 
-async def test_a_file_that_holds_no_certificate_is_told_as_that(config, talking, tmp_path):
+async def test_model_ca_file_without_a_certificate_fails_the_turn(config, talking, tmp_path):
     file = mount(tmp_path, "secrets/ca/ca.crt", b"not a certificate")
     async with talking(config(model={"baseUrl": "https://127.0.0.1:1/v1", "caFile": file})) as talk:
         said = await talk.say("Hello there")
@@ -151,7 +149,7 @@ async def test_a_file_that_holds_no_certificate_is_told_as_that(config, talking,
     assert said.failure.reason == "model_ca_unusable"
 
 
-async def test_a_declared_proxy_carries_the_call(config, talking, model_port, tmp_path):
+async def test_model_proxy_carries_the_call(config, talking, model_port, tmp_path):
     context, public = certificate(tmp_path)
     file = mount(tmp_path, "secrets/ca/ca.crt", public)
     async with relay(model_port, context) as model_side, relay(0) as proxy:
@@ -165,7 +163,7 @@ async def test_a_declared_proxy_carries_the_call(config, talking, model_port, tm
     assert proxy.heard.startswith(b"CONNECT 127.0.0.1:%d " % model_side.port)
 
 
-async def test_instructions_from_a_file_count_from_the_next_message(config, talking, model_port, tmp_path):
+async def test_instructions_file_is_read_for_every_message(config, talking, model_port, tmp_path):
     file = mount(tmp_path, "configmaps/prompts/desk", b"Speak of apples.")
     async with (
         relay(model_port) as seen,
@@ -182,7 +180,7 @@ async def test_instructions_from_a_file_count_from_the_next_message(config, talk
 
 
 @pytest.mark.parametrize("wrong", [{}, {"instructionsFile": "configmaps/a/b"}], ids=["neither", "both"])
-def test_exactly_one_source_of_instructions_is_needed(config, wrong):
+def test_config_requires_exactly_one_source_of_instructions(config, wrong):
     instructions = "Be brief." if wrong else ""
     with pytest.raises(ValueError, match="exactly one of instructions"):
         config(instructions=instructions, **wrong)

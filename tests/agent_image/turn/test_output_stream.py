@@ -8,7 +8,7 @@ from fleetwright_agent.protocol.frames import ToolOutput
 from fleetwright_agent.turn.pipeline.tool.output_stream import MOST_CHARACTERS, OutputStream
 
 
-def test_output_stream_merges_pieces_of_a_tenth_of_a_second():
+def test_output_stream_merges_chunks_for_100_ms():
     frames = []
 
     async def write():

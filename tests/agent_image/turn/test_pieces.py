@@ -44,11 +44,11 @@ def _price(**prices):
         ),
     ],
 )
-def test_cost(price, cost):
+def test_cost_usd_depends_on_the_price(price, cost):
     assert cost_usd(price, input_tokens=1000, output_tokens=100, cache_read_tokens=600) == cost
 
 
-def test_what_is_written_to_a_cache_has_its_own_price():
+def test_cost_usd_prices_cache_writes_separately():
     price = _price(inputPerMillion="3", outputPerMillion="15", cacheWritePerMillion="3.75")
     assert cost_usd(price, input_tokens=1000, output_tokens=0, cache_write_tokens=400) == Decimal("0.0033")
 
@@ -116,7 +116,7 @@ def _google(status, message):
         pytest.param(TimeoutError(), "model_timeout", True, False, id="silence may pass"),
     ],
 )  # fmt: skip
-def test_a_providers_error_has_one_meaning(error, reason, transient, overflow):
+def test_classify_maps_provider_errors_to_reasons(error, reason, transient, overflow):
     failure = classify(error)
     assert failure is not None
     assert (failure.reason, failure.transient, failure.overflow) == (reason, transient, overflow)
@@ -131,13 +131,13 @@ def test_a_providers_error_has_one_meaning(error, reason, transient, overflow):
         pytest.param(422, False, id="a request that is refused as such would be refused again"),
     ],
 )
-def test_whether_another_model_may_answer(status, elsewhere):
+def test_classify_decides_whether_a_fallback_may_answer(status, elsewhere):
     failure = classify(_status(status))
     assert failure is not None
     assert failure.elsewhere is elsewhere
 
 
-def test_an_error_of_our_own_has_no_meaning_here():
+def test_classify_ignores_internal_errors():
     assert classify(KeyError("x")) is None
 
 
@@ -156,13 +156,13 @@ def test_an_error_of_our_own_has_no_meaning_here():
         pytest.param({}, 5, id="who does not say is asked again after five seconds"),
     ],
 )  # fmt: skip
-def test_how_long_a_provider_asks_to_wait(headers, seconds):
+def test_classify_reads_retry_after_with_a_limit(headers, seconds):
     failure = classify(_status(429, headers=headers))
     assert failure is not None
     assert failure.retry_after == seconds
 
 
-def test_waits_grow_and_have_a_ceiling():
+def test_backoff_grows_up_to_a_limit():
     assert all(1 <= backoff(1, None) <= 2 for _ in range(50))
     assert all(15 <= backoff(9, None) <= 30 for _ in range(50))
     assert backoff(1, 7.0) == 7.0
@@ -192,7 +192,7 @@ def skill_folder(tmp_path):
     return {tool.name: tool for tool in skill_tools(skills, layout)}
 
 
-async def test_a_skill_as_the_kubelet_mounts_it_is_read_with_its_files(skill_folder):
+async def test_load_skill_reads_a_kubelet_mount_with_its_files(skill_folder):
     loaded = await skill_folder["load_skill"].run(_call(name="guide"))
     assert "the guide" in loaded
     assert "Files:\nlong.md\nmanual.md\nreferences/more.md\n" in loaded
@@ -207,7 +207,7 @@ async def test_a_skill_as_the_kubelet_mounts_it_is_read_with_its_files(skill_fol
         pytest.param("..data/link.md", id="a link does not lead out"),
     ],
 )
-async def test_a_path_out_of_the_skill_is_refused(skill_folder, path):
+async def test_read_skill_file_refuses_a_path_outside_the_skill(skill_folder, path):
     with pytest.raises(ToolError, match="leads out"):
         await skill_folder["read_skill_file"].run(_call(name="guide", path=path))
 
@@ -221,12 +221,12 @@ async def test_a_path_out_of_the_skill_is_refused(skill_folder, path):
         pytest.param("manual.md", id="through a link of the skill's own"),
     ],
 )
-async def test_instructions_are_no_file_among_others(skill_folder, path):
+async def test_read_skill_file_refuses_the_instructions(skill_folder, path):
     with pytest.raises(ToolError, match="use load_skill"):
         await skill_folder["read_skill_file"].run(_call(name="guide", path=path))
 
 
-async def test_what_is_long_is_read_piece_by_piece(skill_folder):
+async def test_read_skill_file_pages_long_files(skill_folder):
     async def read(tool: str, **about: object) -> str:
         return await skill_folder[tool].run(_call(name="guide", **about))
 
@@ -240,19 +240,19 @@ async def test_what_is_long_is_read_piece_by_piece(skill_folder):
     assert (schema["required"], schema["properties"]["offset"]["minimum"]) == (["name", "path"], 0)
 
 
-async def test_a_file_that_cannot_be_read_is_an_error_in_words(tmp_path, skill_folder):
+async def test_read_skill_file_reports_an_unreadable_file(tmp_path, skill_folder):
     broken = Layout(root=tmp_path).skill("guide") / "loop.md"
     broken.symlink_to("x" * 300)
     with pytest.raises(ToolError, match="cannot be read just now: File name too long"):
         await skill_folder["read_skill_file"].run(_call(name="guide", path="loop.md"))
 
 
-async def test_a_file_that_is_not_there_is_said(skill_folder):
+async def test_read_skill_file_reports_a_missing_file(skill_folder):
     with pytest.raises(ToolError, match="has no file"):
         await skill_folder["read_skill_file"].run(_call(name="guide", path="nothing.md"))
 
 
-def test_the_prompt_has_one_order_and_holds_no_memory():
+def test_system_prompt_has_a_fixed_order_and_no_memory():
     config = AgentConfig.model_validate(
         {
             "version": 1, "revision": "r", "name": "a", "namespace": "n", "instructions": "Be the desk.", "url": "u",
@@ -267,7 +267,7 @@ def test_the_prompt_has_one_order_and_holds_no_memory():
     assert system_prompt(config, "Be the desk.", {}) == prompt[: prompt.index("\n\n# Now")]
 
 
-def test_a_reply_without_a_count_has_no_price():
+def test_usage_of_a_reply_without_counts_has_no_cost():
     price = {"inputPerMillion": "1", "outputPerMillion": "1"}
     model = {
         "name": "m",

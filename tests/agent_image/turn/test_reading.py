@@ -17,7 +17,7 @@ MESSAGES = history(3)
         pytest.param([(len(MESSAGES) // 2, None)], id="half of it"),
     ],
 )
-def test_what_is_found_does_not_depend_on_when_it_was_read(pieces: list[tuple[int, int | None]]) -> None:
+def test_extraction_cache_is_independent_of_read_order(pieces: list[tuple[int, int | None]]) -> None:
     reading, whole = ExtractionCache(), ExtractionCache()
     for end, most in pieces:
         reading.read(MESSAGES[:end], behind=0, most=most)
@@ -28,7 +28,7 @@ def test_what_is_found_does_not_depend_on_when_it_was_read(pieces: list[tuple[in
     assert whole.words.total() > 0
 
 
-def test_what_a_summary_stands_for_can_still_be_found_once_it_was_forgotten() -> None:
+def test_extraction_cache_rereads_forgotten_messages() -> None:
     reading = ExtractionCache()
     reading.read(MESSAGES, behind=0)
     before = reading.found(MESSAGES)
@@ -37,7 +37,7 @@ def test_what_a_summary_stands_for_can_still_be_found_once_it_was_forgotten() ->
     assert reading.found(MESSAGES) == before
 
 
-def test_the_conversations_that_were_read_last_are_kept() -> None:
+def test_extraction_caches_keep_the_most_recently_used() -> None:
     readings = ExtractionCaches(most=2)
     first, second = readings.of("a"), readings.of("b")
     assert readings.of("a") is first

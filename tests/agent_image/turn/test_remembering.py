@@ -19,7 +19,7 @@ def _stored(folder) -> set[str]:
     return found
 
 
-async def test_a_session_row_is_committed_before_its_answer(config, talking, tmp_path):
+async def test_session_row_is_committed_before_its_answer(config, talking, tmp_path):
     missing: list[str] = []
 
     async def converse(talk, place: int) -> None:
@@ -35,7 +35,7 @@ async def test_a_session_row_is_committed_before_its_answer(config, talking, tmp
     assert missing == []
 
 
-async def test_a_session_that_cannot_be_written_takes_no_answer_away(config, talking, tmp_path, caplog):
+async def test_session_write_failure_does_not_fail_the_answer(config, talking, tmp_path, caplog):
     refused = "CREATE TRIGGER refuse BEFORE INSERT ON sessions BEGIN SELECT RAISE(ABORT, 'no sessions today'); END"
     async with talking(config()) as talk:
         await talk.say("Hello", context="c1")

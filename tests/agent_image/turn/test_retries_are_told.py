@@ -26,7 +26,9 @@ def failing(status: int, sentence: str, headers: dict[str, str]) -> Starlette:
         pytest.param(503, {"retry-after": "0"}, [], id="a wait of nothing is not told"),
     ],
 )
-async def test_a_failed_call_is_logged_and_its_wait_is_told(config, talking, serve, caplog, status, headers, waits):
+async def test_failed_model_call_is_logged_and_its_wait_reported(
+    config, talking, serve, caplog, status, headers, waits
+):
     with serve(failing(status, "Unsupported value: 'x' " + "y" * 900, headers)) as port:
         async with talking(config(model={"baseUrl": f"http://127.0.0.1:{port}/v1"})) as talk:
             said = await talk.say("Hello")
@@ -57,5 +59,5 @@ class APIError(Exception):
         pytest.param("z" * 501, "…", id="one long word"),
     ],
 )
-def test_the_text_of_a_provider_is_cut_between_words(text: str, logged: str) -> None:
+def test_provider_text_is_truncated_between_words(text: str, logged: str) -> None:
     assert provider_text(APIError(text)) == logged

@@ -48,11 +48,11 @@ HELLO = HumanMessage("Hello")
         pytest.param([HELLO, *load("unreadable")], "orders__refund", True, id="nor does a file that cannot be"),
     ],
 )
-def test_a_loaded_skill_allows(messages, tool, blocked):
+def test_skill_fence_blocks_tools_outside_the_loaded_skill(messages, tool, blocked):
     assert (SkillFence(MOUNTED.get, mounted=[*MOUNTED, "unreadable"]).refusal(tool, messages) is not None) is blocked
 
 
-def test_what_is_shut_says_which_skill_and_what_it_allows():
+def test_skill_fence_refusal_names_the_skill_and_its_tools():
     refusal = SkillFence(MOUNTED.get, mounted=[*MOUNTED, "unreadable"]).refusal(
         "orders__refund", [HELLO, *load("strict")]
     )
@@ -70,5 +70,5 @@ def test_what_is_shut_says_which_skill_and_what_it_allows():
         pytest.param('---\nallowed-tools: ""\n---\n', set(), id="an empty list"),
     ],
 )
-def test_what_a_document_allows(text, wanted):
+def test_allowed_tools_are_read_from_the_document(text, wanted):
     assert allowed_tools(text) == wanted

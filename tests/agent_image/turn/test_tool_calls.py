@@ -71,7 +71,7 @@ async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OF
     return await calls.run_tool(request, context), frames
 
 
-async def test_a_tool_that_breaks_is_a_result_without_its_insides(caplog, database):
+async def test_tool_exception_is_a_result_without_internals(caplog, database):
     async def broken(_):
         raise RuntimeError("/etc/secret in line 7")
 
@@ -82,7 +82,7 @@ async def test_a_tool_that_breaks_is_a_result_without_its_insides(caplog, databa
     assert "line 7" in caplog.text
 
 
-async def test_a_call_that_fails_its_turn_has_its_line(database, tmp_path):
+async def test_tool_call_that_fails_its_turn_is_audited(database, tmp_path):
     async def failing(_):
         raise TurnFailed("storage", "no")
 
@@ -94,7 +94,9 @@ async def test_a_call_that_fails_its_turn_has_its_line(database, tmp_path):
     assert (line["tool"], line["outcome"], line["success"]) == ("t", "failed", False)
 
 
-async def test_a_call_that_the_trail_shuts_takes_no_place_among_those_that_ran(database, tmp_path):
+async def test_call_blocked_by_the_audit_trail_uses_no_limit(database, tmp_path):
+    """A call that was blocked because its audit record could not be written does not count towards the limit."""
+
     async def answer(_):
         return "done"
 
@@ -114,7 +116,7 @@ async def test_a_call_that_the_trail_shuts_takes_no_place_among_those_that_ran(d
     assert ("audit trail" in said[0], said[1]) == (True, "done")
 
 
-async def test_the_line_is_written_before_the_journal_has_the_result(database, tmp_path):
+async def test_audit_record_is_written_before_the_journal_entry(database, tmp_path):
     """A resumed turn that finds the result in the journal writes no audit record."""
 
     async def answer(_):
@@ -134,7 +136,7 @@ async def test_the_line_is_written_before_the_journal_has_the_result(database, t
 
 @pytest.mark.process
 @pytest.mark.parametrize("reference", ["http://127.0.0.1:{port}/schema", "#/$defs/gone"])
-async def test_a_schema_is_never_fetched_from_where_it_points_to(reference, database):
+async def test_schema_references_are_not_fetched(reference, database):
     async def answer(_):
         return "done"
 
@@ -154,7 +156,7 @@ async def test_a_schema_is_never_fetched_from_where_it_points_to(reference, data
         pytest.param({"properties": {"x": {"pattern": "^(a|aa)+$"}}}, id="a pattern that backtracks"),
     ],
 )
-async def test_a_servers_schema_that_cannot_be_decided_stops_no_call(schema, database):
+async def test_undecidable_server_schema_blocks_no_call(schema, database):
     async def answer(_):
         return "done"
 
@@ -162,7 +164,7 @@ async def test_a_servers_schema_that_cannot_be_decided_stops_no_call(schema, dat
     assert message.text == "done"
 
 
-async def test_arguments_outside_the_schema_are_named(database):
+async def test_invalid_arguments_are_named(database):
     async def answer(_):
         return "done"
 
@@ -179,7 +181,7 @@ PREVIEWS = [
 
 
 @pytest.mark.parametrize(("length", "told"), PREVIEWS)
-async def test_arguments_and_results_are_told_to_800_characters(length, told, database):
+async def test_argument_and_result_previews_have_800_characters(length, told, database):
     async def answer(_):
         return "r" * length
 

@@ -21,7 +21,7 @@ from fleetwright_agent.turn.context import TurnContext
 HELLO = TurnRequest("client:default", "c", "t", "Hi")
 
 
-async def test_a_plain_question_streams_its_answer_and_reports_its_usage(config, talking):
+async def test_turn_streams_its_answer_and_reports_usage(config, talking):
     async with talking(config()) as talk:
         said = await talk.say("Good morning to all of you")
     assert "".join(frame.text for frame in said.of(Text)) == said.answer
@@ -47,7 +47,7 @@ HALVES = ("\ud83d", "\ude00")
         pytest.param(("Hi", HALVES[0]), "Hi", id="of a half at the end nothing is told"),
     ],
 )
-async def test_a_model_that_cuts_a_character_in_two_is_understood(config, talking, saying, pieces, answer):
+async def test_turn_joins_surrogate_pairs_split_across_chunks(config, talking, saying, pieces, answer):
     thoughts = [{"reasoning_content": piece} for piece in pieces]
     with saying(*thoughts, *({"content": piece} for piece in pieces)) as port:
         async with talking(config(model={"baseUrl": f"http://127.0.0.1:{port}/v1"})) as talk:
@@ -69,7 +69,7 @@ async def test_a_model_that_cuts_a_character_in_two_is_understood(config, talkin
         pytest.param('{"a": ' * 30 + "1" + "}" * 30, id="more levels than can be told"),
     ],
 )
-async def test_a_tool_is_not_called_with_what_cannot_be_told_of(config, talking, saying, arguments):
+async def test_turn_refuses_tool_arguments_that_are_not_serialisable(config, talking, saying, arguments):
     call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "x", "arguments": arguments}}
     with saying({"tool_calls": [call]}) as port:
         async with talking(config(model={"baseUrl": f"http://127.0.0.1:{port}/v1"})) as talk:
@@ -77,7 +77,7 @@ async def test_a_tool_is_not_called_with_what_cannot_be_told_of(config, talking,
     assert said.failure.reason == "model_malformed_tool_call"
 
 
-async def test_a_conversation_is_remembered_and_survives_a_restart(config, talking):
+async def test_conversation_survives_a_restart(config, talking):
     async with talking(config()) as talk:
         await talk.say("My dog is called Rex.")
     async with talking(config()) as talk:
@@ -85,14 +85,14 @@ async def test_a_conversation_is_remembered_and_survives_a_restart(config, talki
     assert said.answer == "You told me: My dog is called Rex."
 
 
-async def test_a_new_conversation_knows_the_owners_earlier_ones(config, talking):
+async def test_conversation_knows_earlier_sessions_of_its_owner(config, talking):
     async with talking(config()) as talk:
         await talk.say("My dog is called Rex.", context="c1")
         said = await talk.say("What is my dog called?", context="c2")
     assert "Rex" in said.answer
 
 
-async def test_one_callers_text_never_reaches_anothers_prompt(config, talking):
+async def test_prompt_never_contains_text_of_another_caller(config, talking):
     async with talking(config()) as talk:
         await talk.say("My dog is called Rex.", owner="client:a", context="c1")
         same_context = await talk.say("What is my dog called?", owner="client:b", context="c1")
@@ -101,7 +101,7 @@ async def test_one_callers_text_never_reaches_anothers_prompt(config, talking):
     assert "Rex" not in other_context.answer
 
 
-async def test_what_an_agent_passed_on_for_one_caller_never_reaches_the_prompt_of_another(config, talking):
+async def test_prompt_of_an_agent_caller_is_separate_per_context(config, talking):
     async with talking(config()) as talk:
         await talk.say("My dog is called Rex.", owner="agent:shop/front", context="for-one")
         other = await talk.say("What is my dog called?", owner="agent:shop/front", context="for-another")
@@ -110,7 +110,7 @@ async def test_what_an_agent_passed_on_for_one_caller_never_reaches_the_prompt_o
     assert "Rex" in again.answer
 
 
-async def test_a_skill_is_read_and_a_tool_is_called(config, talking, tmp_path, orders_port):
+async def test_turn_reads_a_skill_and_calls_a_tool(config, talking, tmp_path, orders_port):
     folder = Layout(root=tmp_path).skill("refunds")
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: refunds\ndescription: d\n---\nBroken goods: in full.")
@@ -138,7 +138,7 @@ async def test_a_skill_is_read_and_a_tool_is_called(config, talking, tmp_path, o
         ),
     ],
 )
-async def test_tools_are_offered_by_list(config, talking, orders_port, server, offered):
+async def test_mcp_tools_are_filtered_by_allow_and_deny_lists(config, talking, orders_port, server, offered):
     url = f"http://127.0.0.1:{orders_port}/mcp"
     async with talking(config(mcpServers=[{"name": "orders", "url": url, **server}])) as talk:
         context = TurnContext(HELLO, lambda _: None, {})
@@ -147,7 +147,7 @@ async def test_tools_are_offered_by_list(config, talking, orders_port, server, o
     assert not context.unreachable
 
 
-async def test_a_tool_that_asks_people_and_is_denied_is_not_offered_either(config, talking):
+async def test_denied_human_tool_is_not_offered(config, talking):
     names = []
     for deny in ([], ["ask_human"]):
         async with talking(config(askHuman=True, enforcement={"deny": deny})) as talk:
@@ -155,7 +155,7 @@ async def test_a_tool_that_asks_people_and_is_denied_is_not_offered_either(confi
     assert names[0] - names[1] == {"ask_human"}
 
 
-async def test_an_unreachable_server_takes_only_its_own_tools_away(config, talking, orders_port):
+async def test_unreachable_server_removes_only_its_own_tools(config, talking, orders_port):
     servers = [
         {"name": "gone", "url": "http://127.0.0.1:9/mcp"},
         {"name": "orders", "url": f"http://127.0.0.1:{orders_port}/mcp"},
@@ -165,7 +165,7 @@ async def test_an_unreachable_server_takes_only_its_own_tools_away(config, talki
     assert "two oak chairs" in said.answer
 
 
-async def test_a_tool_that_fails_is_a_result_and_not_the_end(config, talking, orders_port):
+async def test_tool_error_is_a_result_of_the_turn(config, talking, orders_port):
     url = f"http://127.0.0.1:{orders_port}/mcp"
     async with talking(config(mcpServers=[{"name": "orders", "url": url}])) as talk:
         said = await talk.say("Look up order B-77.")
@@ -173,7 +173,7 @@ async def test_a_tool_that_fails_is_a_result_and_not_the_end(config, talking, or
     assert talk.count("tool_calls_total", tool="orders__look_up_order", outcome="error") == 1
 
 
-async def test_the_limit_of_tool_calls_holds(config, talking, orders_port):
+async def test_tool_call_limit_applies_to_a_turn(config, talking, orders_port):
     url = f"http://127.0.0.1:{orders_port}/mcp"
     wanted = config(mcpServers=[{"name": "orders", "url": url}], limits={"maxToolCalls": 1})
     async with talking(wanted) as talk:
@@ -195,7 +195,7 @@ async def test_the_limit_of_tool_calls_holds(config, talking, orders_port):
         pytest.param("empty", "model_empty_answer", 0, id="an empty answer is no answer"),
     ],
 )
-async def test_r4_a_failing_model_fails_the_turn_with_a_reason(config, talking, marker, reason, attempts):
+async def test_r4_failing_model_fails_the_turn_with_a_reason(config, talking, marker, reason, attempts):
     async with talking(config()) as talk:
         said = await talk.say(f"Hello there my friend [[fail:{marker}]]")
     assert said.failure is not None
@@ -204,7 +204,7 @@ async def test_r4_a_failing_model_fails_the_turn_with_a_reason(config, talking, 
     assert talk.count("llm_calls_total", model="offline", outcome=reason) == attempts
 
 
-async def test_a_key_that_is_missing_is_named_and_used_when_it_appears(config, talking, tmp_path):
+async def test_missing_model_key_is_named_and_used_once_it_exists(config, talking, tmp_path):
     wanted = config(model={"apiKeyFile": "secrets/provider/api-key"})
     async with talking(wanted) as talk:
         said = await talk.say("Hello there")
@@ -216,14 +216,14 @@ async def test_a_key_that_is_missing_is_named_and_used_when_it_appears(config, t
         assert (await talk.say("Hello there")).failure is None
 
 
-async def test_r4_a_model_that_hangs_fails_within_its_time(config, talking):
+async def test_r4_hanging_model_fails_at_its_timeout(config, talking):
     async with talking(config(model={"timeoutSeconds": 1})) as talk:
         said = await talk.say("Hello [[fail:hang]]")
     assert said.failure is not None
     assert said.failure.reason == "model_timeout"
 
 
-async def test_a_stream_that_breaks_once_is_taken_back_and_spoken_again(config, talking):
+async def test_broken_model_stream_is_retracted_and_retried(config, talking):
     async with talking(config()) as talk:
         said = await talk.say("Hello my dear friend [[fail:cut*1]]")
     (reset,) = said.of(StreamReset)
@@ -231,7 +231,7 @@ async def test_a_stream_that_breaks_once_is_taken_back_and_spoken_again(config, 
     assert "".join(frame.text for frame in after if isinstance(frame, Text)) == said.answer
 
 
-async def test_a_conversation_goes_on_after_a_failed_turn(config, talking):
+async def test_conversation_continues_after_a_failed_turn(config, talking):
     async with talking(config()) as talk:
         await talk.say("My dog is called Rex.")
         await talk.say("Hello [[fail:500]]")
@@ -239,7 +239,7 @@ async def test_a_conversation_goes_on_after_a_failed_turn(config, talking):
     assert "Rex" in said.answer
 
 
-async def test_a_long_conversation_is_compacted_and_keeps_what_was_said_first(config, talking):
+async def test_compaction_keeps_early_facts_of_a_long_conversation(config, talking):
     policy = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
     async with talking(config(compaction=policy)) as talk:
         await talk.say("My customer number is C-7741.")
@@ -255,7 +255,7 @@ async def test_a_long_conversation_is_compacted_and_keeps_what_was_said_first(co
         assert talk.count("compaction_cost_usd_total") > 0
 
 
-async def test_the_compacted_view_survives_a_restart(config, talking):
+async def test_compacted_view_survives_a_restart(config, talking):
     policy = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
     async with talking(config(compaction=policy)) as talk:
         await talk.say("My customer number is C-7741.")
@@ -274,7 +274,7 @@ async def test_the_compacted_view_survives_a_restart(config, talking):
         pytest.param("Off", "observed", False, id="off does nothing"),
     ],
 )
-async def test_a_policy_that_does_not_enforce_changes_nothing(config, talking, mode, outcome, happened):
+async def test_compaction_in_observe_or_off_mode_changes_nothing(config, talking, mode, outcome, happened):
     policy = {"mode": mode, "trigger": {"tokens": 1500}, "keep": {"messages": 2}}
     async with talking(config(compaction=policy)) as talk:
         for turn in range(4):
@@ -283,7 +283,7 @@ async def test_a_policy_that_does_not_enforce_changes_nothing(config, talking, m
         assert (talk.count("compactions_total", trigger="tokens", method="none", outcome=outcome) > 0) is happened
 
 
-async def test_an_overflow_is_mended_by_compacting_once(config, talking):
+async def test_overflow_is_recovered_by_one_compaction(config, talking):
     async with talking(config(compaction={"keep": {"messages": 2}})) as talk:
         for turn in range(4):
             await talk.say(f"Tell me a story, number {turn}. [[long:250]]")
@@ -293,7 +293,7 @@ async def test_an_overflow_is_mended_by_compacting_once(config, talking):
         assert talk.count("compactions_total", trigger="overflow", method="transcript", outcome="ok") == 1
 
 
-async def test_a_conversation_that_cannot_be_stored_fails_its_turn_in_words(config, talking, tmp_path):
+async def test_unstorable_conversation_fails_the_turn(config, talking, tmp_path):
     database = Layout(root=tmp_path).memory / "conversations.db"
     database.parent.mkdir(parents=True)
     database.write_bytes(b"garbage" * 1000)
@@ -304,7 +304,7 @@ async def test_a_conversation_that_cannot_be_stored_fails_its_turn_in_words(conf
     assert "conversations.db" not in said.failure.message
 
 
-async def test_a_conversation_whose_file_breaks_while_it_runs_fails_its_turn_in_words(config, talking, tmp_path):
+async def test_conversation_database_failure_fails_the_running_turn(config, talking, tmp_path):
     async with talking(config()) as talk:
         await talk.say("Hello")
         with sqlite3.connect(Layout(root=tmp_path).memory / "conversations.db") as other:
@@ -315,7 +315,7 @@ async def test_a_conversation_whose_file_breaks_while_it_runs_fails_its_turn_in_
     assert said.failure.reason == "storage"
 
 
-async def test_calls_whose_tool_arguments_were_unusable_are_paid_for_and_said(config, talking):
+async def test_malformed_tool_calls_are_charged_and_reported(config, talking):
     async with talking(config()) as talk:
         said = await talk.say("Hello there my friend [[fail:malformed]]")
         usages = said.of(Usage)
@@ -325,7 +325,7 @@ async def test_calls_whose_tool_arguments_were_unusable_are_paid_for_and_said(co
     assert spent > 0
 
 
-async def test_a_summary_is_a_call_of_the_model_like_any_other(config, talking):
+async def test_summary_is_counted_as_a_model_call(config, talking):
     policy = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
     async with talking(config(compaction=policy)) as talk:
         calls = 0

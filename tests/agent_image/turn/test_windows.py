@@ -41,7 +41,7 @@ def refusing(sentence: str) -> Starlette:
         pytest.param("This model's maximum context length is exceeded.", None, id="no number"),
     ],
 )
-async def test_an_overflow_teaches_the_window_that_its_text_names(config, talking, serve, caplog, sentence, learned):
+async def test_overflow_teaches_the_window_that_the_error_names(config, talking, serve, caplog, sentence, learned):
     with serve(refusing(sentence)) as port:
         model = {"baseUrl": f"http://127.0.0.1:{port}/v1", "contextWindow": CONFIGURED, "retries": 0}
         async with talking(config(model=model, compaction={"mode": "Off"})) as talk:
@@ -60,7 +60,7 @@ async def test_an_overflow_teaches_the_window_that_its_text_names(config, talkin
         pytest.param(0, CONFIGURED - 4096, id="nothing"),
     ],
 )
-def test_a_prompt_has_the_room_of_the_learned_window(named, prompt):
+def test_room_follows_the_learned_window(named, prompt):
     document = {"name": "m", "baseUrl": "http://m", "contextWindow": CONFIGURED, "maxOutputTokens": 4096}
     endpoint = Endpoint.model_validate({**document, "timeoutSeconds": 5})
     endpoint.learn(named)

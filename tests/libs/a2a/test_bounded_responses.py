@@ -35,7 +35,7 @@ def reading(stream: Endless, **headers: str) -> httpx.AsyncClient:
         pytest.param("POST", 5_000, id="what a call is answered with"),
     ],
 )
-async def test_an_answer_is_read_to_its_limit_and_no_further(method: str, most: int) -> None:
+async def test_bounded_transport_stops_reading_at_the_limit(method: str, most: int) -> None:
     whole, more = Endless(most), Endless(10**9)
     async with reading(whole) as client:
         assert len((await client.request(method, "/")).content) == most
@@ -46,7 +46,7 @@ async def test_an_answer_is_read_to_its_limit_and_no_further(method: str, most: 
     assert more.closed
 
 
-async def test_a_compressed_answer_is_not_read() -> None:
+async def test_bounded_transport_refuses_compressed_responses() -> None:
     stream = Endless(100)
     async with reading(stream, **{"content-encoding": "gzip"}) as client:
         with pytest.raises(TooLarge):
@@ -76,7 +76,8 @@ class Pieces(httpx.AsyncByteStream):
         pytest.param([b"data: x\n\n", b"data: x\n" * 13], False, id="one of too many lines"),
     ],
 )
-async def test_a_stream_of_events_is_read_for_ever_and_each_event_so_far(pieces: list[bytes], read: bool) -> None:
+async def test_bounded_transport_limits_each_event_of_a_get_stream(pieces: list[bytes], read: bool) -> None:
+    """A GET event stream may be endless, but each event of it is limited."""
     inner = httpx.MockTransport(
         lambda _: httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces(*pieces))
     )
@@ -89,7 +90,9 @@ async def test_a_stream_of_events_is_read_for_ever_and_each_event_so_far(pieces:
                 await client.get("/")
 
 
-async def test_each_event_of_an_answer_has_an_end_and_so_has_the_answer() -> None:
+async def test_bounded_transport_limits_events_and_total_of_a_post() -> None:
+    """A POST response is limited in total, and each event of it is limited."""
+
     def client(*pieces: bytes) -> httpx.AsyncClient:
         inner = httpx.MockTransport(
             lambda _: httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces(*pieces))

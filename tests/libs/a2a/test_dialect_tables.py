@@ -72,7 +72,9 @@ METHODS = [
 
 
 @pytest.mark.parametrize(("operation", "v10", "v03", "v01"), METHODS)
-def test_methods(operation: Operation, v10: str, v03: str | None, v01: str | None) -> None:
+def test_methods_map_to_operations_in_every_dialect(
+    operation: Operation, v10: str, v03: str | None, v01: str | None
+) -> None:
     for dialect, name in ((V10, v10), (V03, v03), (V01, v01)):
         assert name is None or dialect.methods[name] is operation
         assert (operation in dialect.methods.values()) == (name is not None)
@@ -92,7 +94,7 @@ STATES = [
 
 
 @pytest.mark.parametrize(("state", "v03", "v01", "final"), STATES)
-def test_states_and_which_of_them_end_a_stream(state: TaskState, v03: str, v01: str, final: bool) -> None:
+def test_states_have_a_name_and_final_flag_in_every_dialect(state: TaskState, v03: str, v01: str, final: bool) -> None:
     task = Task(id="t", context_id="c", status=TaskStatus(state=state))
     event = TaskStatusUpdateEvent(task_id="t", context_id="c", status=TaskStatus(state=state))
     for dialect, word in ((V03, v03), (V01, v01)):
@@ -102,7 +104,7 @@ def test_states_and_which_of_them_end_a_stream(state: TaskState, v03: str, v01: 
     assert "final" not in next(iter(V10.teller()(event)))["statusUpdate"]
 
 
-def test_a_task_that_waits_for_a_credential_while_it_works_has_not_ended() -> None:
+def test_auth_required_while_working_is_not_final() -> None:
     status = TaskStatus(state=TaskState.TASK_STATE_AUTH_REQUIRED)
     event = mark_going_on(TaskStatusUpdateEvent(task_id="t", context_id="c", status=status))
     for dialect in (V03, V01):
@@ -128,7 +130,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("kind", "v10", "v03", "v01"), ERRORS)
-def test_errors_have_the_number_of_their_dialect(kind: type[errors.A2AError], v10: int, v03: int, v01: int) -> None:
+def test_errors_have_the_code_of_their_dialect(kind: type[errors.A2AError], v10: int, v03: int, v01: int) -> None:
     for dialect, code in ((V10, v10), (V03, v03), (V01, v01)):
         assert fault(dialect, kind("why"))["code"] == code
 
@@ -170,7 +172,7 @@ def message(dialect: Dialect, part: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("v10", "v03", "v01"), PARTS)
-def test_parts_go_in_and_out_as_they_are(v10: Any, v03: Any, v01: Any) -> None:
+def test_parts_round_trip_in_every_dialect(v10: Any, v03: Any, v01: Any) -> None:
     inside = ParseDict(v10, Part())
     task = Task(id="t", context_id="c", artifacts=[Artifact(artifact_id="a", parts=[inside])])
     for dialect, part in ((V10, v10), (V03, v03), (V01, v01)):
@@ -181,7 +183,7 @@ def test_parts_go_in_and_out_as_they_are(v10: Any, v03: Any, v01: Any) -> None:
         assert dialect.writes[Operation.GET](task, None)["artifacts"][0]["parts"] == [part]
 
 
-def test_artifacts_of_0_1_are_known_by_their_places() -> None:
+def test_v01_artifacts_are_identified_by_index() -> None:
     def piece(name: str, text: str, *, append: bool = False, last: bool = False) -> TaskArtifactUpdateEvent:
         made = Artifact(artifact_id=name, parts=[Part(text=text)])
         return TaskArtifactUpdateEvent(task_id="t", context_id="c", artifact=made, append=append, last_chunk=last)
@@ -199,7 +201,8 @@ def test_artifacts_of_0_1_are_known_by_their_places() -> None:
     ]
 
 
-def test_a_reader_of_0_1_that_comes_to_a_task_at_rest_is_told_what_it_has_come_to() -> None:
+def test_v01_subscription_to_an_ended_task_sends_its_final_state() -> None:
+    """A 0.1 client that subscribes to a task at rest receives its artifacts and its final status."""
     made = Artifact(artifact_id="a", parts=[Part(text="x")])
     task = Task(id="t", context_id="c", artifacts=[made], status=TaskStatus(state=TaskState.TASK_STATE_COMPLETED))
     told = list(V01.teller()(task))
@@ -244,7 +247,7 @@ PUSHES: list[Any] = [
 
 
 @pytest.mark.parametrize(("dialect", "sent", "answered"), PUSHES)
-def test_receivers_go_in_and_out_as_they_are(dialect: Dialect, sent: Any, answered: Any) -> None:
+def test_push_configs_round_trip_in_every_dialect(dialect: Dialect, sent: Any, answered: Any) -> None:
     request = read(dialect, Operation.SET_PUSH, sent)
     assert dialect.writes[Operation.SET_PUSH](request, request) == (answered or sent)
 
@@ -253,6 +256,6 @@ def test_receivers_go_in_and_out_as_they_are(dialect: Dialect, sent: Any, answer
     ("dialect", "params"),
     [pytest.param(V03, {"id": "t"}, id="0.2 and 0.3"), pytest.param(V01, {"id": "t"}, id="0.1")],
 )
-def test_the_receiver_of_a_task_is_found_by_the_task(dialect: Dialect, params: Any) -> None:
+def test_push_config_without_id_is_found_by_its_task(dialect: Dialect, params: Any) -> None:
     request = read(dialect, Operation.GET_PUSH, params)
     assert (request.task_id, request.id) == ("t", "t")

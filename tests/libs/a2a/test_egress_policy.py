@@ -55,20 +55,20 @@ def opens(policy: EgressPolicy, *addresses: str, host: str = "hooks.example.com"
 
 
 @pytest.mark.parametrize("address", [pytest.param(ip, id=f"{what} is not public") for what, ip in FORBIDDEN.items()])
-def test_what_is_not_public_is_reached_only_where_it_was_named(address: str) -> None:
+def test_egress_policy_denies_non_public_unless_declared(address: str) -> None:
     assert not opens(PUBLIC, address)
     assert not opens(PUBLIC, address, host=str(ipaddress.ip_address(address)))
     assert opens(EgressPolicy(ranges=(ipaddress.ip_network(address),)), address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "8.8.8.8", "172.32.0.1", "100.128.0.1"])
-def test_what_is_public_is_reached_without_being_named(address: str) -> None:
+def test_egress_policy_allows_public_addresses_if_enabled(address: str) -> None:
     assert opens(PUBLIC, address)
     assert not opens(PUBLIC, address, port=6379)
     assert not opens(EgressPolicy(), address)
 
 
-def test_one_address_that_may_not_be_reached_spoils_the_others() -> None:
+def test_egress_policy_denies_a_host_with_one_denied_address() -> None:
     assert opens(PUBLIC, "93.184.216.34", "93.184.216.35")
     assert not opens(PUBLIC, "93.184.216.34", "10.0.0.1")
     assert not opens(PUBLIC)
@@ -144,7 +144,9 @@ DENIED = tuple(map(ipaddress.ip_network, ("93.184.0.0/16", "10.9.0.0/16")))
         ),
     ],
 )  # fmt: skip
-def test_a_policy_opens_what_it_names(policy: EgressPolicy, host: str, port: int, address: str, wanted: bool) -> None:
+def test_egress_policy_allows_declared_hosts_and_ranges(
+    policy: EgressPolicy, host: str, port: int, address: str, wanted: bool
+) -> None:
     assert opens(policy, address, host=host, port=port) is wanted
 
 
@@ -163,7 +165,7 @@ def test_a_policy_opens_what_it_names(policy: EgressPolicy, host: str, port: int
         pytest.param("http://127.0.0.1./", EgressTarget("127.0.0.1", 80), id="an address with a dot behind it"),
     ],
 )
-def test_a_url_leads_somewhere(url: str, wanted: EgressTarget) -> None:
+def test_target_of_returns_host_and_port(url: str, wanted: EgressTarget) -> None:
     assert target_of(url) == wanted
 
 
@@ -196,6 +198,6 @@ def test_a_url_leads_somewhere(url: str, wanted: EgressTarget) -> None:
         pytest.param("", id="nothing"),
     ],
 )
-def test_a_url_that_can_be_read_in_two_ways_is_refused(url: str) -> None:
+def test_target_of_refuses_ambiguous_urls(url: str) -> None:
     with pytest.raises(UnusableUrl):
         target_of(url)

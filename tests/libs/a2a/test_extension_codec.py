@@ -27,7 +27,7 @@ MIME = "application/vnd.protolabs.cost-v1+json"
         pytest.param({}, None, id="nothing"),
     ],
 )
-def test_every_wire_is_read(artifact, found):
+def test_extension_read_decodes_every_encoding(artifact, found):
     assert read(ParseDict(artifact, Artifact()), COST) == found
 
 
@@ -39,7 +39,7 @@ def test_every_wire_is_read(artifact, found):
         pytest.param(CALL_PATH, "call-path-v1", id="a URI whose version is a step of its own"),
     ],
 )
-def test_each_extension_has_a_media_type_of_its_own(name, wanted):
+def test_mime_type_is_unique_per_extension(name, wanted):
     assert mime_type(name) == f"application/vnd.protolabs.{wanted}+json"
 
 
@@ -67,7 +67,7 @@ PATH = ["team/first"]
         pytest.param({"parts": [{"text": "x", "metadata": {"mimeType": CALL_PATH}}]}, None, 1, id="a text is a text"),
     ],
 )
-def test_what_a_caller_says_in_a_part_is_lifted_into_the_metadata(said, path, parts):
+def test_lift_parts_moves_extension_parts_into_metadata(said, path, parts):
     message = ParseDict({"parts": [{"text": "x"}]} | said, Message())
     lift = MessageToDict(lift_parts(message, {CALL_PATH}))
     assert lift.get("metadata", {}).get(CALL_PATH) == path
@@ -75,7 +75,7 @@ def test_what_a_caller_says_in_a_part_is_lifted_into_the_metadata(said, path, pa
 
 
 @pytest.mark.parametrize("as_part", [False, True])
-def test_what_is_attached_is_read_again(as_part):
+def test_extension_attach_round_trips_through_read(as_part):
     artifact = Artifact()
     attach(artifact, COST, PAYLOAD, as_part=as_part)
     assert read(artifact, COST) == PAYLOAD

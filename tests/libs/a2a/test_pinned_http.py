@@ -93,7 +93,8 @@ def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext
 
 
 @pytest.mark.process
-async def test_over_tls_the_name_is_what_is_verified_and_said_though_the_address_is_pinned(tmp_path: Path) -> None:
+async def test_pinned_http_verifies_the_host_name_over_tls(tmp_path: Path) -> None:
+    """TLS verification and SNI use the host name although the address is pinned."""
     serving, trusting = certificate(tmp_path, "hooks.example.com")
     canary = Canary()
     serving.sni_callback = lambda _, name, __: canary.names.append(name)
@@ -109,7 +110,7 @@ async def test_over_tls_the_name_is_what_is_verified_and_said_though_the_address
 
 
 @pytest.mark.process
-async def test_a_name_that_leads_elsewhere_the_second_time_is_not_followed_there() -> None:
+async def test_pinned_http_does_not_follow_dns_rebinding() -> None:
     canary = Canary()
     async with listening(canary) as port:
         only = EgressPolicy(ranges=(ipaddress.ip_network("127.0.0.2/32"),))
@@ -122,7 +123,7 @@ async def test_a_name_that_leads_elsewhere_the_second_time_is_not_followed_there
 
 
 @pytest.mark.process
-async def test_the_name_is_looked_up_once_for_a_connection() -> None:
+async def test_pinned_http_resolves_once_per_connection() -> None:
     canary, asked = Canary(), []
 
     async def once(host: str, port: int) -> Sequence[object]:
@@ -136,7 +137,7 @@ async def test_the_name_is_looked_up_once_for_a_connection() -> None:
 
 
 @pytest.mark.process
-async def test_a_redirect_is_told_and_not_followed() -> None:
+async def test_pinned_http_returns_redirects_without_following() -> None:
     canary, trap = Canary(), Canary()
     async with listening(canary) as port, listening(trap) as other:
         canary.answer = (
@@ -150,7 +151,7 @@ async def test_a_redirect_is_told_and_not_followed() -> None:
 
 
 @pytest.mark.process
-async def test_of_several_addresses_the_first_that_answers_is_taken() -> None:
+async def test_pinned_http_uses_the_first_address_that_answers() -> None:
     canary = Canary()
     async with listening(canary) as port:
         resolving = names(["127.0.0.9", "127.0.0.1"])
@@ -159,7 +160,7 @@ async def test_of_several_addresses_the_first_that_answers_is_taken() -> None:
     assert canary.connections == 1
 
 
-async def test_a_name_that_is_not_known_is_no_connection_and_not_denied() -> None:
+async def test_pinned_http_unknown_host_is_a_connect_error_not_denied() -> None:
     async def unknown(host: str, port: int) -> Sequence[object]:
         raise OSError("Name or service not known")
 
@@ -170,12 +171,12 @@ async def test_a_name_that_is_not_known_is_no_connection_and_not_denied() -> Non
 
 
 @pytest.mark.process
-async def test_the_systems_resolver_gives_addresses() -> None:
+async def test_resolve_returns_addresses_of_the_system_resolver() -> None:
     assert ipaddress.ip_address("127.0.0.1") in await resolve("localhost", 80)
     assert await resolve("::1", 80) == [ipaddress.ip_address("::1")]
 
 
-async def test_a_resolver_that_hangs_ends_with_the_time_for_connecting() -> None:
+async def test_pinned_http_connect_timeout_includes_the_resolver() -> None:
     async def hang(host: str, port: int) -> Sequence[object]:
         await asyncio.sleep(60)
         return []
@@ -186,7 +187,7 @@ async def test_a_resolver_that_hangs_ends_with_the_time_for_connecting() -> None
 
 
 @pytest.mark.process
-async def test_an_address_needs_no_lookup() -> None:
+async def test_pinned_http_does_not_resolve_ip_addresses() -> None:
     async def never(host: str, port: int) -> Sequence[object]:
         raise AssertionError("there is no name")
 

@@ -35,7 +35,7 @@ def _complaint(check: Any, request: Proto) -> Any:
 
 
 @pytest.mark.parametrize(("kind", "document"), _REQUESTS)
-def test_the_same_is_missing_as_in_the_eyes_of_the_sdk(kind: type[Proto], document: dict[str, Any]) -> None:
+def test_check_complete_agrees_with_the_sdk(kind: type[Proto], document: dict[str, Any]) -> None:
     request = ParseDict(document, kind())
     assert _complaint(check_complete, request) == _complaint(validate_proto_required_fields, request)
 
@@ -56,5 +56,5 @@ def test_the_same_is_missing_as_in_the_eyes_of_the_sdk(kind: type[Proto], docume
         ),
     ],
 )
-def test_free_json_is_found_wherever_it_lies(event: Proto, *, holds: bool) -> None:
+def test_holds_json_finds_json_values_anywhere(event: Proto, *, holds: bool) -> None:
     assert holds_json(event) is holds

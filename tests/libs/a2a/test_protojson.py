@@ -62,7 +62,7 @@ def _by_library(params, model):
 
 
 @given(params=_PARAMS | st.dictionaries(_NAMES, _ANYTHING, max_size=4))
-def test_whatever_comes_is_read_or_refused_as_the_library_does(params):
+def test_from_json_agrees_with_the_library_on_any_input(params):
     for model in (SendMessageRequest, GetTaskRequest, ListTasksRequest, TaskPushNotificationConfig):
         assert _outcome(from_json, params, model) == _outcome(_by_library, params, model)
 
@@ -81,5 +81,5 @@ def test_whatever_comes_is_read_or_refused_as_the_library_does(params):
         pytest.param({"message": {"later": {"a": 1}}}, id="a field of a later version"),
     ],
 )
-def test_what_is_easily_read_otherwise_is_read_the_same(params):
+def test_from_json_agrees_with_the_library_on_ambiguous_input(params):
     assert _outcome(from_json, params, SendMessageRequest) == _outcome(_by_library, params, SendMessageRequest)

@@ -47,7 +47,7 @@ FIRST = _piece(_text("one "), append=False)
         pytest.param([FIRST, STATUS, _piece(_text("two")), agent_message("more", message_id="n")], id="other events"),
     ],
 )
-def test_a_growing_task_is_what_the_plain_fold_makes(events: list[Event]):
+def test_growing_task_equals_the_plain_fold(events: list[Event]):
     plain, growing = Task(id="t", context_id="c"), GrowingTask(Task(id="t", context_id="c"))
     for event in events:
         fold(plain, event)
@@ -57,7 +57,7 @@ def test_a_growing_task_is_what_the_plain_fold_makes(events: list[Event]):
     assert replay(Task(id="t", context_id="c"), events) == plain
 
 
-def test_a_long_answer_takes_no_copy_of_itself_for_each_piece():
+def test_growing_task_appends_without_copying_the_text():
     growing = GrowingTask(Task(id="t", context_id="c"))
     growing.fold(FIRST)
     before = _resident()

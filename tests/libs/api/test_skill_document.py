@@ -9,7 +9,7 @@ from fleetwright_api.skill_document import InvalidSkill, key_to_path, path_to_ke
 GOOD = "---\nname: haiku\ndescription: Writes haiku.\n---\nBody."
 
 
-def test_a_skill_is_read_with_its_digest():
+def test_read_skill_returns_name_description_and_digest():
     content = read_skill("haiku", {"SKILL.md": GOOD, "scripts/count.py": "print(1)"})
     assert (content.name, content.description) == ("haiku", "Writes haiku.")
     assert content.digest.startswith("sha256:")
@@ -76,7 +76,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("files", "says"), BAD)
-def test_a_broken_rule_is_named(files, says):
+def test_read_skill_names_the_violated_rule(files, says):
     with pytest.raises(InvalidSkill, match=says):
         read_skill("haiku", files)
 
@@ -93,7 +93,7 @@ GOOD_FIELDS = [
 
 
 @pytest.mark.parametrize("field", GOOD_FIELDS)
-def test_fields_that_may_stand_there(field):
+def test_read_skill_accepts_optional_fields(field):
     assert read_skill("haiku", with_field(field)).description == "Writes haiku."
 
 
@@ -101,7 +101,7 @@ SEGMENT = st.from_regex(r"\A[A-Za-z0-9._-]{0,8}[A-Za-z0-9_-]\Z").filter(lambda t
 
 
 @given(st.lists(SEGMENT, min_size=1, max_size=4).map("/".join))
-def test_every_valid_path_has_a_key_of_its_own(path):
+def test_path_to_key_round_trips_every_valid_path(path):
     read_skill("haiku", {"SKILL.md": GOOD, path: GOOD if path == "SKILL.md" else "x"})
     key = path_to_key(path)
     assert "/" not in key

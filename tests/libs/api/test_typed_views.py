@@ -100,7 +100,7 @@ VIOLATIONS = [
 
 
 @pytest.mark.parametrize(("spec", "reason", "message"), VIOLATIONS)
-def test_parse_agent_reports_a_mistake_with_its_field(spec, reason, message):
+def test_parse_agent_reports_an_error_with_its_field(spec, reason, message):
     (problem,) = parse_agent(agent(**spec)).problems
     assert (problem.reason, problem.message) == (reason, message)
 
@@ -126,7 +126,7 @@ def test_parse_agent_keeps_the_other_fields_of_a_broken_spec():
     assert (view.spec.description, view.spec.memory.storage.retain, view.spec.version) == ("Writes.", True, "0.1.0")
 
 
-def test_parse_agent_keeps_an_unknown_word():
+def test_parse_agent_keeps_an_unknown_enum_value():
     assert parse_agent(agent(network={"policy": "Half"})).spec.network.policy == "Half"
 
 
@@ -135,7 +135,7 @@ def test_broken_allowed_callers_allow_no_caller(broken):
     assert parse_agent(agent(allowedCallers=broken)).spec.allowed_callers == AllowedCallersSpec()
 
 
-def test_parse_skill_reads_what_the_status_accepted():
+def test_parse_skill_reads_the_accepted_status():
     status = {"permissions": {"tools": ["tools/add"]}, "source": {"git": {"url": "https://g.example/x", "commit": "c"}}}
     view = parse_skill(custom({"source": {"configMap": {"name": "files"}}}, status=status))
     assert (view.spec.source.config_map.name, view.accepted_permissions.tools) == ("files", ("tools/add",))
@@ -150,7 +150,7 @@ def test_encode_omits_what_the_spec_does_not_set():
 
 
 @pytest.mark.parametrize(("parse", "view"), KINDS)
-def test_parsing_never_raises_whatever_the_spec_is(parse, view):
+def test_parsers_never_raise_for_any_spec(parse, view):
     @settings(max_examples=150, deadline=None, database=None)
     @given(spec=JSON | broken(view))
     def check(spec: object) -> None:

@@ -35,11 +35,11 @@ OWNED = {
 }
 
 
-def test_what_is_owned_whole_has_not_drifted():
+def test_owns_all_accepts_a_fully_owned_object():
     assert owns_all(OWNED, with_hash(SCHEME, MANIFEST))
 
 
-def test_more_than_is_wanted_is_no_drift():
+def test_owns_all_accepts_additional_owned_fields():
     more = copy.deepcopy(OWNED)
     more["f:spec"]["f:sessionAffinity"] = {}
     assert owns_all(more, with_hash(SCHEME, MANIFEST))
@@ -55,7 +55,7 @@ def test_more_than_is_wanted_is_no_drift():
         pytest.param(("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', "f:targetPort"), id="a field of an item"),
     ],
 )
-def test_a_field_that_somebody_took_is_drift(path):
+def test_owns_all_detects_a_field_of_another_manager(path):
     taken = copy.deepcopy(OWNED)
     place = taken
     for step in path[:-1]:
@@ -66,11 +66,11 @@ def test_a_field_that_somebody_took_is_drift(path):
     assert not owns_all(taken, with_hash(SCHEME, MANIFEST))
 
 
-def test_an_object_without_fields_of_ours_has_drifted():
+def test_owns_all_rejects_an_object_without_owned_fields():
     assert not owns_all({}, with_hash(SCHEME, MANIFEST))
 
 
-def test_the_hash_follows_the_content_and_not_the_order():
+def test_with_hash_depends_on_content_not_on_order():
     turned = {key: MANIFEST[key] for key in reversed(MANIFEST)}
     annotation = "fleetwright.dev/desired-hash"
     first = with_hash(SCHEME, MANIFEST)["metadata"]["annotations"][annotation]

@@ -82,7 +82,7 @@ async def api(server) -> AsyncIterator[KubernetesApi]:
         yield api
 
 
-async def test_a_long_list_comes_in_chunks_and_a_null_one_is_empty(api, stub):
+async def test_list_is_paginated_and_null_items_are_empty(api, stub):
     stub.answers += [
         answer(metadata={"continue": "more", "resourceVersion": "5"}, items=[{"metadata": {"name": "a"}}]),
         answer(metadata={"resourceVersion": "5"}, items=[{"metadata": {"name": "b"}}]),
@@ -100,7 +100,7 @@ async def test_a_long_list_comes_in_chunks_and_a_null_one_is_empty(api, stub):
     assert stub.asked[2].path == "/apis/example.com/v1/widgets"
 
 
-async def test_foreign_secrets_are_asked_for_by_metadata_alone(api, stub):
+async def test_secret_metadata_is_requested_without_data(api, stub):
     stub.answers += [answer(metadata={"resourceVersion": "5"}, items=[]), answer(metadata={})]
     await api.list(SECRET_METADATA, keep=dict)
     await api.get(SECRET_METADATA, "shop", "key")
@@ -109,7 +109,7 @@ async def test_foreign_secrets_are_asked_for_by_metadata_alone(api, stub):
     assert accepted[1] == "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
-async def test_a_write_is_a_forced_apply_by_our_manager(api, stub):
+async def test_apply_is_forced_with_the_field_manager(api, stub):
     stub.answers.append(answer(metadata={}))
     await api.apply(WIDGETS, {"metadata": {"namespace": "shop", "name": "poet"}}, subresource="status")
     assert stub.asked[0].method == "PATCH"
@@ -127,7 +127,7 @@ LETTERS = [
 
 
 @pytest.mark.parametrize("text", LETTERS)
-async def test_an_apply_means_the_same_read_as_yaml_and_as_json(api, stub, text):
+async def test_apply_body_parses_equally_as_yaml_and_json(api, stub, text):
     stub.answers.append(answer(metadata={}))
     body = {"metadata": {"namespace": "shop", "name": "c"}, "data": {"a": text}}
     await api.apply(CONFIG_MAPS, body)
@@ -135,7 +135,7 @@ async def test_an_apply_means_the_same_read_as_yaml_and_as_json(api, stub, text)
     assert yaml.safe_load(stub.bodies[0]) == body
 
 
-async def test_a_rotated_token_is_read_again_once(api, stub):
+async def test_unauthorized_request_rereads_the_token_once(api, stub):
     stub.answers += [answer(401, message="expired"), answer(metadata={})]
     await api.get(WIDGETS, "shop", "poet")
     assert [request.headers["Authorization"] for request in stub.asked] == ["Bearer first", "Bearer second"]
@@ -165,7 +165,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("status", "message", "error"), ERRORS)
-async def test_an_answer_becomes_an_error_by_its_consequence(api, stub, status, message, error):
+async def test_error_status_maps_to_an_exception_class(api, stub, status, message, error):
     stub.answers.append(answer(status, message=message, headers={"Retry-After": "7"}))
     with pytest.raises(ApiError) as raised:
         await api.get(WIDGETS, "shop", "poet")
@@ -173,13 +173,13 @@ async def test_an_answer_becomes_an_error_by_its_consequence(api, stub, status, 
     assert (raised.value.code, raised.value.message, raised.value.retry_after) == (status, message, 7.0)
 
 
-async def test_deleting_what_is_gone_is_no_error_and_names_the_very_object(api, stub):
+async def test_delete_sends_preconditions_and_ignores_404(api, stub):
     stub.answers.append(answer(404, message="gone"))
     await api.delete(WIDGETS, "shop", "poet", uid="u1", version="7")
     assert json.loads(stub.bodies[0])["preconditions"] == {"uid": "u1", "resourceVersion": "7"}
 
 
-async def test_a_watch_yields_events_and_says_when_it_is_too_old(api, stub):
+async def test_watch_yields_events_and_raises_gone_on_410(api, stub):
     lines = [
         {"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "7"}}},
         {"type": "ERROR", "object": {"code": 410, "message": "too old"}},
@@ -193,7 +193,9 @@ async def test_a_watch_yields_events_and_says_when_it_is_too_old(api, stub):
     assert stub.asked[0].query["resourceVersion"] == "6"
 
 
-async def test_what_a_merge_sets_belongs_to_nobody_though_a_controller_writes_between_its_two_requests(api, stub):
+async def test_merge_releases_its_fields_despite_a_concurrent_write(api, stub):
+    """A merge leaves its fields without an owner, even if a controller writes between its two requests."""
+
     def seen(version: str) -> web.Response:
         managers = [{"manager": "fleetwright", "operation": operation} for operation in ("Apply", "Update")]
         return answer(metadata={"uid": "u", "resourceVersion": version, "managedFields": managers})
@@ -205,7 +207,7 @@ async def test_what_a_merge_sets_belongs_to_nobody_though_a_controller_writes_be
     assert json.loads(stub.bodies[-1]) == {"metadata": {"uid": "u", "resourceVersion": "6", "managedFields": left}}
 
 
-async def test_the_last_line_of_a_log_is_asked_for_as_text(api, stub):
+async def test_read_log_requests_the_last_line_as_text(api, stub):
     stub.answers += [web.Response(text='{"tools": []}\n'), answer(400, message="container is waiting to start")]
     assert await api.read_log("shop", "tools-probe-1", limit=100) == '{"tools": []}\n'
     assert stub.asked[0].path == "/api/v1/namespaces/shop/pods/tools-probe-1/log"
@@ -214,7 +216,7 @@ async def test_the_last_line_of_a_log_is_asked_for_as_text(api, stub):
         await api.read_log("shop", "tools-probe-1", limit=100)
 
 
-async def test_a_deletion_says_what_is_left_for_a_while(api, stub):
+async def test_delete_returns_an_object_that_is_still_terminating(api, stub):
     stub.answers += [
         answer(metadata={"name": "p", "deletionGracePeriodSeconds": 5}),
         answer(metadata={"name": "p", "deletionGracePeriodSeconds": 0}),
@@ -227,7 +229,7 @@ async def test_a_deletion_says_what_is_left_for_a_while(api, stub):
 
 
 @pytest.mark.process
-async def test_the_lease_waits_for_nobody_who_waits_for_an_answer():
+async def test_lease_requests_do_not_wait_for_other_requests():
     gate, waiting = asyncio.Event(), asyncio.Semaphore(0)
 
     async def handle(request: web.Request) -> web.Response:
@@ -252,7 +254,8 @@ async def test_the_lease_waits_for_nobody_who_waits_for_an_answer():
 
 
 @pytest.mark.process
-async def test_a_write_that_waited_for_its_connection_is_not_sent_once_another_process_may_write():
+async def test_queued_write_is_dropped_after_the_lease_is_lost():
+    """A write that waited for a connection is not sent once another process may write."""
     held, gate, written = [True], asyncio.Event(), []
 
     async def handle(request: web.Request) -> web.Response:

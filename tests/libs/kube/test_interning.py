@@ -8,7 +8,7 @@ from fleetwright_kube.cached_object import cached_object
 from fleetwright_kube.interning import InternedDict, InternPool
 
 
-def test_equal_values_are_one_for_as_long_as_somebody_has_them_and_none_afterwards() -> None:
+def test_intern_pool_shares_equal_values_until_collected() -> None:
     shared: InternPool[InternedDict] = InternPool()
     first = shared.of("a", lambda: InternedDict(a=1))
     assert shared.of("a", InternedDict) is first
@@ -18,7 +18,7 @@ def test_equal_values_are_one_for_as_long_as_somebody_has_them_and_none_afterwar
     assert len(shared) == 0
 
 
-def test_children_of_one_object_share_its_labels_its_owner_and_the_fields_they_have_alike() -> None:
+def test_cached_children_share_labels_owner_and_managed_fields() -> None:
     service, account = (cached_object(SCHEME, "Service", _child(name)) for name in ("a", "b"))
     assert service.labels is account.labels
     assert service.controller is account.controller

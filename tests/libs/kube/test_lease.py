@@ -51,7 +51,7 @@ def holder(api) -> str:
     return api.find("Lease", "operator", namespace="system")["spec"]["holderIdentity"]
 
 
-async def test_the_first_takes_it_and_the_second_waits_until_it_expires(api, clock, lease):
+async def test_lease_is_acquired_by_the_second_only_after_expiry(api, clock, lease):
     await lease("a").acquire()
     assert holder(api) == "a"
     await lease("b").acquire()
@@ -59,7 +59,7 @@ async def test_the_first_takes_it_and_the_second_waits_until_it_expires(api, clo
     assert 15 < clock.now < 20
 
 
-async def test_a_lease_that_is_renewed_is_never_taken(api, clock, lease):
+async def test_lease_that_is_renewed_is_never_taken_over(api, clock, lease):
     first, second = lease("a"), lease("b")
     await first.acquire()
     for _ in range(20):
@@ -68,7 +68,7 @@ async def test_a_lease_that_is_renewed_is_never_taken(api, clock, lease):
         await clock.sleep(10)
 
 
-async def test_a_lease_that_was_given_back_is_free_at_once(api, clock, lease):
+async def test_lease_that_is_released_can_be_acquired_at_once(api, clock, lease):
     first = lease("a")
     await first.acquire()
     await first.release()
@@ -76,14 +76,14 @@ async def test_a_lease_that_was_given_back_is_free_at_once(api, clock, lease):
     assert (holder(api), clock.now) == ("b", 0.0)
 
 
-async def test_nobody_gives_back_what_another_holds(api, lease):
+async def test_lease_release_ignores_another_holder(api, lease):
     first = lease("a")
     await first.acquire()
     await lease("b").release()
     assert holder(api) == "a"
 
 
-async def test_whoever_finds_another_holder_stops(api, lease):
+async def test_lease_hold_raises_if_another_holder_is_found(api, lease):
     first = lease("a")
     await first.acquire()
     stolen = await api.get(LEASES, "system", "operator")
@@ -92,7 +92,7 @@ async def test_whoever_finds_another_holder_stops(api, lease):
         await first.hold()
 
 
-async def test_whoever_cannot_renew_stops_before_others_may_start(api, clock, lease):
+async def test_lease_hold_raises_before_expiry_if_renewal_fails(api, clock, lease):
     first = lease("a")
     await first.acquire()
     api.fault = lambda number, what: api_error(503, "away")
@@ -102,7 +102,7 @@ async def test_whoever_cannot_renew_stops_before_others_may_start(api, clock, le
     assert not first.in_hand
 
 
-async def test_whoever_could_not_renew_takes_it_up_again_at_once_if_nobody_had_it(api, clock, lease):
+async def test_expired_lease_is_reacquired_at_once_if_still_free(api, clock, lease):
     first = lease("a")
     await first.acquire()
     api.fault = lambda number, what: api_error(503, "away")
@@ -114,7 +114,7 @@ async def test_whoever_could_not_renew_takes_it_up_again_at_once_if_nobody_had_i
     assert (holder(api), clock.now, first.in_hand) == ("a", before, True)
 
 
-async def test_whoever_slept_past_the_lease_knows_it_before_the_server_says_so(api, clock, lease):
+async def test_lease_in_hand_is_false_after_sleeping_past_expiry(api, clock, lease):
     first = lease("a")
     await first.acquire()
     await clock.sleep(14)
@@ -123,7 +123,7 @@ async def test_whoever_slept_past_the_lease_knows_it_before_the_server_says_so(a
     assert not first.in_hand
 
 
-async def test_a_short_absence_of_the_server_is_no_loss(api, clock, lease):
+async def test_lease_hold_survives_a_short_api_server_outage(api, clock, lease):
     first = lease("a")
     await first.acquire()
     api.fault = lambda number, what: api_error(503, "away") if 4 < clock.now < 10 else None

@@ -28,5 +28,5 @@ def token(payload):
         pytest.param(None, set(), id="a client certificate"),
     ],
 )
-def test_api_audiences_reads_them_without_failing(given, wanted):
+def test_api_audiences_reads_any_token_without_failing(given, wanted):
     assert api_audiences(given) == wanted

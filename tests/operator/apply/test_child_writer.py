@@ -25,7 +25,7 @@ class SlowApi(OperatorApi):
             self.under_way.remove(body["kind"])
 
 
-async def test_independent_children_are_written_together(make_world, objects):
+async def test_child_writer_applies_independent_children_together(make_world, objects):
     api = SlowApi()
     api.put(objects.agent())
     world = make_world(api)
@@ -39,7 +39,7 @@ async def test_independent_children_are_written_together(make_world, objects):
     assert not [kinds for kinds in api.together if "Agent" in kinds and len(kinds) > 1], "the status comes last"
 
 
-async def test_a_child_that_fails_takes_no_other_write_away(make_world, objects):
+async def test_child_writer_failure_does_not_skip_other_children(make_world, objects):
     api = SlowApi()
     failed: list[str] = []
 
@@ -60,7 +60,7 @@ async def test_a_child_that_fails_takes_no_other_write_away(make_world, objects)
     assert api.gets == [], "the writer keeps every answer"
 
 
-async def test_after_a_failure_one_write_is_tried_at_a_time(make_world, objects):
+async def test_child_writer_retries_one_child_at_a_time(make_world, objects):
     api = SlowApi()
     refused: list[str] = []
 

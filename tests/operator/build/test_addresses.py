@@ -42,7 +42,7 @@ def find(url: str, **given: Any) -> Destination | str:
         pytest.param("https://LLM.models.svc.cluster.local./v1", "models", "big", 8443, id="the full name, any case"),
     ],
 )
-def test_a_service_becomes_its_pods(url, namespace, app, port):
+def test_destination_resolves_a_service_to_its_pods(url, namespace, app, port):
     found = find(url)
     assert isinstance(found, Destination)
     (peer,) = found.peers
@@ -60,7 +60,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("url", OUTSIDE)
-def test_another_host_is_outside_in_both_families(url):
+def test_destination_resolves_other_hosts_to_both_ip_families(url):
     found = find(url)
     assert isinstance(found, Destination)
     assert [peer["ipBlock"]["cidr"] for peer in found.peers] == ["0.0.0.0/0", "2000::/3"]
@@ -68,7 +68,7 @@ def test_another_host_is_outside_in_both_families(url):
 
 
 @pytest.mark.parametrize(("family", "whole"), [(4, "0.0.0.0/0"), (6, "2000::/3")], ids=["version 4", "version 6"])
-def test_pods_of_one_family_get_no_rule_of_the_other(family, whole):
+def test_destination_uses_only_the_ip_families_of_the_cluster(family, whole):
     (peer,) = find("https://api.openai.com/v1", ip_families=frozenset({family})).peers
     assert peer["ipBlock"]["cidr"] == whole
 
@@ -123,16 +123,16 @@ def opens(peers, address) -> bool:
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_the_outside_is_what_the_internet_routes(address):
+def test_destination_outside_range_includes_public_addresses(address):
     assert opens(find("https://api.openai.com/v1").peers, address)
 
 
 @pytest.mark.parametrize("address", INNER)
-def test_the_outside_is_no_address_of_ours(address):
+def test_destination_outside_range_excludes_internal_addresses(address):
     assert not opens(find("https://api.openai.com/v1").peers, address)
 
 
-def test_every_exception_lies_strictly_inside_its_range_and_in_no_other():
+def test_destination_outside_exceptions_are_disjoint_subnets():
     for peer in find("https://api.openai.com/v1").peers:
         whole = ipaddress.ip_network(peer["ipBlock"]["cidr"])
         excepted = [ipaddress.ip_network(text) for text in peer["ipBlock"]["except"]]
@@ -150,7 +150,7 @@ PORTS = [
 
 
 @pytest.mark.parametrize(("ports", "wanted"), PORTS)
-def test_of_a_service_the_tcp_ports_count(ports, wanted):
+def test_service_projection_lists_tcp_ports(ports, wanted):
     metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
     spec = {"selector": {"app": "llm"}, "ports": ports}
     service = cached_object(SCHEME, "Service", {"metadata": metadata, "spec": spec})
@@ -165,12 +165,12 @@ def test_of_a_service_the_tcp_ports_count(ports, wanted):
         pytest.param({}, False, id="with none yet"),
     ],
 )
-def test_a_service_without_an_address_of_its_own_is_headless(given, wanted):
+def test_service_projection_marks_headless_services(given, wanted):
     metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
     assert cached_object(SCHEME, "Service", {"metadata": metadata, "spec": given}).projection["headless"] is wanted
 
 
-def test_an_address_is_allowed_exactly_as_written():
+def test_destination_allows_an_ip_address_exactly():
     found = find("http://10.1.2.3:8000/v1")
     assert isinstance(found, Destination)
     assert (found.peers, found.port) == (({"ipBlock": {"cidr": "10.1.2.3/32"}},), 8000)
@@ -185,7 +185,7 @@ def test_an_address_is_allowed_exactly_as_written():
         pytest.param("http://outside/v1", "has no selector", id="a service without pods of its own"),
     ],
 )
-def test_what_cannot_be_resolved_is_a_sentence(url, says):
+def test_destination_explains_a_url_that_cannot_be_resolved(url, says):
     found = find(url)
     assert isinstance(found, str)
     assert says in found
@@ -226,6 +226,6 @@ def test_what_cannot_be_resolved_is_a_sentence(url, says):
         pytest.param("https://example.com/v 1", id="a space"),
     ],
 )
-def test_an_address_that_can_never_work_is_refused(url):
+def test_parse_address_refuses_loopback_and_similar(url):
     with pytest.raises(UnusableAddress):
         parse_address(url, namespace="shop", settings=Settings())

@@ -50,7 +50,7 @@ def ports_of_dns(api, name="poet"):
     return [port["port"] for rule in plain_rules(api, name) for port in rule["ports"] if port["port"] == 53]
 
 
-async def test_a_name_is_opened_by_one_policy_only_and_told_as_a_name(api, objects, start):
+async def test_cilium_policy_opens_a_name_and_reports_it(api, objects, start):
     api.put(objects.agent())
     await start(Cilium.ON)
     assert names_of(api) == ["models.example.com"]
@@ -61,7 +61,7 @@ async def test_a_name_is_opened_by_one_policy_only_and_told_as_a_name(api, objec
     assert "DNS in kube-system, port 53" in ways
 
 
-async def test_the_policy_with_the_name_is_there_before_the_other_one_lets_it_go(api, objects, start):
+async def test_cilium_policy_is_applied_before_the_range_is_removed(api, objects, start):
     api.put(objects.agent())
     await start(Cilium.OFF)
     before = len(api.writes)
@@ -70,7 +70,7 @@ async def test_the_policy_with_the_name_is_there_before_the_other_one_lets_it_go
     assert written == ["apply CiliumNetworkPolicy poet", "apply NetworkPolicy poet"]
 
 
-async def test_taken_back_the_policy_goes_after_the_range_has_come_back(api, objects, start):
+async def test_cilium_policy_is_deleted_after_the_range_is_restored(api, objects, start):
     api.put(objects.agent())
     await start(Cilium.ON)
     before = len(api.writes)
@@ -81,7 +81,7 @@ async def test_taken_back_the_policy_goes_after_the_range_has_come_back(api, obj
     assert world.conditions("Agent", "poet")["Programmed"][0] == "True"
 
 
-async def test_an_agent_without_names_has_no_such_policy_and_loses_the_one_it_had(api, objects, start):
+async def test_cilium_policy_is_deleted_without_external_names(api, objects, start):
     api.put(objects.agent())
     world = await start(Cilium.ON)
     api.put(objects.agent(model=INSIDE))
@@ -90,14 +90,14 @@ async def test_an_agent_without_names_has_no_such_policy_and_loses_the_one_it_ha
     assert ports_of_dns(api) == [53, 53]
 
 
-async def test_an_agent_that_wants_no_policy_gets_neither(api, objects, start):
+async def test_network_policy_none_creates_no_cilium_policy(api, objects, start):
     api.put(objects.agent(network={"policy": "None"}))
     await start(Cilium.ON)
     assert not api.has("CiliumNetworkPolicy", "poet")
     assert api.all("NetworkPolicy") == []
 
 
-async def test_what_others_change_or_delete_heals(api, objects, start):
+async def test_cilium_policy_is_restored_after_edit_or_deletion(api, objects, start):
     api.put(objects.agent())
     world = await start(Cilium.ON)
     wanted = api.find("CiliumNetworkPolicy", "poet")["spec"]
@@ -112,7 +112,8 @@ async def test_what_others_change_or_delete_heals(api, objects, start):
     assert api.writes == settled, "a restart causes no write"
 
 
-async def test_without_the_api_a_condition_says_so_and_what_runs_keeps_its_ranges(api, objects, start):
+async def test_cilium_api_missing_is_a_condition_and_keeps_ranges(api, objects, start):
+    """Without the Cilium API, a condition reports it and running agents keep their ranges."""
     api.unserved = {"CiliumNetworkPolicy"}
     api.put(objects.agent())
     await start(Cilium.OFF)
@@ -133,7 +134,7 @@ async def test_without_the_api_a_condition_says_so_and_what_runs_keeps_its_range
     assert world.conditions("Agent", "late")["Programmed"][0] == "True"
 
 
-async def test_a_missing_right_is_told_with_the_policy_it_is_missing_for(api, objects, start):
+async def test_cilium_policy_forbidden_is_reported_with_its_name(api, objects, start):
     api.fault = lambda _, what: ForbiddenError("no such right") if what.startswith("apply Cilium") else None
     api.put(objects.agent())
     world = await start(Cilium.ON, comes_to_rest=False)
@@ -160,14 +161,14 @@ ON_PURPOSE = [
 
 
 @pytest.mark.parametrize(("cidrs", "excepted"), ON_PURPOSE)
-async def test_no_name_leads_to_metadata_unless_the_spec_names_that_too(api, objects, start, cidrs, excepted):
+async def test_cilium_policy_denies_metadata_unless_declared(api, objects, start, cidrs, excepted):
     api.put(objects.agent(network=opening(*cidrs)))
     await start(Cilium.ON)
     assert denied(api).get("169.254.0.0/16") == excepted
     assert denied(api)["fd00:ec2::254/128"] == []
 
 
-async def test_probes_keep_to_the_plain_policy(api, objects, start):
+async def test_probes_use_the_standard_network_policy_only(api, objects, start):
     api.put(objects.custom("McpServer", "weather", {"remote": {"url": "https://weather.example.com/mcp"}}))
     await start(Cilium.ON)
     (probe,) = api.probes("weather")

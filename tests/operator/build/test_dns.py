@@ -23,7 +23,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("environment", "told", "ranges", "ports"), PLACES)
-def test_lookups_have_one_way_that_is_told(environment, told, ranges, ports):
+def test_dns_rule_opens_the_configured_destinations(environment, told, ranges, ports):
     route = dns_rule(settings_from(environment))
     assert route.to == told
     (rule,) = policy_rules([route])
@@ -34,7 +34,8 @@ def test_lookups_have_one_way_that_is_told(environment, told, ranges, ports):
     assert asked == {(protocol, port) for protocol in ("UDP", "TCP") for port in ports}
 
 
-async def test_names_are_learned_from_caches_too_and_no_denial_stands_before_them(api, objects, make_world):
+async def test_cilium_dns_proxy_covers_node_local_caches(api, objects, make_world):
+    """Cilium learns names from DNS caches too, and no denied range precedes their rule."""
     dns = settings_from({**CACHE, **OTHER}).dns
     world = make_world(api, replace(Settings(), cilium=Cilium.ON, dns=dns))
     api.put(objects.agent())

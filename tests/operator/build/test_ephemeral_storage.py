@@ -99,7 +99,7 @@ SPECS = [
 
 
 @pytest.mark.parametrize(("spec", "wanted", "tmp"), SPECS)
-def test_an_agent_has_a_limit_and_a_tmp_of_that_size(objects, settings, spec, wanted, tmp):
+def test_agent_ephemeral_storage_limit_sizes_its_tmp(objects, settings, spec, wanted, tmp):
     pod = agent_pod(objects, settings, **spec)
     assert (storage(pod["containers"][0]), size(pod, "tmp")) == (wanted, tmp)
 
@@ -118,7 +118,7 @@ WORKLOADS = [
 
 
 @pytest.mark.parametrize(("workload", "wanted", "tmp"), WORKLOADS)
-def test_a_server_has_a_limit_and_a_tmp_of_that_size(objects, settings, workload, wanted, tmp):
+def test_server_ephemeral_storage_limit_sizes_its_tmp(objects, settings, workload, wanted, tmp):
     pod = server_pod(objects, settings, **workload)
     assert (storage(pod["containers"][0]), size(pod, "tmp")) == (wanted, tmp)
 
@@ -132,7 +132,7 @@ ADDED = [
 
 @pytest.mark.parametrize(("fields", "wanted"), ADDED)
 @pytest.mark.parametrize("kind", ["containers", "initContainers"])
-def test_an_added_container_gets_the_default_limit(objects, settings, kind, fields, wanted):
+def test_added_container_gets_the_default_storage_limit(objects, settings, kind, fields, wanted):
     added = {"name": "side", "image": "registry.example.com/side:1", **fields}
     pod = agent_pod(objects, settings, podTemplate={"spec": {kind: [added]}})
     (side,) = [each for each in pod[kind] if each["name"] == "side"]
@@ -150,13 +150,13 @@ INSTALLATIONS = [
 
 
 @pytest.mark.parametrize(("resources", "wanted"), INSTALLATIONS)
-def test_the_installation_sets_the_defaults(objects, settings, resources, wanted):
+def test_settings_define_default_ephemeral_storage(objects, settings, resources, wanted):
     set_so = replace(settings, agent_resources=resources, server_resources=resources)
     assert storage(agent_pod(objects, set_so)["containers"][0]) == wanted
     assert storage(server_pod(objects, set_so)["containers"][0]) == wanted
 
 
-def test_the_limit_leaves_room_for_the_files_of_fetched_skills(objects, settings):
+def test_ephemeral_storage_limit_includes_fetched_skills(objects, settings):
     pod = agent_pod(objects, settings, fetched=["haiku", "ode"])
     assert storage(pod["containers"][0]) == ("64Mi", "1088Mi")
     assert size(pod, "tmp") == "1Gi"
@@ -172,7 +172,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("resources", "says"), REFUSED)
-def test_a_patch_with_another_shape_of_resources_is_refused(objects, settings, resources, says):
+def test_pod_template_refuses_invalid_resources(objects, settings, resources, says):
     pod = agent_pod(objects, settings)
     (problem,) = template_problems(patch({"name": "agent", "resources": resources}), {"spec": pod}, settings)
     assert says in problem
@@ -197,7 +197,7 @@ def _of(resources, part, default):
 # The fixture holds only functions, so it has no state to reset between examples.
 @hypothesis.settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(own=RESOURCES, added=RESOURCES, ephemeral=some.booleans(), fetched=some.integers(0, 3))
-def test_every_pod_has_a_limit_that_holds_its_request_and_volumes(objects, own, added, ephemeral, fetched):
+def test_ephemeral_storage_limit_covers_request_and_volumes(objects, own, added, ephemeral, fetched):
     settings = Settings()
     spec = {
         "resources": own,
@@ -228,6 +228,6 @@ def test_every_pod_has_a_limit_that_holds_its_request_and_volumes(objects, own, 
 
 
 @given(own=RESOURCES, default=RESOURCES)
-def test_resources_that_have_a_limit_stay_as_they_are(own, default):
+def test_limited_is_idempotent(own, default):
     whole = limited(own, default)
     assert limited(whole, default) == whole

@@ -54,7 +54,7 @@ async def serving(world, api, objects):
         pytest.param({"instructions": "Other."}, "Programmed", id="by a revision that cannot start"),
     ],
 )
-async def test_callers_of_a_held_agent_come_and_go(serving, api, objects, spec, held_by):
+async def test_blocked_agent_still_updates_its_callers(serving, api, objects, spec, held_by):
     ways_out = api.find("NetworkPolicy", "helper")["spec"]
     api.put(objects.agent("helper", **spec))
     await serving.settle()
@@ -77,7 +77,7 @@ async def test_callers_of_a_held_agent_come_and_go(serving, api, objects, spec, 
     assert api.writes == []
 
 
-async def test_a_range_of_callers_that_cannot_be_read_leaves_those_who_may_come_in(serving, api, objects):
+async def test_invalid_ingress_range_keeps_the_previous_callers(serving, api, objects):
     before = api.find("NetworkPolicy", "helper-ingress")["spec"]
     api.put(objects.agent("helper", network={"ingress": [{"from": {"ipBlock": {"cidr": "10.0.0.1/8"}}}]}))
     await serving.settle()
@@ -85,7 +85,7 @@ async def test_a_range_of_callers_that_cannot_be_read_leaves_those_who_may_come_
     assert api.find("NetworkPolicy", "helper-ingress")["spec"] == before
 
 
-async def test_the_one_policy_of_before_is_narrowed_once_the_other_is_there(world, api, objects):
+async def test_combined_policy_is_split_without_an_open_interval(world, api, objects):
     """During an upgrade neither direction is unrestricted at any time."""
     await world.start()
     api.put(objects.agent())
@@ -150,13 +150,13 @@ ENTRANCES = [
 
 
 @pytest.mark.parametrize(("spec", "callers", "wanted"), ENTRANCES)
-def test_everybody_who_may_come_in_is_told_with_the_reason(objects, spec, callers, wanted):
+def test_ingress_status_lists_every_peer_with_its_reason(objects, spec, callers, wanted):
     ways = ingress_peers(objects.agent_view(**spec), callers=callers, settings=Settings())
     listed = [{"from": f"{of}, port 7870", "why": why} for of, why in wanted]
     assert ingress_status(ways) == [INVITED, *listed]
 
 
-def test_readers_of_the_other_port_are_told_too(objects):
+def test_ingress_status_lists_clients_of_the_ops_port(objects):
     monitoring = PodSelector(namespace="monitoring", labels={"app": "prometheus"})
     settings = replace(Settings(), monitoring=monitoring, operator=PodSelector(namespace="system"))
     told = ingress_status(ingress_peers(objects.agent_view(), callers=[], settings=settings))
@@ -166,7 +166,7 @@ def test_readers_of_the_other_port_are_told_too(objects):
     ]
 
 
-def test_callers_of_ever_so_many_namespaces_do_not_make_the_status_grow_on(objects):
+def test_ingress_status_truncates_a_long_list_of_callers(objects):
     agent = objects.agent_view(allowedCallers={"namespaces": {"from": "All"}})
     callers = [(f"team-{number:03}", "poet") for number in range(200)]
     told = ingress_status(ingress_peers(agent, callers=callers, settings=Settings()))
@@ -174,7 +174,7 @@ def test_callers_of_ever_so_many_namespaces_do_not_make_the_status_grow_on(objec
     assert told[-1] == {"from": "141 more", "why": "the network policy lists all"}
 
 
-async def test_without_a_policy_of_ours_the_status_says_so(serving, api, objects):
+async def test_ingress_status_reports_that_no_policy_is_managed(serving, api, objects):
     api.put(objects.agent("helper", network={"policy": "None"}))
     await serving.settle()
     container = {"name": "agent", "state": {"terminated": {"exitCode": 0}}}

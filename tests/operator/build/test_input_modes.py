@@ -30,5 +30,5 @@ PICTURES = ["image/gif", "image/jpeg", "image/png", "image/webp"]
         ),
     ],
 )
-def test_the_card_names_what_is_taken(spec, modes):
+def test_input_modes_follow_model_and_spec(spec, modes):
     assert input_modes(parse_agent({"metadata": {"name": "a", "namespace": "n"}, "spec": spec}).spec) == modes

@@ -225,22 +225,22 @@ def priced(settings):
     return replace(settings, catalog=parse_catalog({"models": {"priced": {"contextWindow": 9000, "price": price}}}))
 
 
-def test_an_agent_with_every_field(full, priced, golden):
+def test_agent_manifests_with_every_field_match_golden(full, priced, golden):
     golden("agent-full", agent_children(full, priced).manifests)
 
 
-def test_an_agent_whose_names_are_opened_as_names(full, priced, golden):
+def test_agent_policies_with_fqdn_rules_match_golden(full, priced, golden):
     by_name = replace(priced, cilium=Cilium.ON, denied_ranges=(ipaddress.ip_network("192.0.2.0/24"),))
     policies = {"CiliumNetworkPolicy", "NetworkPolicy"}
     golden("agent-by-name", [body for body in agent_children(full, by_name).manifests if body["kind"] in policies])
 
 
-def test_an_agent_with_the_least(objects, settings, golden):
+def test_agent_manifests_of_a_minimal_spec_match_golden(objects, settings, golden):
     parts = AgentParts(agent=objects.agent_view(), tokens=Tokens(clients={"default": bearer("a-token")}))
     golden("agent-least", agent_children(parts, settings).manifests)
 
 
-def test_a_server_that_runs_here(objects, settings, golden):
+def test_mcp_server_manifests_match_golden(objects, settings, golden):
     workload = {"command": ["serve"], "args": ["$(PORT)"], "env": [{"name": "A", "value": ""}]}
     patch = {
         "metadata": {"annotations": {"team": "orders"}},
@@ -253,13 +253,14 @@ def test_a_server_that_runs_here(objects, settings, golden):
     golden("mcpserver", server_children(objects.server_view(**workload), users=["poet"], settings=settings))
 
 
-def test_a_snapshot_of_a_skill(objects, golden):
+def test_skill_snapshot_matches_golden(objects, golden):
     haiku = objects.skill()
     content = read_skill("haiku", haiku["spec"]["source"]["inline"]["files"])
     golden("skill", [skill_snapshot(parse_skill(haiku), content)])
 
 
-def test_equal_input_gives_equal_bytes_and_any_change_of_meaning_another_revision(full, priced, objects):
+def test_agent_children_are_deterministic_and_set_the_revision(full, priced, objects):
+    """Equal input gives equal bytes, and any change of meaning gives another revision."""
     first = agent_children(full, priced)
     assert agent_children(full, priced).manifests == first.manifests
     edited = replace(full, agent=objects.agent_view(**{**FULL, "instructions": "Other."}))
@@ -268,7 +269,7 @@ def test_equal_input_gives_equal_bytes_and_any_change_of_meaning_another_revisio
     assert agent_children(helped, priced).rendered.revision != first.rendered.revision
 
 
-def test_tokens_change_credentials_only(full, priced):
+def test_token_change_changes_secrets_only(full, priced):
     first = agent_children(full, priced)
     renewed = agent_children(replace(full, tokens=Tokens(clients={"web": bearer("x"), "ops": bearer("y")})), priced)
     assert renewed.rendered.revision == first.rendered.revision
@@ -292,13 +293,13 @@ def test_no_credential_is_written_outside_a_secret(full, priced):
         pytest.param({}, {}, id="memory by default"),
     ],
 )
-def test_an_agent_knows_whether_its_memory_outlives_the_pod(objects, settings, memory, told):
+def test_agent_config_states_whether_memory_is_ephemeral(objects, settings, memory, told):
     children = agent_children(AgentParts(agent=objects.agent_view(memory=memory)), settings).manifests
     (config,) = [json.loads(body["data"]["agent.json"]) for body in children if "agent.json" in body.get("data", {})]
     assert {key: config[key] for key in ("ephemeralMemory",) if key in config} == told
 
 
-def test_an_ephemeral_memory_has_no_claim(objects, settings):
+def test_ephemeral_memory_uses_empty_dir_without_claim(objects, settings):
     parts = AgentParts(agent=objects.agent_view(memory={"storage": {"ephemeral": True, "size": "10Mi"}}))
     manifests = agent_children(parts, settings).manifests
     assert not [body for body in manifests if body["kind"] == "PersistentVolumeClaim"]
@@ -306,7 +307,7 @@ def test_an_ephemeral_memory_has_no_claim(objects, settings):
     assert {"name": "memory", "emptyDir": {"sizeLimit": "10Mi"}} in volumes
 
 
-def test_a_card_that_tells_strangers_little_has_an_extended_one_for_callers(full, priced, objects):
+def test_minimal_public_card_has_an_extended_card_for_callers(full, priced, objects):
     secretive = replace(full, agent=objects.agent_view(**FULL | {"a2a": {"publicCard": "Minimal"}}))
     children = agent_children(secretive, priced)
     (config_map,) = [each for each in children.serving if each["metadata"]["name"] == "poet-card"]
@@ -321,7 +322,7 @@ def test_a_card_that_tells_strangers_little_has_an_extended_one_for_callers(full
     assert "items" not in volume["configMap"], "every key is a file, also the log level that a user adds later"
 
 
-def test_a_log_level_changes_the_card_config_map_and_no_revision(full, priced, objects):
+def test_log_level_change_edits_the_card_config_map_only(full, priced, objects):
     louder = replace(full, agent=objects.agent_view(**FULL, logging={"level": "debug"}))
     before, after = agent_children(full, priced), agent_children(louder, priced)
     assert (before.rendered.revision, before.template_hash) == (after.rendered.revision, after.template_hash)
@@ -330,7 +331,7 @@ def test_a_log_level_changes_the_card_config_map_and_no_revision(full, priced, o
     assert changed[0]["data"]["log-level"] == "debug"
 
 
-def test_names_that_are_too_long_for_a_volume_do_not_collide(objects, settings):
+def test_volume_names_from_long_names_do_not_collide(objects, settings):
     long = ["s" * 62 + end for end in "ab"]
     parts = AgentParts(
         agent=objects.agent_view(skills=[{"name": name} for name in long]),
@@ -343,7 +344,7 @@ def test_names_that_are_too_long_for_a_volume_do_not_collide(objects, settings):
 
 
 @pytest.mark.parametrize("manifests", ["agent", "server"])
-def test_every_pod_is_restricted_whatever_the_spec_says(full, priced, objects, manifests):
+def test_pods_are_restricted_regardless_of_the_spec(full, priced, objects, manifests):
     children = (
         agent_children(full, priced).manifests
         if manifests == "agent"
@@ -363,7 +364,7 @@ def test_every_pod_is_restricted_whatever_the_spec_says(full, priced, objects, m
     assert {kind for volume in pod["volumes"] for kind in volume if kind != "name"} <= allowed
 
 
-def test_a_suspended_agent_keeps_everything_but_its_pod(full, priced, objects):
+def test_suspended_agent_keeps_all_children_with_zero_replicas(full, priced, objects):
     running = agent_children(full, priced)
     suspended = agent_children(replace(full, agent=objects.agent_view(**FULL, suspend=True)), priced)
     assert suspended.rendered.revision == running.rendered.revision

@@ -32,7 +32,7 @@ def parsed(spec):
 PLACE = {"baseUrl", "apiKeyFile", "headers", "caFile", "proxyUrl"}
 
 
-def test_a_fallback_without_an_address_is_where_the_agents_model_is():
+def test_fallback_without_base_url_inherits_the_model_endpoint():
     own = models_config(parsed({"model": {**OWN, "fallbacks": [{"name": "known"}]}}), CATALOG)
     (fallback,) = own["fallbacks"]
     assert {key: fallback[key] for key in PLACE} == {key: own[key] for key in PLACE}
@@ -44,7 +44,7 @@ def test_a_fallback_without_an_address_is_where_the_agents_model_is():
     )
 
 
-def test_one_with_an_address_takes_no_credential_along():
+def test_fallback_with_base_url_inherits_no_credential():
     (fallback,) = models_config(parsed({"model": {**OWN, "fallbacks": [ELSEWHERE]}}), CATALOG)["fallbacks"]
     assert PLACE & set(fallback) == {"baseUrl"}
     assert (fallback["provider"], fallback["promptCache"], fallback["temperature"]) == ("Anthropic", True, 0.5)
@@ -63,19 +63,19 @@ def test_one_with_an_address_takes_no_credential_along():
         ),
     ],
 )
-def test_a_model_without_an_address_is_at_its_providers(model, address, cached):
+def test_model_without_base_url_uses_the_provider_default(model, address, cached):
     found = models_config(parsed({"model": model}), CATALOG)
     assert (found["baseUrl"], found.get("promptCache", False)) == (address, cached)
 
 
-def test_the_files_of_every_model_are_mounted():
+def test_file_references_cover_every_model():
     spec = {"model": {**OWN, "fallbacks": [{**ELSEWHERE, "apiKeySecretRef": {"name": "theirs"}}]}}
     fields = {reference.field: reference.path for reference in file_references(parsed(spec))}
     assert fields["spec.model.fallbacks[0].apiKeySecretRef"] == "secrets/theirs/api-key"
     assert len(fields) == 4
 
 
-def test_every_address_is_opened_once(objects, settings):
+def test_model_egress_rules_open_each_address_once(objects, settings):
     own = {key: OWN[key] for key in ("name", "baseURL")}
     agent = objects.agent_view(model={**own, "fallbacks": [{"name": "known"}, ELSEWHERE]})
     egress_rules = [
@@ -106,13 +106,13 @@ def test_every_address_is_opened_once(objects, settings):
         ),
     ],
 )
-def test_what_has_no_price_is_named(spec, fields):
+def test_unpriced_names_models_without_a_price(spec, fields):
     found = unpriced(parsed(spec), CATALOG)
     assert [field for field in fields if found is None or f"set {field}.price" not in found.message] == []
     assert (found is None) == (not fields)
 
 
-async def test_an_unpriced_model_is_a_condition_until_it_has_a_price(world, api, objects):
+async def test_model_unpriced_condition_ends_with_a_price(world, api, objects):
     api.put(objects.agent(model={"name": "m", "baseURL": OWN["baseURL"]}))
     await world.start()
     await world.settle()
@@ -144,7 +144,7 @@ FAMILIES = parse_catalog({"models": {"mini": {"contextWindow": 90_000, "price": 
         pytest.param("mini-", 16_384, False, id="nothing behind the dash"),
     ],
 )
-def test_a_dated_name_takes_window_and_price_of_its_family(name, window, is_priced):
+def test_dated_model_name_uses_window_and_price_of_its_family(name, window, is_priced):
     made = models_config(parsed({"model": {"name": name, "baseURL": OWN["baseURL"]}}), FAMILIES)
     assert (made["contextWindow"], "price" in made) == (window, is_priced)
 
@@ -157,13 +157,14 @@ def test_a_dated_name_takes_window_and_price_of_its_family(name, window, is_pric
         pytest.param({"maxOutputTokens": 32_000}, 64_000, id="long answers still fit"),
     ],
 )
-def test_the_window_of_an_unknown_model_is_a_small_guess_that_the_runtime_knows_of(model, window):
+def test_unknown_model_gets_a_small_assumed_context_window(model, window):
+    """The context window of an unknown model is a small assumption, and the runtime is informed of it."""
     made = models_config(parsed({"model": {"name": "m", "baseURL": OWN["baseURL"], **model}}), CATALOG)
     assert made["contextWindow"] == window
     assert made.get("contextWindowAssumed", False) == ("contextWindow" not in model)
 
 
-async def test_an_unknown_window_is_a_condition_until_the_spec_says_it(world, api, objects):
+async def test_model_assumed_condition_ends_with_a_context_window(world, api, objects):
     api.put(objects.agent(model={"name": "m", "baseURL": OWN["baseURL"], "price": PRICE}))
     await world.start()
     await world.settle()
@@ -185,7 +186,7 @@ async def test_an_unknown_window_is_a_condition_until_the_spec_says_it(world, ap
         pytest.param({"contextWindow": 9000, "price": PRICE}, None, id="nothing"),
     ],
 )
-def test_a_dated_name_says_what_it_takes_of_its_family(model, takes):
+def test_assumed_names_the_values_used_from_the_family(model, takes):
     found = assumed(parsed({"model": {"name": "mini-2024-07-18", "baseURL": OWN["baseURL"], **model}}), FAMILIES)
     wanted = f"spec.model: 'mini-2024-07-18' is not in the catalog and uses the {takes} of 'mini'"
     assert (found and (found.reason, found.message)) == (None if takes is None else ("FamilyAssumed", wanted))

@@ -33,7 +33,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("to", "wanted"), ROUTES)
-def test_an_addition_is_told_in_words(objects, to, wanted):
+def test_added_egress_rule_is_described_in_the_status(objects, to, wanted):
     (route,) = added_egress_rules(egress(objects, to), Settings())
     assert (route.to, route.why) == (wanted, "spec.network.egress")
 
@@ -63,12 +63,12 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize(("block", "wanted"), BLOCKS)
-def test_a_range_loses_the_metadata_address_unless_it_names_it(objects, block, wanted):
+def test_added_range_excludes_metadata_unless_declared(objects, block, wanted):
     (route,) = added_egress_rules(egress(objects, {"ipBlock": block}), Settings())
     assert route.peers == ({"ipBlock": wanted},)
 
 
-def test_added_callers_reach_the_a2a_port_only(objects):
+def test_added_ingress_peers_reach_the_a2a_port_only(objects):
     agent = objects.agent_view(network={"ingress": [{"from": {"podSelector": {"matchLabels": {"app": "web"}}}}]})
     (way,) = added_ingress_peers(agent.spec)
     assert (way.of, way.port) == ("pods app=web", 7870)
@@ -86,7 +86,7 @@ BAD_RANGES = [
 
 
 @pytest.mark.parametrize(("block", "says"), BAD_RANGES)
-def test_a_range_that_cannot_be_is_named(objects, block, says):
+def test_range_problems_names_an_invalid_range(objects, block, says):
     (problem,) = range_problems(egress(objects, {"ipBlock": block}), Settings())
     assert problem.startswith("spec.network.egress[0].to.ipBlock")
     assert says in problem
@@ -235,13 +235,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("patch", "says"), REFUSED)
-def test_a_patch_that_would_weaken_the_pod_is_refused_by_name(objects, settings, patch, says):
+def test_template_problems_names_a_patch_that_weakens_the_pod(objects, settings, patch, says):
     strict = replace(settings, api_audiences=frozenset({"https://issuer.example.com/cluster-1", "custom"}))
     problems = list(template_problems(patch, template(objects, settings), strict))
     assert any(says in problem for problem in problems), problems
 
 
-def test_a_patch_places_equips_and_extends_the_pod(objects, settings):
+def test_pod_template_patch_is_merged_into_the_pod(objects, settings):
     patch = {
         "metadata": {"annotations": ALLOWED},
         "spec": {
@@ -307,9 +307,8 @@ SERVERS = [
 
 
 @pytest.mark.parametrize(("patch", "says"), SERVERS)
-async def test_a_servers_patch_that_would_weaken_its_pod_is_refused_and_what_runs_stays(
-    world, api, objects, patch, says
-):
+async def test_server_patch_that_weakens_the_pod_is_not_applied(world, api, objects, patch, says):
+    """A server's patch that weakens its pod is refused, and the running pod stays."""
     api.put(objects.server())
     await world.start()
     await world.settle()
@@ -327,7 +326,7 @@ async def test_a_servers_patch_that_would_weaken_its_pod_is_refused_and_what_run
     assert api.find("Deployment", "tools-mcp")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 90
 
 
-async def test_an_unmanaged_network_has_no_policy_and_says_so(world, api, objects):
+async def test_network_policy_none_deletes_policies_and_reports_it(world, api, objects):
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -338,7 +337,7 @@ async def test_an_unmanaged_network_has_no_policy_and_says_so(world, api, object
     assert api.find("Agent", "poet")["status"]["egress"][0]["why"] == "spec.network.policy is None"
 
 
-async def test_a_patch_that_is_refused_holds_the_agent_with_its_reason(world, api, objects):
+async def test_invalid_pod_template_blocks_the_agent_with_a_reason(world, api, objects):
     api.put(objects.agent(podTemplate={"spec": {"hostNetwork": True}}))
     await world.start()
     await world.settle()

@@ -41,7 +41,7 @@ AGENTS = [
 
 
 @pytest.mark.parametrize(("spec", "source", "wanted"), AGENTS)
-def test_an_agent_and_its_preflight_pull_with_the_same(objects, settings, spec, source, wanted):
+def test_agent_and_preflight_use_the_same_pull_secrets(objects, settings, spec, source, wanted):
     agent = objects.agent_view(**spec)
     skills = {"haiku": RemoteSkill(source=parse_source(objects, source), digest="d")} if source else {}
     deployment = agent_deployment(
@@ -52,7 +52,7 @@ def test_an_agent_and_its_preflight_pull_with_the_same(objects, settings, spec, 
     assert pulled(preflight(owner_of(agent), template, egress_rules=[], referenced=[]).pod) == wanted
 
 
-def test_every_pod_that_looks_at_something_pulls_with_the_installations(objects, settings):
+def test_probe_pods_use_the_pull_secrets_of_the_installation(objects, settings):
     server = parse_mcp_server(
         objects.custom("McpServer", "weather", {"remote": {"url": "https://weather.example.com/mcp"}})
     )
@@ -64,14 +64,14 @@ def test_every_pod_that_looks_at_something_pulls_with_the_installations(objects,
 
 
 @pytest.mark.parametrize(("spec", "wanted"), [({}, []), (OWN, ["team"])], ids=["none", "its own"])
-def test_a_server_pulls_with_its_own_alone_for_its_image_is_not_ours(objects, settings, spec, wanted):
+def test_workload_server_uses_only_its_own_pull_secrets(objects, settings, spec, wanted):
     for transport in ({}, {"transport": "Stdio", "command": ["serve"]}):
         server = objects.server_view(**spec, **transport)
         deployment = server_children(server, users=[], settings=settings)[-1]
         assert pulled(deployment["spec"]["template"]["spec"]) == wanted
 
 
-async def test_a_server_pulls_with_what_was_added_to_it(world, api, objects):
+async def test_workload_server_gets_pull_secrets_added_later(world, api, objects):
     api.put(objects.server())
     await world.start()
     await world.settle()

@@ -27,7 +27,7 @@ def parts(agent):
     return AgentParts(agent=agent, tokens=tokens, services=RECEIVER)
 
 
-def test_an_agent_with_receivers_that_are_named(objects, settings, golden):
+def test_push_manifests_with_allowed_hosts_match_golden(objects, settings, golden):
     agent = objects.agent_view(
         **pushing(
             allowedHosts=["hooks.example.com", "receiver:8080", "[2001:db8::7]:8443", "10.0.0.7"],
@@ -37,7 +37,7 @@ def test_an_agent_with_receivers_that_are_named(objects, settings, golden):
     golden("agent-push", agent_children(parts(agent), settings).manifests)
 
 
-def test_an_agent_that_may_notify_everybody_outside(objects, settings, golden):
+def test_push_manifests_with_any_public_host_match_golden(objects, settings, golden):
     ranges = (ipaddress.ip_network("9.9.9.0/24"),)
     without = replace(settings, denied_ranges=ranges, stated_ranges=ranges)
     golden("agent-push-anywhere", agent_children(parts(objects.agent_view(**pushing())), without).manifests)
@@ -57,14 +57,14 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("push", "wanted"), ROUTES)
-def test_the_network_opens_what_is_named(objects, settings, push, wanted):
+def test_push_egress_opens_declared_destinations(objects, settings, push, wanted):
     egress_rules = derived_egress_rules(
         objects.agent_view(**pushing(**push)), servers={}, services=RECEIVER, settings=settings
     )
     assert [route.to for route in egress_rules if route.why == "push notifications"] == wanted
 
 
-def test_a_named_range_loses_what_the_installation_denies(objects, settings):
+def test_push_range_excludes_denied_ranges(objects, settings):
     denied = replace(settings, denied_ranges=(ipaddress.ip_network("10.20.9.0/24"),))
     egress_rules = derived_egress_rules(
         objects.agent_view(**pushing(allowedCIDRs=["10.20.0.0/16"])), servers={}, services={}, settings=denied
@@ -72,7 +72,7 @@ def test_a_named_range_loses_what_the_installation_denies(objects, settings):
     assert egress_rules[-1].peers == ({"ipBlock": {"cidr": "10.20.0.0/16", "except": ["10.20.9.0/24"]}},)
 
 
-def test_an_agent_without_push_or_with_push_switched_off_is_the_revision_it_was(objects, settings):
+def test_push_disabled_does_not_change_the_revision(objects, settings):
     without = agent_children(parts(objects.agent_view()), settings)
     for agent in (objects.agent_view(**pushing(enabled=False)), objects.agent_view(a2a={})):
         assert agent_children(parts(agent), settings).rendered.revision == without.rendered.revision
@@ -91,7 +91,7 @@ INVALID = [
 
 
 @pytest.mark.parametrize(("push", "reason", "says"), INVALID)
-async def test_a_receiver_that_nobody_may_reach_is_a_condition(world, api, objects, push, reason, says):
+async def test_push_invalid_host_is_a_condition(world, api, objects, push, reason, says):
     api.put(objects.agent(**pushing(**push)))
     await world.start()
     await world.settle()
@@ -101,7 +101,7 @@ async def test_a_receiver_that_nobody_may_reach_is_a_condition(world, api, objec
     assert message.startswith("spec.a2a.push.")
 
 
-async def test_a_service_that_is_missing_is_a_condition_until_it_is_there(world, api, objects):
+async def test_push_missing_service_is_a_condition_until_created(world, api, objects):
     api.put(objects.agent(**pushing(allowedHosts=["receiver:8080"])))
     await world.start()
     await world.settle()
@@ -113,7 +113,7 @@ def _keys(api):
     return base64.b64decode(api.find("Secret", "poet-push")["data"]["keys"]).decode().split()
 
 
-async def test_an_agent_has_keys_while_it_offers_push_and_another_one_where_somebody_asks(world, api, objects):
+async def test_push_keys_exist_while_enabled_and_rotate_on_request(world, api, objects):
     api.put(objects.agent(**pushing()))
     await world.start()
     await world.settle()
@@ -132,7 +132,7 @@ async def test_an_agent_has_keys_while_it_offers_push_and_another_one_where_some
     assert not api.has("Secret", "poet-push")
 
 
-async def test_damaged_keys_are_replaced_and_the_pod_is_told_at_once(world, api, objects):
+async def test_push_keys_are_replaced_if_damaged_and_pod_is_annotated(world, api, objects):
     api.put(objects.agent(**pushing()))
     await world.start()
     await world.settle()
@@ -158,13 +158,13 @@ KEYS = [
 
 
 @pytest.mark.parametrize(("text", "asked", "wanted"), KEYS)
-def test_keys_follow_one_another(text, asked, wanted):
+def test_renew_keys_adds_a_key_on_request(text, asked, wanted):
     keys = renew_keys(read_keys(text, asked=""), asked=asked, mint=lambda: "minted")
     assert keys == wanted
     assert renew_keys(replace(keys, texts=(NEWEST,)), asked=asked, mint=lambda: "more").texts == (NEWEST,)
 
 
-def test_of_many_keys_the_oldest_goes():
+def test_renew_keys_drops_the_oldest_key():
     keys = PushKeys((NEWEST,))
     for wish in range(20):
         keys = renew_keys(keys, asked=str(wish), mint=lambda: FORMER)

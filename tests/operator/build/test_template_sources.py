@@ -50,12 +50,12 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("spec", "environment", "volumes"), PLACES)
-def test_what_a_patch_names_is_found_whatever_its_shape(spec, environment, volumes):
+def test_template_sources_are_found_in_any_shape_of_patch(spec, environment, volumes):
     patch = {"spec": spec}
     assert (environment_places(patch), volume_places(patch)) == (environment, volumes)
 
 
-def test_a_patch_that_is_no_object_names_nothing(objects):
+def test_template_sources_are_empty_if_patch_is_no_object(objects):
     patch = objects.agent_view(podTemplate=["x"]).spec.pod_template
     assert (environment_places(patch), volume_places(patch)) == ([], [])
 
@@ -64,7 +64,7 @@ def template(api):
     return api.find("Deployment", "poet")["spec"]["template"]
 
 
-async def test_another_environment_is_another_pod(world, api, objects):
+async def test_environment_change_changes_the_pod_template(world, api, objects):
     api.put(objects.secret("tuning", LEVEL="MQ=="))
     spec = container({"envFrom": [{"secretRef": {"name": "tuning"}}]})
     api.put(objects.agent(podTemplate={"spec": spec}))
@@ -87,7 +87,8 @@ async def test_another_environment_is_another_pod(world, api, objects):
     assert template(api)["metadata"]["annotations"][mark] != gone, "an optional Secret counts too"
 
 
-async def test_an_agent_that_serves_is_given_another_environment_after_it_was_tried(world, api, objects):
+async def test_environment_change_of_a_serving_agent_is_preflighted(world, api, objects):
+    """A serving agent receives a changed environment only after a preflight."""
     api.put(objects.secret("tuning", LEVEL="MQ=="))
     api.put(objects.agent(podTemplate={"spec": container(reference("secretKeyRef", "tuning"))}))
     await world.start()
@@ -111,7 +112,7 @@ async def test_an_agent_that_serves_is_given_another_environment_after_it_was_tr
     assert api.probes("poet") != [failed]
 
 
-async def test_other_files_of_a_volume_are_read_again_by_the_pod_that_runs(world, api, objects):
+async def test_volume_content_change_refreshes_the_running_pod(world, api, objects):
     api.put(objects.secret("certificates", ca="MQ=="))
     spec = {"volumes": [{"name": "extra", "secret": {"secretName": "certificates"}}]}
     api.put(objects.agent(podTemplate={"spec": spec}))

@@ -18,7 +18,7 @@ CONSENT = [
 
 
 @pytest.mark.parametrize(("allowed", "wanted"), CONSENT)
-def test_an_edge_needs_both_ends_and_both_see_it_alike(objects, allowed, wanted):
+def test_call_requires_peer_and_consent_and_both_sides_agree(objects, allowed, wanted):
     spec = {} if allowed is None else {"allowedCallers": allowed}
     callee, caller = objects.agent_view("helper", **spec), objects.agent_view("poet", peers=[{"name": "helper"}])
     assert callers_of(callee, [caller], {}) == ((("shop", "poet"),) if wanted else ())
@@ -42,7 +42,7 @@ ACROSS = [
 
 
 @pytest.mark.parametrize(("allowed", "wanted"), ACROSS)
-def test_another_namespace_is_allowed_by_consent_only(objects, allowed, wanted):
+def test_call_from_another_namespace_requires_consent(objects, allowed, wanted):
     spec = {} if allowed is None else {"allowedCallers": allowed}
     callee = objects.agent_view("helper", **spec)
     caller = objects.agent_view("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
@@ -50,35 +50,35 @@ def test_another_namespace_is_allowed_by_consent_only(objects, allowed, wanted):
     assert allowed_peers(caller, {("shop", "helper"): callee}, LABELS) == ((("shop", "helper"),) if wanted else ())
 
 
-def test_labels_that_nobody_could_look_at_match_no_selector(objects):
+def test_namespace_selector_matches_no_unknown_labels(objects):
     invitation = {"from": "Selector", "selector": {"matchLabels": {"team": "b"}}}
     callee = objects.agent_view("helper", allowedCallers={"namespaces": invitation})
     caller = objects.agent_view("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
     assert callers_of(callee, [caller], {}) == ()
 
 
-def test_an_agent_that_does_not_name_its_peer_is_no_caller(objects):
+def test_caller_must_list_its_peer(objects):
     callee = objects.agent_view("helper", allowedCallers={"agents": [{"name": "poet"}]})
     assert callers_of(callee, [objects.agent_view("poet")], {}) == ()
 
 
-def test_nobody_is_a_caller_of_himself(objects):
+def test_agent_is_never_its_own_caller(objects):
     narcissus = objects.agent_view("poet", peers=[{"name": "poet"}])
     assert callers_of(narcissus, [narcissus], {}) == ()
     assert allowed_peers(narcissus, {("shop", "poet"): narcissus}, {}) == ()
 
 
-def test_a_minted_token_is_a_token_and_never_the_same():
+def test_mint_token_returns_unique_valid_tokens():
     assert is_token(mint_token())
     assert mint_token() != mint_token()
 
 
 @pytest.mark.parametrize("text", [None, "", "short", "x" * 42, "x" * 42 + " ", "ü" * 43])
-def test_what_is_damaged_is_no_token(text):
+def test_is_token_rejects_damaged_text(text):
     assert not is_token(text)
 
 
-def test_callers_hold_digests_and_no_token():
+def test_callers_document_contains_digests_only():
     held = {name: RotatingToken(Token(f"t{name}")) for name in ("a", "b", "p")}
     document = callers_document(Tokens(clients={"b": held["b"], "a": held["a"]}, callers={"shop/poet": held["p"]}))
     assert [(each["kind"], each["name"]) for each in document["callers"]] == [
@@ -90,7 +90,7 @@ def test_callers_hold_digests_and_no_token():
     assert all(len(each["sha256"]) == 64 for each in document["callers"])
 
 
-async def test_a_token_that_was_made_stays_and_a_damaged_one_is_replaced(world, api, objects):
+async def test_token_is_stable_and_replaced_if_damaged(world, api, objects):
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -104,7 +104,8 @@ async def test_a_token_that_was_made_stays_and_a_damaged_one_is_replaced(world, 
     assert api.find("Secret", "poet-client-default")["data"]["token"] not in {first, "IQ=="}
 
 
-async def test_a_token_that_is_taken_away_while_something_else_is_written_is_not_put_back(world, api, objects):
+async def test_deleted_token_is_not_restored_by_a_concurrent_write(world, api, objects):
+    """A token deleted while another child is written is not put back."""
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -121,7 +122,7 @@ async def test_a_token_that_is_taken_away_while_something_else_is_written_is_not
     assert api.find("Secret", "poet-client-default")["data"]["token"] != first
 
 
-async def test_a_client_that_is_no_longer_named_loses_its_secret(world, api, objects):
+async def test_removed_client_loses_its_secret(world, api, objects):
     api.put(objects.agent(auth={"clients": [{"name": "web"}, {"name": "ops"}]}))
     await world.start()
     await world.settle()
@@ -132,6 +133,6 @@ async def test_a_client_that_is_no_longer_named_loses_its_secret(world, api, obj
     assert api.has("Secret", "poet-client-ops")
 
 
-def test_the_key_of_a_peers_token_leads_back_to_the_peer():
+def test_peer_token_key_round_trips():
     assert names.peer_of_token_key(names.peer_token_key("shop", "helper")) == ("shop", "helper")
     assert names.peer_of_token_key("callers.json") is None

@@ -32,7 +32,7 @@ TURNS = [
 
 
 @pytest.mark.parametrize(("ring", "now", "wanted", "changes"), TURNS)
-def test_a_ring_turns(ring, now, wanted, changes):
+def test_renew_ring_rotates_on_schedule(ring, now, wanted, changes):
     after = renew_ring(ring, now=now, rotation=ROTATION, new_secret=lambda: key(3, 0).secret)
     assert [each.key.kid for each in after] == [key(number, 0).key.kid for number in wanted]
     assert next_change(after, rotation=ROTATION) == changes
@@ -56,11 +56,11 @@ STORED = [
 
 
 @pytest.mark.parametrize(("text", "wanted"), STORED)
-def test_of_a_stored_ring_what_can_sign_is_kept(text, wanted):
+def test_read_ring_keeps_usable_keys_only(text, wanted):
     assert [(each.key.kid, each.created) for each in read_ring(text)] == [(e.key.kid, e.created) for e in wanted]
 
 
-def test_what_everybody_may_read_holds_no_private_number():
+def test_key_set_contains_no_private_key():
     shown = json.loads(key_set((NEW, OLD)))["keys"]
     assert [set(each) for each in shown] == [{"alg", "crv", "kid", "kty", "use", "x", "y"}] * 2
     assert NEW.secret not in repr(NEW)
@@ -68,13 +68,13 @@ def test_what_everybody_may_read_holds_no_private_number():
 
 
 @pytest.mark.parametrize("secret", ["", "AA", "!", "_" * 43, "A" * 43], ids=repr)
-def test_a_number_that_is_no_key_is_refused_without_repeating_it(secret):
+def test_signing_key_refuses_an_invalid_key_without_quoting_it(secret):
     with pytest.raises(DamagedKey) as caught:
         signing_key(secret)
     assert "not a private key on P-256" in str(caught.value)
 
 
-def test_fresh_keys_differ():
+def test_new_secret_returns_unique_keys():
     assert signing_key(new_secret()).kid != signing_key(new_secret()).kid
 
 
@@ -103,13 +103,13 @@ async def poet(world, api, objects):
     return world
 
 
-async def test_a_card_is_signed_at_its_first_writing_and_says_by_whom(poet, api):
+async def test_agent_card_is_signed_when_first_written(poet, api):
     status = api.find("Agent", "poet")["status"]
     assert signers(served(api)) == status["card"]["signedBy"] == shown_keys(api)
     assert api.writes.count("apply ConfigMap poet-card") == 1
 
 
-async def test_another_key_touches_cards_and_nothing_else(poet, api):
+async def test_card_key_rotation_changes_cards_only(poet, api):
     api.put({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "labels": _labels(api)}})
     await poet.settle()
     first, revision = shown_keys(api), api.find("Agent", "poet")["status"]["revision"]
@@ -145,7 +145,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_lost_keys_are_replaced_and_the_log_says_why(poet, api, damage, caplog):
+async def test_lost_card_keys_are_replaced_and_logged(poet, api, damage, caplog):
     caplog.set_level("INFO")
     before = shown_keys(api)
     poet.moment += 1
@@ -159,7 +159,7 @@ async def test_lost_keys_are_replaced_and_the_log_says_why(poet, api, damage, ca
     assert told.why in {"there were none", "the stored keys are damaged"}
 
 
-async def test_a_key_set_that_somebody_edited_or_took_away_comes_back(poet, api):
+async def test_key_set_is_restored_after_edit_or_deletion(poet, api):
     before = shown_keys(api)
     api.edit("ConfigMap", NAME, {"data": {"jwks.json": "{}"}}, namespace=SYSTEM)
     await poet.settle()
@@ -169,7 +169,7 @@ async def test_a_key_set_that_somebody_edited_or_took_away_comes_back(poet, api)
     assert shown_keys(api) == before
 
 
-async def test_a_restart_between_two_rotations_writes_nothing(poet, api, make_world):
+async def test_restart_between_rotations_writes_nothing(poet, api, make_world):
     await poet.stop()
     api.writes.clear()
     another = make_world(api)
@@ -180,7 +180,8 @@ async def test_a_restart_between_two_rotations_writes_nothing(poet, api, make_wo
     assert api.writes == []
 
 
-async def test_keys_that_an_old_list_does_not_have_sign_the_first_card_all_the_same(poet, api, make_world):
+async def test_card_keys_missing_from_a_stale_list_are_read_directly(poet, api, make_world):
+    """Keys that a stale list omits still sign the first card."""
     before = served(api)
     await poet.stop()
     api.writes.clear()
@@ -196,7 +197,7 @@ async def test_keys_that_an_old_list_does_not_have_sign_the_first_card_all_the_s
     assert looked == [f"Secret {NAME}", f"ConfigMap {NAME}"], "each is read once and then cached"
 
 
-async def test_keys_that_may_not_be_written_leave_cards_unsigned_until_they_may(world, api, objects):
+async def test_card_stays_unsigned_until_its_keys_can_be_stored(world, api, objects):
     api.fault = lambda number, what: TimeoutError("no answer") if what.endswith(NAME) else None
     api.put(objects.agent())
     await world.start()

@@ -113,7 +113,7 @@ TURNS = [
 
 
 @pytest.mark.parametrize(("stored", "seen", "wanted"), TURNS)
-def test_a_credential_turns(stored, seen, wanted):
+def test_rotated_follows_the_schedule(stored, seen, wanted):
     after = rotated(stored, rotation=ROTATION, mint=lambda: "new", **seen)
     assert after == wanted
     again = rotated(after, rotation=ROTATION, mint=lambda: pytest.fail("nobody asked"), **seen)
@@ -126,7 +126,7 @@ def test_a_credential_turns(stored, seen, wanted):
     part=some.integers(1, 100),
 )
 @settings(max_examples=200, deadline=None)
-def test_whoever_reads_its_token_before_each_call_is_never_refused(steps, ttl, part):
+def test_rotation_never_refuses_a_caller_that_rereads_its_token(steps, ttl, part):
     """The property holds for all pauses, rotation requests and list delays that fit into the overlap."""
     rotation = Rotation(ttl=ttl, overlap=max(100, ttl * part // 100))
     count = iter(range(10_000))
@@ -154,7 +154,7 @@ def test_whoever_reads_its_token_before_each_call_is_never_refused(steps, ttl, p
 
 
 @given(now=some.integers(0, 5000), stored=some.sampled_from([case.values[0] for case in TURNS]))
-def test_between_two_turns_nothing_changes(now, stored):
+def test_rotated_is_stable_until_next_rotation(now, stored):
     credential = rotated(stored, now=now, rotation=ROTATION, mint=lambda: "new")
     if credential.next is None:
         until = next_rotation(credential, rotation=ROTATION)
@@ -174,7 +174,8 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("credential", RECORDS)
-def test_a_record_and_its_tokens_are_the_credential_and_the_record_alone_opens_nothing(credential):
+def test_record_round_trips_with_tokens_and_contains_none(credential):
+    """A record and its tokens restore the credential; the record alone contains no token."""
     document = json.loads(json.dumps(record(credential)))
     following = credential.next.text if credential.next else ""
     assert from_record(document, current=credential.current.text, following=following) == credential
@@ -193,7 +194,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("document", WRONG)
-def test_a_record_that_does_not_belong_to_the_token_makes_it_no_credential(document):
+def test_from_record_rejects_a_record_of_another_token(document):
     assert from_record(document, current="old", following="") is None
 
 
@@ -251,7 +252,7 @@ def peer_token(api):
     return text_of(api, "poet-auth", "peer.shop.helper")
 
 
-async def test_a_clients_token_turns_and_its_caller_is_known_at_every_moment(pair, api):
+async def test_client_token_rotation_keeps_the_old_one_until_expiry(pair, api):
     first = text_of(api, "poet-client-default", "token")
     watch_every_step(pair, api)
 
@@ -268,7 +269,8 @@ async def test_a_clients_token_turns_and_its_caller_is_known_at_every_moment(pai
     assert opens(api, "poet", following)
 
 
-async def test_a_pairs_token_turns_and_the_callee_knows_it_before_the_caller_uses_it(pair, api):
+async def test_peer_token_rotation_reaches_the_callee_first(pair, api):
+    """The callee knows a peer's new token before the caller uses it."""
     first = peer_token(api)
     watch_every_step(pair, api)
 
@@ -283,7 +285,7 @@ async def test_a_pairs_token_turns_and_the_callee_knows_it_before_the_caller_use
     assert not opens(api, "helper", first)
 
 
-async def test_the_callee_says_how_long_a_pairs_token_lives(world, api, objects):
+async def test_peer_token_lifetime_is_set_by_the_callee(world, api, objects):
     api.put(objects.agent("helper", auth={"tokenTTL": "1h", "overlap": "10m"}))
     api.put(objects.agent("poet", peers=[{"name": "helper"}]))
     await world.start()
@@ -296,7 +298,7 @@ async def test_the_callee_says_how_long_a_pairs_token_lives(world, api, objects)
     assert text_of(api, "poet-client-default", "token"), "the clients of the caller keep their token"
 
 
-async def test_nothing_is_written_between_two_turns_nor_by_a_restart_in_any_phase(pair, api, make_world):
+async def test_rotation_writes_nothing_between_phases_or_on_restart(pair, api, make_world):
     world, moment = pair, pair.moment
     for phase in (0, 30 * DAY, LEAD, 3 * DAY):
         world.moment = moment
@@ -313,7 +315,7 @@ async def test_nothing_is_written_between_two_turns_nor_by_a_restart_in_any_phas
     await world.stop()
 
 
-async def test_a_shorter_life_turns_what_is_older_and_refuses_nobody(pair, api, objects):
+async def test_shorter_ttl_rotates_older_tokens_without_refusals(pair, api, objects):
     watch_every_step(pair, api)
     await pair.later(2 * DAY)
     first = text_of(api, "poet-client-default", "token")
@@ -334,7 +336,7 @@ WISHES = [
 
 
 @pytest.mark.parametrize(("secret", "key", "callee"), WISHES)
-async def test_a_rotation_that_somebody_asks_for_begins_at_once_and_happens_once(pair, api, secret, key, callee):
+async def test_rotation_request_starts_at_once_and_runs_once(pair, api, secret, key, callee):
     first = text_of(api, secret, key)
     watch_every_step(pair, api)
     api.edit("Secret", secret, {"metadata": {"annotations": {"fleetwright.dev/rotate": "leaked"}}})
@@ -364,7 +366,8 @@ def put_token(api, name, text):
 
 
 @pytest.mark.parametrize("harm", HARMS)
-async def test_a_clients_secret_that_was_harmed_holds_a_token_that_opens_and_strangers_have_none(pair, api, harm):
+async def test_client_secret_that_is_damaged_gets_a_valid_token(pair, api, harm):
+    """A damaged client Secret receives a token that is accepted, and forged tokens are refused."""
     first = text_of(api, "poet-client-default", "token")
     harm(api, "poet-client-default")
     await pair.settle()
@@ -376,7 +379,8 @@ async def test_a_clients_secret_that_was_harmed_holds_a_token_that_opens_and_str
     assert len(listed(api, "poet")) == 1
 
 
-async def test_a_deleted_list_comes_back_with_the_same_tokens_of_clients_and_another_for_the_peer(pair, api):
+async def test_deleted_auth_secret_keeps_client_and_renews_peer_tokens(pair, api):
+    """A deleted callers list returns with the same client tokens and a new token for the peer."""
     token, edge = text_of(api, "poet-client-default", "token"), peer_token(api)
     api.remove("Secret", "poet-auth")
     await pair.settle()
@@ -387,7 +391,7 @@ async def test_a_deleted_list_comes_back_with_the_same_tokens_of_clients_and_ano
     assert not opens(api, "helper", edge)
 
 
-async def test_a_secret_from_before_there_were_records_keeps_its_token(world, api, objects):
+async def test_secret_without_a_record_keeps_its_token(world, api, objects):
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -400,7 +404,9 @@ async def test_a_secret_from_before_there_were_records_keeps_its_token(world, ap
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["refused", "done, and the answer lost"])
-async def test_a_fault_at_any_write_of_a_rotation_refuses_nobody_and_ends_as_without_it(objects, make_world, api, lost):
+async def test_rotation_survives_a_fault_at_any_write(objects, make_world, api, lost):
+    """A fault at any write of a rotation refuses no caller and leads to the same result."""
+
     async def rotate(spoilt):
         fresh = type(api)()
         fresh.put(objects.agent("helper"))
@@ -424,7 +430,7 @@ async def test_a_fault_at_any_write_of_a_rotation_refuses_nobody_and_ends_as_wit
         assert (await rotate(spoilt=number))[1] == wanted, f"after a fault at write {number}"
 
 
-async def test_the_status_and_a_metric_say_when_a_token_ends_and_no_more(pair, api):
+async def test_token_expiry_is_in_status_and_metric_without_the_token(pair, api):
     token = text_of(api, "poet-client-default", "token")
     status = api.find("Agent", "poet")["status"]
     assert status["credentials"] == {"expires": "2026-04-03T12:00:00Z"}
@@ -435,7 +441,7 @@ async def test_the_status_and_a_metric_say_when_a_token_ends_and_no_more(pair, a
     assert token not in str(api.find("Secret", "poet-client-default")["metadata"])
 
 
-async def test_an_agent_without_clients_and_peers_has_no_credentials_to_speak_of(world, api, objects):
+async def test_agent_without_clients_and_peers_has_no_credentials(world, api, objects):
     api.put(objects.agent(auth={"clients": []}))
     await world.start()
     await world.settle()
@@ -460,7 +466,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("auth", "says"), BAD)
-async def test_times_that_cannot_be_are_refused_by_name_and_callers_keep_their_tokens(world, api, objects, auth, says):
+async def test_invalid_lifetimes_are_refused_and_tokens_kept(world, api, objects, auth, says):
     api.put(objects.agent(auth=auth))
     await world.start()
     await world.settle()

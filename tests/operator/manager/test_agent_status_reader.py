@@ -94,7 +94,7 @@ def pods() -> Pods:
     return Pods()
 
 
-async def test_agents_that_are_ready_are_asked_once_a_minute_and_nobody_else(pods):
+async def test_status_reader_polls_only_ready_agents_every_minute(pods):
     others = [pod("b", ready="False"), pod("c", ip=""), pod("d", label="fleetwright.dev/mcpserver")]
     pods.there = [pod("a"), *others]
     async with pods.read():
@@ -105,7 +105,7 @@ async def test_agents_that_are_ready_are_asked_once_a_minute_and_nobody_else(pod
     assert pods.heard == [("a", SAID)] * 2
 
 
-async def test_a_pod_with_an_address_of_the_other_family_is_asked_there():
+async def test_status_reader_connects_over_ipv6():
     try:
         server = TestServer(web.Application(), host="::1")
         server.app.router.add_get("/status", _says_it)
@@ -130,7 +130,7 @@ async def _says_it(_: web.Request) -> web.Response:
     return web.json_response(SAID)
 
 
-async def test_a_pod_that_was_not_ready_meanwhile_is_asked_at_once(pods):
+async def test_status_reader_polls_a_recovered_pod_at_once(pods):
     pods.there = [pod("a")]
     async with pods.read():
         await pods.until_asked(1)
@@ -151,7 +151,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("body", "heard"), BODIES)
-async def test_whatever_a_pod_answers_the_reader_goes_on(pods, body, heard):
+async def test_status_reader_survives_any_response_body(pods, body, heard):
     pods.bodies["127.0.0.2"] = body
     pods.there = [pod("odd", ip="127.0.0.2")]
     async with pods.read():
@@ -169,7 +169,7 @@ async def test_whatever_a_pod_answers_the_reader_goes_on(pods, body, heard):
         pytest.param(b'{"message": "a \xed\xa0\x80 \xf0\x9f\xa6\x8a"}', id="as bytes"),
     ],
 )
-async def test_half_a_letter_is_heard_as_one_that_could_not_be_read(pods, body):
+async def test_status_reader_replaces_lone_surrogates(pods, body):
     pods.bodies["127.0.0.1"] = body
     pods.there = [pod("a")]
     async with pods.read():
@@ -177,7 +177,7 @@ async def test_half_a_letter_is_heard_as_one_that_could_not_be_read(pods, body):
     assert pods.heard == [("a", {"message": "a \ufffd 🦊"})]
 
 
-async def test_who_does_not_answer_is_asked_less_and_less_often(pods):
+async def test_status_reader_backs_off_from_failing_pods(pods):
     pods.bodies["127.0.0.1"] = b"nonsense"
     pods.there = [pod()]
     times = 1
@@ -196,7 +196,7 @@ async def test_who_does_not_answer_is_asked_less_and_less_often(pods):
         await pods.until_asked(times + 2)
 
 
-async def test_pods_that_do_not_answer_keep_no_new_one_waiting(pods):
+async def test_status_reader_polls_new_pods_despite_silent_ones(pods):
     lost = [f"127.0.1.{number}" for number in range(1, 65)]
     pods.silent = set(lost)
     pods.there = [pod(ip, ip=ip) for ip in lost]
@@ -214,7 +214,7 @@ async def test_pods_that_do_not_answer_keep_no_new_one_waiting(pods):
     assert pods.heard == [("new", SAID)] * 2
 
 
-async def test_whoever_is_told_to_end_just_when_a_pod_is_given_up_ends(pods):
+async def test_status_reader_ends_if_cancelled_during_a_timeout(pods):
     pods.silent = {"127.0.0.1"}
     pods.there = [pod()]
     async with asyncio.timeout(20), pods.read(patience=0.2):

@@ -43,7 +43,7 @@ SLICES = [
 
 
 @pytest.mark.parametrize(("found", "public", "private"), SLICES)
-async def test_the_addresses_of_the_api_server_are_found(api, settings, found, public, private):
+async def test_api_server_addresses_come_from_endpoint_slices(api, settings, found, public, private):
     if found:
         api.put(found)
     seen = with_denied_api_server(settings, await api_server(api))
@@ -51,7 +51,7 @@ async def test_the_addresses_of_the_api_server_are_found(api, settings, found, p
     assert sorted(f"{ip} {port}" for ip, port in seen.api_server) == private
 
 
-async def test_a_missing_right_is_told_with_its_remedy_and_stops_nothing(api, caplog):
+async def test_api_server_logs_a_remedy_if_access_is_forbidden(api, caplog):
     async def refuse(*_):
         raise ForbiddenError("endpointslices is forbidden")
 
@@ -77,14 +77,14 @@ async def resynced(api, make_world, settings, *, rounds=2):
         await make_world(api, settings).manager.cache_sync.resync(every=0.01, on_done=on_done)
 
 
-async def test_a_new_public_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):
+async def test_new_public_api_server_address_restarts_the_manager(api, make_world, settings):
     api.put(endpoints("34.1.2.3"))
     with pytest.raises(ApiServerMovedError, match=r"34\.1\.2\.3/32"):
         await resynced(api, make_world, settings)
     await resynced(api, make_world, replace(settings, denied_ranges=(ipaddress.ip_network("34.1.2.3/32"),)))
 
 
-async def test_an_address_that_goes_and_comes_back_changes_nothing(api, make_world, settings):
+async def test_known_api_server_address_that_returns_changes_nothing(api, make_world, settings):
     known = replace(settings, denied_ranges=tuple(map(ipaddress.ip_network, ("34.1.2.3/32", "34.1.2.4/32"))))
     api.put(endpoints("34.1.2.4"))
     await resynced(api, make_world, known)
@@ -92,7 +92,7 @@ async def test_an_address_that_goes_and_comes_back_changes_nothing(api, make_wor
     await resynced(api, make_world, known)
 
 
-async def test_a_new_private_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):
+async def test_new_private_api_server_address_restarts_the_manager(api, make_world, settings):
     api.put(endpoints("10.0.0.5"))
     with pytest.raises(ApiServerMovedError, match=r"10\.0\.0\.5 port 6443"):
         await resynced(api, make_world, settings)
@@ -104,7 +104,7 @@ async def test_a_new_private_address_makes_the_work_begin_anew_with_it_denied(ap
     )
 
 
-async def test_an_installation_that_does_not_want_it_never_asks(api, make_world, settings):
+async def test_api_server_is_not_read_if_denial_is_disabled(api, make_world, settings):
     api.put(endpoints("34.1.2.3"))
     await resynced(api, make_world, replace(settings, deny_api_server=False))
     assert api.gets == []

@@ -23,7 +23,7 @@ async def _lists_again_and_again(goes_wrong: list[bool]) -> None:
             continue
 
 
-async def test_a_task_that_takes_its_cancellation_for_a_failed_request_is_cancelled_again():
+async def test_cancel_and_wait_repeats_a_swallowed_cancellation():
     task = asyncio.create_task(_lists_again_and_again([True, True]))
     await asyncio.sleep(0)
     async with asyncio.timeout(10):
@@ -31,7 +31,8 @@ async def test_a_task_that_takes_its_cancellation_for_a_failed_request_is_cancel
     assert task.cancelled()
 
 
-async def test_who_ends_in_good_order_is_cancelled_once_and_what_it_raises_is_kept_quiet():
+async def test_cancel_and_wait_cancels_a_cooperative_task_once():
+    """A task that ends in time is cancelled once, and its exception is not raised."""
     told = []
 
     async def tidies() -> None:

@@ -88,7 +88,7 @@ async def until(happened: Callable[[], Any]) -> None:
     raise TimeoutError("it did not happen")
 
 
-async def test_events_of_kopf_reach_the_cache(stub: Stub) -> None:
+async def test_kopf_events_reach_the_cache(stub: Stub) -> None:
     stub.items = [{**agent("poet"), "metadata": {**agent("poet")["metadata"], "resourceVersion": "7"}}]
     world, before = World(OperatorApi(), Settings()), threading.active_count()
     async with watching(world):
@@ -96,7 +96,7 @@ async def test_events_of_kopf_reach_the_cache(stub: Stub) -> None:
     await until(lambda: threading.active_count() <= before + 1)  # the loop keeps one idle thread of its own
 
 
-async def test_a_kopf_that_fails_starts_again_and_cancels_no_task(stub: Stub, caplog: pytest.LogCaptureFixture) -> None:
+async def test_kopf_restarts_after_a_failure_and_cancels_no_task(stub: Stub, caplog: pytest.LogCaptureFixture) -> None:
     stub.refused = True
     async with watching(World(OperatorApi(), Settings())):
         await until(lambda: stub.lists)

@@ -20,7 +20,7 @@ from fleetwright_operator.manager.ops_server import ops_app, serve
 from fleetwright_operator.settings import PodSelector, settings_from
 
 
-def test_settings_come_from_the_environment(tmp_path):
+def test_settings_are_read_from_the_environment(tmp_path):
     catalog = tmp_path / "catalog.yaml"
     catalog.write_text("models: {m: {contextWindow: 10, price: {inputPerMillion: 1, outputPerMillion: 2}}}")
     found = settings_from(
@@ -52,7 +52,7 @@ API_SERVICES = [
 
 
 @pytest.mark.parametrize(("environment", "wanted"), API_SERVICES)
-def test_the_service_of_the_api_server_is_told_by_the_pod(environment, wanted):
+def test_settings_read_the_api_server_service_from_the_pod(environment, wanted):
     assert settings_from(environment).api_server == wanted
 
 
@@ -65,7 +65,7 @@ FAMILIES = [
 
 
 @pytest.mark.parametrize(("environment", "families"), FAMILIES)
-def test_the_families_of_addresses_are_those_of_the_operators_own_pod(environment, families):
+def test_settings_derive_ip_families_from_the_operator_pod(environment, families):
     assert settings_from(environment).ip_families == families
 
 
@@ -92,7 +92,7 @@ def test_the_families_of_addresses_are_those_of_the_operators_own_pod(environmen
         ("FLEETWRIGHT_CILIUM", "on"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_named(name, value):
+def test_settings_name_an_invalid_variable(name, value):
     with pytest.raises(ValueError, match=name):
         settings_from({name: value})
 
@@ -106,7 +106,7 @@ LIVES = [
 
 @pytest.mark.parametrize("secret", ["FLEETWRIGHT_TOKEN", "FLEETWRIGHT_CARD_KEY"])
 @pytest.mark.parametrize(("life", "overlap", "says"), LIVES)
-def test_a_life_that_nobody_could_follow_is_refused(secret, life, overlap, says):
+def test_settings_refuse_an_impossible_credential_lifetime(secret, life, overlap, says):
     with pytest.raises(ValueError, match=f"^{secret}{says}"):
         settings_from({f"{secret}_TTL": life, f"{secret}_OVERLAP": overlap})
 
@@ -119,18 +119,18 @@ def test_a_life_that_nobody_could_follow_is_refused(secret, life, overlap, says)
         pytest.param({"models": {"m": {"price": {"inputPerMillion": "1"}}}}, id="half a price"),
     ],
 )
-def test_a_catalog_with_a_mistake_is_refused(document):
+def test_parse_catalog_refuses_an_invalid_document(document):
     with pytest.raises(ValueError, match="catalog"):
         parse_catalog(document)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("2h", 7200)])
-def test_a_duration_is_a_number_and_a_unit(text, seconds):
+def test_durations_parse_a_number_with_a_unit(text, seconds):
     assert durations.seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "90", "0s", "1.5m", "-1s", "1d", "1m30s"])
-def test_anything_else_is_no_duration(text):
+def test_durations_refuse_other_text(text):
     with pytest.raises(ValueError, match="such as 90s"):
         durations.seconds(text)
 
@@ -143,7 +143,7 @@ def test_anything_else_is_no_duration(text):
         pytest.param("127.0.0.1", False, id="the only one of a kernel without IPv6"),
     ],
 )
-async def test_probes_are_answered_on_addresses_of_both_families(free_port, address, both):
+async def test_ops_server_listens_on_ipv4_and_ipv6(free_port, address, both):
     if address == "[::1]" and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     health = ProcessHealth(clock=lambda: 0.0, resync_seconds=100)
@@ -162,7 +162,7 @@ def free_port(process_ring: None) -> int:
 
 
 @pytest.mark.process
-async def test_probes_tell_standing_by_leading_and_ailing_apart():
+async def test_ops_app_distinguishes_standby_leader_and_unhealthy():
     now = [0.0]
     health = ProcessHealth(clock=lambda: now[0], resync_seconds=100)
     metrics = OperatorMetrics(CollectorRegistry())
@@ -190,7 +190,7 @@ async def test_probes_tell_standing_by_leading_and_ailing_apart():
         assert await ask("/metrics") == 200
 
 
-def test_a_log_line_is_json_with_the_objects_key_and_the_trace():
+def test_log_line_is_json_with_the_object_and_the_trace():
     logger = logging.getLogger("a.b")
     try:
         raise ValueError("broken")
@@ -204,7 +204,7 @@ def test_a_log_line_is_json_with_the_objects_key_and_the_trace():
     assert set(line) == {"time", "level", "logger", "message", "object", "trace"}
 
 
-async def test_objects_are_counted_by_condition(world, api, objects):
+async def test_metrics_count_objects_by_condition(world, api, objects):
     api.put(objects.skill())
     await world.start()
     await world.settle()

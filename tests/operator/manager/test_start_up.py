@@ -32,7 +32,7 @@ class Watched(OperatorApi):
         await asyncio.Event().wait()
 
 
-async def test_an_agent_that_goes_between_two_lists_is_known_to_be_gone():
+async def test_cache_notices_an_agent_deleted_between_two_lists():
     api = Watched()
     api.put(agent("poet"))
     world = World(api, Settings())

@@ -33,20 +33,20 @@ def child(kind: str, name: str, label: str = "agent", owner: str = "poet", **par
     return {"kind": kind, "metadata": metadata, **parts}
 
 
-def test_an_older_version_never_replaces_a_newer_one(cache, objects):
+def test_cache_ignores_older_resource_versions(cache, objects):
     assert cache.put("Agent", versioned(objects.agent(instructions="new"), 10))
     assert cache.put("Agent", versioned(objects.agent(instructions="old"), 9)) is None
     assert cache.put("Agent", versioned(objects.agent(instructions="new"), 10)) is None
     assert cache.get("Agent", "shop", "poet").projection["view"].spec.instructions == "new"
 
 
-def test_a_late_deletion_of_a_former_object_of_that_name_is_ignored(cache, objects):
+def test_cache_ignores_a_deletion_of_another_uid(cache, objects):
     cache.put("Agent", versioned(objects.agent(), 10, uid="second"))
     assert cache.drop("Agent", "shop", "poet", uid="first") is None
     assert cache.get("Agent", "shop", "poet")
 
 
-def test_a_list_finds_what_went_unseen_but_spares_what_is_younger_than_itself(cache):
+def test_cache_replace_drops_missing_but_keeps_newer_objects(cache):
     service = {"metadata": {"name": "x", "namespace": "shop", "uid": "u"}, "spec": {}}
     cache.put("Service", versioned(service, 5))
     young = {**service, "metadata": {**service["metadata"], "name": "young", "uid": "y"}}
@@ -56,7 +56,7 @@ def test_a_list_finds_what_went_unseen_but_spares_what_is_younger_than_itself(ca
     assert cache.get("Service", "shop", "young")
 
 
-def test_a_list_that_was_read_before_an_object_went_does_not_bring_it_back(cache):
+def test_cache_replace_ignores_a_list_older_than_a_deletion(cache):
     policy = versioned(child("NetworkPolicy", "probe"), 5)
     cache.put("NetworkPolicy", policy)
     assert cache.drop("NetworkPolicy", "shop", "probe", uid="u-probe", version="12")
@@ -65,7 +65,8 @@ def test_a_list_that_was_read_before_an_object_went_does_not_bring_it_back(cache
     assert cache.get("NetworkPolicy", "shop", "probe") is None
 
 
-def test_a_list_that_was_read_before_an_object_went_does_not_put_it_in_the_place_of_its_successor(cache):
+def test_cache_replace_keeps_a_successor_over_a_stale_list(cache):
+    """A list from before a deletion does not replace the object's successor."""
     first = versioned(child("Service", "poet"), 5)
     second = versioned({**first, "metadata": {**first["metadata"], "uid": "second"}}, 13)
     cache.put("Service", first)
@@ -76,7 +77,7 @@ def test_a_list_that_was_read_before_an_object_went_does_not_put_it_in_the_place
     assert cache.get("Service", "shop", "poet").uid == "second"
 
 
-def test_what_left_a_selection_is_seen_when_it_comes_back(cache):
+def test_cache_accepts_an_object_that_matches_the_selector_again(cache):
     cache.put("Service", versioned(child("Service", "poet"), 5))
     cache.drop("Service", "shop", "poet", uid="u-poet", version="12")
     assert cache.put("Service", versioned(child("Service", "poet"), 13))
@@ -89,7 +90,8 @@ def test_what_left_a_selection_is_seen_when_it_comes_back(cache):
         pytest.param("list", "30", id="by a list of a later version that misses it"),
     ],
 )
-def test_what_only_left_a_selection_is_kept_when_it_is_read_where_it_stands(cache, heard, left):
+def test_cache_recall_accepts_an_object_that_left_the_selector(cache, heard, left):
+    """An object that only left the selector is stored when it is read directly."""
     cache.put("Service", versioned(child("Service", "poet"), 5))
     bare = versioned(child("Service", "poet"), 12, labels={})
     if heard == "list":
@@ -101,19 +103,19 @@ def test_what_only_left_a_selection_is_kept_when_it_is_read_where_it_stands(cach
     assert cache.put("Service", bare)
 
 
-def test_what_was_asked_to_go_and_stays_a_while_is_seen(cache):
+def test_cache_accepts_a_terminating_object_after_its_drop(cache):
     claim = versioned(child("PersistentVolumeClaim", "poet-memory"), 5)
     cache.put("PersistentVolumeClaim", claim)
     cache.drop("PersistentVolumeClaim", "shop", "poet-memory", uid="u-poet-memory")
     assert cache.put("PersistentVolumeClaim", versioned(claim, 6, deletionTimestamp="2026-03-01T12:00:00Z"))
 
 
-def test_a_list_of_one_namespace_leaves_the_others_alone(cache):
+def test_cache_replace_affects_one_namespace_only(cache):
     cache.put("Secret", versioned(child("Secret", "s"), 5))
     assert cache.replace(SECRETS, Listing(items=[], resource_version="10"), namespace="other") == []
 
 
-def test_a_metadata_only_view_is_never_a_child(cache):
+def test_metadata_only_object_is_never_a_child(cache):
     cache.put("SecretMetadata", versioned(child("Secret", "poet-auth"), 5))
     assert cache.find("child-of", "Agent", "shop", "poet") == []
 
@@ -135,13 +137,13 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("kind", "namespace", "name", "wanted"), CHANGES)
-def test_those_who_use_a_thing_hear_of_it(cache, watch_index, objects, kind, namespace, name, wanted):
+def test_watch_index_enqueues_the_users_of_an_object(cache, watch_index, objects, kind, namespace, name, wanted):
     cache.put("Agent", versioned(objects.agent(**POET), 1))
     body = {"metadata": {"name": name, "namespace": namespace, "uid": "u"}, "spec": {}}
     assert watch_index.keys_to_enqueue(cache.put(kind, versioned(body, 2)), cache) == wanted
 
 
-def test_a_service_concerns_whoever_names_it_and_whoever_has_its_name(cache, watch_index, objects):
+def test_watch_index_enqueues_users_and_namesakes_of_a_service(cache, watch_index, objects):
     cache.put("Agent", versioned(objects.agent(**POET), 1))
     body = {"metadata": {"name": "llm", "namespace": "models", "uid": "u"}, "spec": {}}
     keys_to_enqueue = watch_index.keys_to_enqueue(cache.put("Service", versioned(body, 2)), cache)
@@ -160,27 +162,27 @@ NAMED = [
 
 
 @pytest.mark.parametrize("spec", NAMED)
-def test_whoever_reaches_a_service_hears_of_it(cache, watch_index, objects, spec):
+def test_watch_index_enqueues_agents_that_reach_a_service(cache, watch_index, objects, spec):
     cache.put("Agent", versioned(objects.agent(**spec), 1))
     body = {"metadata": {"name": "far", "namespace": "models", "uid": "u"}, "spec": {}}
     change = cache.put("Service", versioned(body, 2))
     assert ("Agent", "shop", "poet") in watch_index.keys_to_enqueue(change, cache)
 
 
-def test_a_peer_that_is_dropped_hears_of_it_too(cache, watch_index, objects):
+def test_watch_index_enqueues_a_removed_peer(cache, watch_index, objects):
     cache.put("Agent", versioned(objects.agent("helper"), 1))
     cache.put("Agent", versioned(objects.agent(**POET), 2))
     change = cache.put("Agent", versioned(objects.agent(), 3, generation=2))
     assert ("Agent", "shop", "helper") in watch_index.keys_to_enqueue(change, cache)
 
 
-def test_a_change_of_status_alone_concerns_nobody(cache, watch_index, objects):
+def test_watch_index_ignores_status_changes(cache, watch_index, objects):
     cache.put("Agent", versioned(objects.agent(), 1))
     change = cache.put("Agent", versioned({**objects.agent(), "status": {"url": "x"}}, 2))
     assert watch_index.keys_to_enqueue(change, cache) == set()
 
 
-def test_a_token_that_comes_or_goes_concerns_the_peer_that_accepts_it(cache, watch_index):
+def test_watch_index_enqueues_the_callee_of_a_changed_token(cache, watch_index):
     secret = child("Secret", "poet-auth", data={"peer.shop.helper": "eA=="})
     first = cache.put("Secret", versioned(secret, 1))
     assert watch_index.keys_to_enqueue(first, cache) == {("Agent", "shop", "poet"), ("Agent", "shop", "helper")}
@@ -188,7 +190,7 @@ def test_a_token_that_comes_or_goes_concerns_the_peer_that_accepts_it(cache, wat
     assert ("Agent", "shop", "helper") in watch_index.keys_to_enqueue(gone, cache)
 
 
-def test_a_child_whose_labels_were_taken_still_concerns_its_owner(cache, watch_index):
+def test_watch_index_enqueues_the_owner_of_an_unlabelled_child(cache, watch_index):
     cache.put("ServiceAccount", versioned(child("ServiceAccount", "poet"), 1))
     bare = child("ServiceAccount", "poet")
     bare["metadata"]["labels"] = {}
@@ -196,7 +198,7 @@ def test_a_child_whose_labels_were_taken_still_concerns_its_owner(cache, watch_i
     assert watch_index.keys_to_enqueue(change, cache) == {("Agent", "shop", "poet")}
 
 
-def test_the_names_of_a_foreign_secrets_keys_come_from_its_managers(cache):
+def test_secret_metadata_key_names_come_from_managed_fields(cache):
     managers = [{"fieldsV1": {"f:data": {".": {}, "f:a": {}}}}, {"fieldsV1": {"f:stringData": {"f:b": {}}}}]
     body = {"metadata": {"name": "s", "namespace": "n", "uid": "u", "managedFields": managers}}
     cache.put("SecretMetadata", versioned(body, 1))

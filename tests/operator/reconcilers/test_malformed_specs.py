@@ -38,7 +38,7 @@ async def test_malformed_spec_is_a_condition_and_no_child(world, api, objects, k
     assert [write for write in api.writes if write.endswith(" poet")] == [f"status {kind} poet"]
 
 
-async def test_malformed_spec_keeps_what_runs_until_it_is_corrected(world, api, objects):
+async def test_malformed_spec_keeps_running_children_until_corrected(world, api, objects):
     api.put(objects.agent(auth={"clients": [{"name": "web"}]}))
     await world.start()
     await world.settle()
@@ -53,7 +53,7 @@ async def test_malformed_spec_keeps_what_runs_until_it_is_corrected(world, api, 
     assert api.has("Secret", "poet-client-ops")
 
 
-async def test_malformed_callee_holds_only_its_caller(world, api, objects):
+async def test_malformed_callee_blocks_only_its_caller(world, api, objects):
     api.put(objects.agent("helper", allowedCallers=["poet"]))
     api.put(objects.agent(peers=[{"name": "helper"}]))
     api.put(objects.agent("other"))
@@ -64,7 +64,7 @@ async def test_malformed_callee_holds_only_its_caller(world, api, objects):
     assert world.conditions("Agent", "other")["Programmed"][0] == "True"
 
 
-async def test_unknown_word_that_the_runtime_reads_is_a_condition(world, api, objects):
+async def test_unknown_enum_value_read_by_the_runtime_is_a_condition(world, api, objects):
     api.put(objects.agent(compaction={"mode": "Sometimes"}))
     await world.start()
     await world.settle()

@@ -53,7 +53,7 @@ def viewed(remote):
 # The children.
 
 
-def test_a_stdio_server_runs_behind_the_bridge(objects, settings, golden):
+def test_stdio_server_manifests_match_golden(objects, settings, golden):
     workload = {
         "transport": "Stdio",
         "command": ["mcp-server-time"],
@@ -65,7 +65,7 @@ def test_a_stdio_server_runs_behind_the_bridge(objects, settings, golden):
     golden("mcpserver-stdio", server_children(server, users=[], environment=["u1 7"], settings=settings))
 
 
-def test_another_version_of_the_environment_is_another_pod(objects, settings):
+def test_environment_change_changes_the_server_pod_template(objects, settings):
     server = objects.server_view(envFrom=[{"secretRef": {"name": "zones"}}])
     one, other = (
         server_children(server, users=[], environment=[version], settings=settings)[-1] for version in ("1", "2")
@@ -73,15 +73,14 @@ def test_another_version_of_the_environment_is_another_pod(objects, settings):
     assert one["spec"]["template"]["metadata"]["annotations"] != other["spec"]["template"]["metadata"]["annotations"]
 
 
-def test_a_server_of_somebody_else_is_looked_at_with_its_credentials(viewed, settings, golden):
+def test_remote_server_probe_mounts_its_credentials(viewed, settings, golden):
     server = viewed(caSecretRef={"name": "weather-ca"})
     probe = server_probe(server, about=["u1 7"], services={}, settings=settings)
     golden("probe-mcp", probe_manifests(probe))
 
 
-def test_an_agent_reads_the_credentials_of_its_servers_from_files_and_knows_what_was_pinned(
-    objects, viewed, settings, golden
-):
+def test_agent_config_has_server_credentials_and_pinned_tools(objects, viewed, settings, golden):
+    """An agent reads its servers' credentials from files and receives the pinned tools."""
     status = {"pinned": {"digest": PIN, "tools": tools(forecast="sha256:1")}, "toolsDigest": OTHER}
     server = viewed(policy={"allow": ["forecast", "alarm"], "deny": ["alarm"], "pin": PIN}, status=status)
     uses = [{"name": "weather", "tools": {"deny": ["tides"]}}]
@@ -110,11 +109,11 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(("agent", "server", "wanted"), ALLOWED)
-def test_an_agent_may_use_what_both_allow(objects, agent, server, wanted):
+def test_allowed_tools_intersects_agent_and_server_lists(objects, agent, server, wanted):
     assert allowed_tools(*use_and_server(objects, agent, server)) == wanted
 
 
-def test_an_agent_may_not_use_what_either_denies(objects):
+def test_denied_tools_unites_agent_and_server_lists(objects):
     assert denied_tools(*use_and_server(objects, {"deny": ["a", "b"]}, {"deny": ["b", "c"]})) == [*"abc"]
 
 
@@ -143,11 +142,11 @@ DRIFTS = [
 
 
 @pytest.mark.parametrize(("policy", "status", "says"), DRIFTS)
-def test_what_differs_from_the_pin(viewed, policy, status, says):
+def test_drift_describes_differences_from_the_pin(viewed, policy, status, says):
     assert drift(viewed(policy=policy, status=status)) == says
 
 
-def test_a_long_list_of_differences_is_told_in_part(viewed):
+def test_drift_truncates_a_long_list_of_tools(viewed):
     many = {f"tool-{number:03}": "1" for number in range(100)}
     status = {"pinned": {"digest": PIN, "tools": []}, **report(OTHER, **many)}
     said = drift(viewed(policy={"pin": PIN}, status=status)) or ""
@@ -195,13 +194,13 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("answer", "health"), ANSWERS)
-def test_what_an_answer_means(viewed, answer, health):
+def test_discovery_health_follows_the_probe_result(viewed, answer, health):
     server = viewed()
     status = {key: value for key, value in discovery_status(server, "q", answer).items() if value is not None}
     assert discovery_health(replace(server, status=status)) == health
 
 
-def test_a_failure_leaves_what_was_seen_before(viewed):
+def test_discovery_failure_keeps_the_pinned_tools(viewed):
     server = viewed(
         policy={"pin": PIN}, status={**report(PIN, a="1"), "pinned": {"digest": PIN, "tools": tools(a="1")}}
     )
@@ -214,7 +213,8 @@ def test_a_failure_leaves_what_was_seen_before(viewed):
 # The schedule of probes.
 
 
-def test_a_good_answer_is_asked_for_again_slowly_and_a_failed_one_sooner_and_less_and_less_soon():
+def test_probe_schedule_backs_off_after_failures():
+    """A success is probed again after the interval, and failures sooner, with growing delays."""
     now = [1000.0]
     schedule = ProbeSchedule(every=3600, clock=lambda: now[0], jitter=lambda: 0.5)
     schedule.record_result("a", failed=False)
@@ -234,7 +234,7 @@ def test_a_good_answer_is_asked_for_again_slowly_and_a_failed_one_sooner_and_les
     assert schedule.is_due("a", failed=True), "no delay exceeds the interval"
 
 
-def test_after_a_restart_answers_fall_due_over_the_whole_interval():
+def test_probe_schedule_spreads_probes_after_a_restart():
     now = [0.0]
     jitter = iter([0.1, 0.9])
     schedule = ProbeSchedule(every=1000, clock=lambda: now[0], jitter=lambda: next(jitter))
@@ -258,7 +258,7 @@ def credentials(objects):
     return objects.secret("weather", bearer="eA==", tenant="eA==")
 
 
-async def test_a_server_is_looked_at_once_and_its_status_says_what_it_offers(world, api, objects, remote):
+async def test_mcp_server_is_probed_once_and_status_lists_its_tools(world, api, objects, remote):
     api.put(credentials(objects))
     api.put(remote())
     await world.start()
@@ -272,9 +272,7 @@ async def test_a_server_is_looked_at_once_and_its_status_says_what_it_offers(wor
     assert len(api.gets) == 1, "only the log is read"
 
 
-async def test_half_a_letter_in_what_a_server_offers_is_written_as_one_that_could_not_be_read(
-    world, api, objects, remote
-):
+async def test_mcp_server_status_replaces_lone_surrogates(world, api, objects, remote):
     api.put(credentials(objects))
     api.put(remote())
     await world.start()
@@ -287,7 +285,7 @@ async def test_half_a_letter_in_what_a_server_offers_is_written_as_one_that_coul
     assert api.writes == [], "the stored status equals the probe's result"
 
 
-async def test_a_restart_asks_nothing_again_whatever_was_answered(world, api, objects, remote, make_world):
+async def test_restart_repeats_no_probe_regardless_of_its_result(world, api, objects, remote, make_world):
     api.put(credentials(objects))
     api.put(remote())
     api.put({**remote(), "metadata": {**remote()["metadata"], "name": "silent", "uid": "uid-silent"}})
@@ -308,7 +306,7 @@ async def test_a_restart_asks_nothing_again_whatever_was_answered(world, api, ob
     assert another.conditions("McpServer", "silent")["Available"] == ("False", "Unreachable", "silence")
 
 
-async def test_the_same_answer_after_a_round_changes_no_status(world, api, objects, remote):
+async def test_equal_probe_result_leaves_the_status_unchanged(world, api, objects, remote):
     api.put(credentials(objects))
     api.put(remote())
     await world.start()
@@ -340,7 +338,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize("change", REASONS)
-async def test_a_server_is_looked_at_again_when(world, api, objects, remote, change):
+async def test_mcp_server_is_probed_again_after_a_relevant_change(world, api, objects, remote, change):
     api.put(credentials(objects))
     api.put(remote())
     await world.start()
@@ -350,7 +348,7 @@ async def test_a_server_is_looked_at_again_when(world, api, objects, remote, cha
     assert api.find("McpServer", "weather")["status"]["toolsDigest"] == OTHER
 
 
-async def test_a_workload_is_looked_at_when_its_pod_is_ready_and_again_when_another_serves(world, api, objects):
+async def test_workload_server_is_probed_for_each_ready_pod(world, api, objects):
     api.put(objects.server())
     await world.start()
     await world.settle()
@@ -368,7 +366,8 @@ async def test_a_workload_is_looked_at_when_its_pod_is_ready_and_again_when_anot
     assert world.conditions("McpServer", "tools")["Ready"][0] == "True"
 
 
-async def test_while_a_former_pod_is_ending_the_answer_may_be_its_own_and_is_asked_for_again(world, api, objects):
+async def test_workload_server_is_probed_again_after_old_pod_ends(world, api, objects):
+    """While an old pod terminates, it may have answered the probe, so the probe is repeated."""
     api.put(objects.server())
     await world.start()
     labels = {names.MANAGED_BY: names.FIELD_MANAGER, names.MCP_SERVER_LABEL: "tools"}
@@ -386,7 +385,7 @@ async def test_while_a_former_pod_is_ending_the_answer_may_be_its_own_and_is_ask
     assert api.find("McpServer", "tools")["status"]["toolsDigest"] == OTHER
 
 
-async def test_a_server_that_does_not_answer_says_why_and_is_asked_again_later(world, api, objects, remote):
+async def test_unreachable_mcp_server_reports_why_and_is_retried(world, api, objects, remote):
     api.put(credentials(objects))
     api.put(remote())
     await world.start()
@@ -421,9 +420,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("keys", "reason", "says"), MISSING)
-async def test_missing_credentials_are_told_on_the_server_and_hold_its_agents(
-    world, api, objects, remote, keys, reason, says
-):
+async def test_missing_credentials_block_the_server_and_its_agents(world, api, objects, remote, keys, reason, says):
     if keys:
         api.put(objects.secret("weather", **dict.fromkeys(keys, "eA==")))
     api.put(remote())
@@ -440,7 +437,7 @@ async def test_missing_credentials_are_told_on_the_server_and_hold_its_agents(
     assert api.has("Deployment", "poet")
 
 
-async def test_a_rotated_credential_reaches_running_agents_at_once(world, api, objects, remote):
+async def test_rotated_server_credential_refreshes_running_agents(world, api, objects, remote):
     api.put(credentials(objects))
     api.put(remote())
     api.put(objects.agent(mcpServers=[{"name": "weather"}]))
@@ -456,7 +453,7 @@ async def test_a_rotated_credential_reaches_running_agents_at_once(world, api, o
     assert api.find("Deployment", "poet")["spec"] == revision
 
 
-async def test_a_pin_holds_agents_until_the_list_is_as_it_was_or_the_pin_is_another(world, api, objects, remote):
+async def test_pin_mismatch_blocks_agents_until_list_or_pin_matches(world, api, objects, remote):
     api.put(credentials(objects))
     api.put(remote(policy={"pin": PIN}))
     api.put(objects.agent(mcpServers=[{"name": "weather"}]))
@@ -494,7 +491,7 @@ def _pinned(api) -> dict:
     return server["pinned"]
 
 
-async def test_lists_that_have_no_tool_in_common_are_refused_before_anything_runs(world, api, objects, remote):
+async def test_disjoint_tool_allow_lists_are_refused(world, api, objects, remote):
     api.put(credentials(objects))
     api.put(remote(policy={"allow": ["forecast"]}))
     api.put(objects.agent(mcpServers=[{"name": "weather", "tools": {"allow": ["alarm"]}}]))
@@ -505,14 +502,14 @@ async def test_lists_that_have_no_tool_in_common_are_refused_before_anything_run
     assert "McpServer 'weather' allow no tool in common" in message
 
 
-async def test_a_stdio_server_without_a_command_is_refused(world, api, objects):
+async def test_stdio_server_without_a_command_is_refused(world, api, objects):
     api.put(objects.server(transport="Stdio"))
     await world.start()
     await world.settle()
     assert world.conditions("McpServer", "tools")["Accepted"][:2] == ("False", "CommandMissing")
 
 
-async def test_a_fault_at_any_write_changes_nothing_in_the_end(api, objects, remote, make_world):
+async def test_mcp_server_converges_after_a_fault_at_any_write(api, objects, remote, make_world):
     reference = None
     for number in range(-1, 6):
         faulty = type(api)()
@@ -531,7 +528,7 @@ async def test_a_fault_at_any_write_changes_nothing_in_the_end(api, objects, rem
     assert not [key for key in reference if key.startswith(("Pod", "NetworkPolicy"))]
 
 
-def test_a_look_is_told_what_agents_are_told_that_they_may_not_reach(viewed, settings):
+def test_server_probe_receives_the_denied_ranges(viewed, settings):
     ranges = tuple(map(ipaddress.ip_network, ("9.9.9.0/24", "2a00::/16")))
     with_denied_api_server = replace(
         settings, denied_ranges=(*ranges, ipaddress.ip_network("8.8.8.8/32")), stated_ranges=ranges
@@ -541,14 +538,14 @@ def test_a_look_is_told_what_agents_are_told_that_they_may_not_reach(viewed, set
     assert words == ["mcp", "--denied", "9.9.9.0/24", "--denied", "2a00::/16"]
 
 
-def test_equal_servers_of_other_owners_are_looked_at_apart(viewed, settings):
+def test_server_probe_name_depends_on_its_owner(viewed, settings):
     server = viewed()
     probe = server_probe(server, about=[], services={}, settings=settings)
     other = replace(probe, owner=replace(probe.owner, namespace="else", uid="else"))
     assert probe.name != other.name
 
 
-def test_an_agent_never_gets_the_list_of_a_pin_that_was_replaced(objects, viewed, settings):
+def test_agent_config_omits_the_tool_list_of_a_replaced_pin(objects, viewed, settings):
     """The agent may be reconciled before the server, whose status then still has the list of the old pin."""
     status = {**report(OTHER, forecast="sha256:2"), "pinned": {"digest": PIN, "tools": tools(forecast="sha256:1")}}
     server = viewed(policy={"pin": OTHER}, status=status)

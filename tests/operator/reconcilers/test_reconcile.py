@@ -24,7 +24,7 @@ def fleet(api, objects) -> None:
     api.put(objects.agent("poet", **SPEC))
 
 
-async def test_a_fleet_is_written_once_without_a_single_read(world, api, objects):
+async def test_fleet_is_written_once_without_any_read(world, api, objects):
     fleet(api, objects)
     await world.start()
     await world.settle()
@@ -34,7 +34,7 @@ async def test_a_fleet_is_written_once_without_a_single_read(world, api, objects
     assert api.gets == []
 
 
-async def test_an_agent_is_ready_when_its_revision_is_rolled_out(world, api, objects):
+async def test_agent_is_ready_when_its_revision_is_rolled_out(world, api, objects):
     fleet(api, objects)
     await world.start()
     await world.settle()
@@ -44,7 +44,7 @@ async def test_an_agent_is_ready_when_its_revision_is_rolled_out(world, api, obj
     assert world.conditions("Agent", "poet")["Ready"][0] == "True"
 
 
-async def test_ready_follows_the_current_revision_and_not_the_old_pod(world, api, objects):
+async def test_ready_follows_the_current_revision_not_the_old_pod(world, api, objects):
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -70,7 +70,7 @@ async def test_ready_follows_the_current_revision_and_not_the_old_pod(world, api
     assert world.conditions("Agent", "poet")["Ready"][0] == "True"
 
 
-async def test_a_restart_makes_no_request_but_the_lists(world, api, objects, make_world):
+async def test_restart_requests_only_lists(world, api, objects, make_world):
     fleet(api, objects)
     await world.start()
     await world.settle()
@@ -104,7 +104,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_fault_at_any_write_changes_nothing_in_the_end(api, objects, make_world, fault):
+async def test_fleet_converges_after_a_fault_at_any_write(api, objects, make_world, fault):
     reference, count = await _reference(make_world, type(api), objects)
     for number in range(0, count, 2):
         faulty = type(api)()
@@ -118,7 +118,7 @@ async def test_a_fault_at_any_write_changes_nothing_in_the_end(api, objects, mak
         assert len(faulty.writes) <= 2 * count
 
 
-async def test_a_lost_answer_at_any_write_changes_nothing_in_the_end(api, objects, make_world):
+async def test_fleet_converges_after_a_lost_response_to_any_write(api, objects, make_world):
     reference, count = await _reference(make_world, type(api), objects)
     for number in range(1, count, 3):
         faulty = type(api)()
@@ -131,7 +131,7 @@ async def test_a_lost_answer_at_any_write_changes_nothing_in_the_end(api, object
         assert _without_tokens(faulty.snapshot()) == _without_tokens(reference), f"after losing answer {number}"
 
 
-async def test_a_poisoned_agent_keeps_its_own_pause_and_disturbs_nobody(world, api, objects):
+async def test_failing_agent_backs_off_without_delaying_others(world, api, objects):
     api.fault = lambda number, what: ApiError("broken", code=500) if what.endswith("Deployment poison") else None
     api.put(objects.agent("poison"))
     for number in range(20):
@@ -151,7 +151,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("code", "reason"), REFUSALS)
-async def test_what_the_api_server_refused_is_written_soon_after_it_would_take_it(world, api, objects, code, reason):
+async def test_refused_write_is_retried_within_two_seconds(world, api, objects, code, reason):
     """O2, O3: no event announces that the API server accepts the write again."""
     api.fault = lambda _, what: api_error(code, "no") if what.endswith("Deployment poet") else None
     api.put(objects.agent())
@@ -165,7 +165,7 @@ async def test_what_the_api_server_refused_is_written_soon_after_it_would_take_i
     await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][0] == "True")
 
 
-async def test_what_an_event_tells_of_when_it_is_mended_is_looked_at_once_a_minute(world, api, objects):
+async def test_conflict_is_retried_once_a_minute(world, api, objects):
     api.put({"kind": "Service", "metadata": {"name": "poet", "namespace": "shop"}, "spec": {"selector": {}}})
     api.put(objects.agent())
     await world.start()
@@ -174,7 +174,7 @@ async def test_what_an_event_tells_of_when_it_is_mended_is_looked_at_once_a_minu
     assert 50 < world.soonest() <= 60
 
 
-async def test_an_edit_of_an_owned_field_is_undone_and_an_unowned_field_is_not_fought_over(world, api, objects):
+async def test_owned_field_edits_are_reverted_and_others_kept(world, api, objects):
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -189,7 +189,7 @@ async def test_an_edit_of_an_owned_field_is_undone_and_an_unowned_field_is_not_f
     assert api.writes == []
 
 
-async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world, api, objects):
+async def test_missed_deletion_is_found_by_the_next_list(world, api, objects):
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -201,9 +201,7 @@ async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world,
     assert api.has("Service", "poet")
 
 
-async def test_a_status_that_was_refused_after_a_child_was_made_again_is_written_though_it_says_nothing_new(
-    world, api, objects
-):
+async def test_refused_status_write_is_repeated_even_if_unchanged(world, api, objects):
     """O9: the event of the deletion was lost. Only the answer to a status write shows that the owner is gone."""
     api.put(objects.agent())
     await world.start()
@@ -217,9 +215,7 @@ async def test_a_status_that_was_refused_after_a_child_was_made_again_is_written
     assert api.has("Service", "poet")
 
 
-async def test_a_child_whose_label_was_stripped_unseen_is_found_by_the_next_list_and_keeps_what_it_holds(
-    world, api, objects
-):
+async def test_child_with_stripped_labels_is_adopted_after_a_list(world, api, objects):
     """O8: the list is newer than the child that it lacks."""
     api.put(objects.agent())
     await world.start()
@@ -235,7 +231,7 @@ async def test_a_child_whose_label_was_stripped_unseen_is_found_by_the_next_list
     assert api.find("Secret", names["Secret"])["data"] == before["Secret"]["data"]
 
 
-async def test_nothing_is_made_again_or_complained_of_in_a_namespace_that_goes(world, api, objects):
+async def test_terminating_namespace_gets_no_writes(world, api, objects):
     """O10: a namespace in deletion."""
     api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "namespace": ""}})
     api.put(objects.agent())
@@ -250,7 +246,7 @@ async def test_nothing_is_made_again_or_complained_of_in_a_namespace_that_goes(w
     assert api.writes == []
 
 
-async def test_a_foreign_object_is_neither_written_nor_read_beyond_its_metadata(world, api, objects):
+async def test_foreign_object_is_read_as_metadata_only_and_unchanged(world, api, objects):
     api.put(objects.secret("poet-auth", mine="eA=="))
     api.put(objects.agent())
     await world.start()
@@ -264,7 +260,7 @@ async def test_a_foreign_object_is_neither_written_nor_read_beyond_its_metadata(
     assert world.conditions("Agent", "poet")["Conflict"][0] == "True"
 
 
-async def test_a_conflict_names_every_foreign_object_at_once(world, api, objects):
+async def test_conflict_names_every_foreign_object_at_once(world, api, objects):
     names = [
         ("ServiceAccount", "poet"),
         ("Secret", "poet-auth"),
@@ -289,7 +285,7 @@ async def test_a_conflict_names_every_foreign_object_at_once(world, api, objects
     assert {place: after[place] for place in before} == before
 
 
-async def test_a_deployment_is_written_after_all_that_its_pod_mounts_and_runs_under(world, api, objects):
+async def test_deployment_is_written_after_everything_it_mounts(world, api, objects):
     api.put(objects.agent())
     await world.start()
     await world.settle()
@@ -298,7 +294,7 @@ async def test_a_deployment_is_written_after_all_that_its_pod_mounts_and_runs_un
     assert {write.split()[0] for write in after} <= {"Deployment", "Service", "status"}
 
 
-async def test_a_write_storm_ends_in_words(make_world, api, objects):
+async def test_fake_api_write_cap_stops_a_write_storm(make_world, api, objects):
     api = type(api)(write_cap=300)
     api.put(objects.agent())
     edits = itertools.count()

@@ -17,16 +17,16 @@ TONE = {"skillSelector": {"matchLabels": {"tone": "calm"}}}
         pytest.param(["z"], {"a": {"tone": "loud"}, "b": {}}, ("z",), id="nobody with other labels"),
     ],
 )
-def test_an_agent_has_what_it_names_and_what_its_selector_finds(objects, named, labels, wanted):
+def test_skill_names_combines_listed_and_selected_skills(objects, named, labels, wanted):
     agent = objects.agent_view(skills=[{"name": name} for name in named], **TONE)
     assert skill_names(agent.spec, labels) == wanted
 
 
-def test_without_a_selector_no_label_matters(objects):
+def test_skill_names_ignores_labels_without_a_selector(objects):
     assert skill_names(objects.agent_view(skills=[{"name": "a"}]).spec, {"b": {}}) == ("a",)
 
 
-async def test_a_skill_that_gets_the_label_is_mounted_and_one_that_loses_it_is_not(world, api, objects):
+async def test_skill_selector_follows_label_changes(world, api, objects):
     haiku = objects.skill()
     api.put(haiku)
     api.put(objects.agent(**TONE))
@@ -54,7 +54,7 @@ def namespace(name, **labels):
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "namespace": "", "labels": labels}}
 
 
-async def test_a_label_of_a_namespace_gives_and_takes_the_right_to_call(world, api, objects):
+async def test_namespace_label_grants_and_revokes_calls(world, api, objects):
     api.put(namespace("press", team="a"))
     api.put(objects.agent("helper", **invitation(team="b")))
     api.put(objects.agent("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}]))
@@ -75,7 +75,7 @@ async def test_a_label_of_a_namespace_gives_and_takes_the_right_to_call(world, a
     assert "peer.shop.helper" not in api.find("Secret", "poet-auth", namespace="press")["data"]
 
 
-async def test_an_operator_of_some_namespaces_refuses_to_judge_by_labels(make_world, api, objects, settings):
+async def test_namespaced_operator_refuses_namespace_selectors(make_world, api, objects, settings):
     world = make_world(api, replace(settings, namespaces=("shop",)))
     api.put(objects.agent("helper", **invitation(team="b")))
     await world.start()
@@ -85,7 +85,7 @@ async def test_an_operator_of_some_namespaces_refuses_to_judge_by_labels(make_wo
     await world.stop()
 
 
-async def test_a_changed_file_of_somebody_else_touches_the_pod_and_nothing_else(world, api, objects):
+async def test_referenced_file_change_refreshes_the_pod_only(world, api, objects):
     prompts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prompts", "namespace": "shop"}}
     api.put({**prompts, "data": {"desk": "Be brief."}})
     poet = objects.agent(instructionsFrom={"configMapKeyRef": {"name": "prompts", "key": "desk"}})
@@ -126,7 +126,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("part", "says"), MISSING)
-async def test_a_file_that_is_not_there_is_named_by_its_field(world, api, objects, part, says):
+async def test_missing_file_reference_is_named_by_its_field(world, api, objects, part, says):
     poet = objects.agent()
     if "instructionsFrom" in part:
         del poet["spec"]["instructions"]

@@ -33,21 +33,21 @@ def poet(objects):
     return objects.agent("poet", skills=[{"name": "haiku"}])
 
 
-async def test_a_snapshot_is_held_by_the_agents_that_mount_it(world, api, objects, poet):
+async def test_skill_snapshot_is_owned_by_the_agents_that_mount_it(world, api, objects, poet):
     api.put(objects.skill())
     await served(world, api, poet, objects.agent("other"))
     (snapshot,) = snapshots(api)
     assert holders(api, snapshot) == [("haiku", True), ("poet", False)]
 
 
-async def test_no_pod_needs_a_snapshot_before_its_agent_holds_it(world, api, objects, poet):
+async def test_skill_snapshot_gets_its_agent_owner_before_rollout(world, api, objects, poet):
     api.put(objects.skill())
     await served(world, api, poet)
     written = [write for write in api.writes if "ConfigMap haiku-skill" in write or "Deployment poet" in write]
     assert written[-1] == "apply Deployment poet"
 
 
-async def test_a_deleted_skill_leaves_its_agents_what_they_mount_until_they_drop_it(world, api, objects, poet):
+async def test_deleted_skill_stays_mounted_until_agents_remove_it(world, api, objects, poet):
     api.put(objects.skill())
     await served(world, api, poet)
     (snapshot,) = snapshots(api)
@@ -72,7 +72,7 @@ async def test_a_deleted_skill_leaves_its_agents_what_they_mount_until_they_drop
     assert snapshots(api) == []
 
 
-async def test_a_skill_that_comes_back_takes_its_snapshot_up_again(world, api, objects, poet):
+async def test_recreated_skill_adopts_its_snapshot(world, api, objects, poet):
     api.put(objects.skill())
     await served(world, api, poet)
     (snapshot,) = snapshots(api)
@@ -86,7 +86,8 @@ async def test_a_skill_that_comes_back_takes_its_snapshot_up_again(world, api, o
     assert world.conditions("Agent", "poet")["ReferencesResolved"][0] == "True"
 
 
-async def test_former_snapshots_of_a_deleted_skill_go_and_the_mounted_one_stays(world, api, objects, poet):
+async def test_skill_snapshots_not_mounted_are_pruned_after_deletion(world, api, objects, poet):
+    """The former snapshots of a deleted skill are pruned, and the mounted one stays."""
     api.put(objects.skill(text="One."))
     await served(world, api, poet)
     (first,) = snapshots(api)
@@ -100,7 +101,7 @@ async def test_former_snapshots_of_a_deleted_skill_go_and_the_mounted_one_stays(
     assert snapshots(api) == [second]
 
 
-async def test_the_last_agent_takes_the_snapshot_of_a_deleted_skill_with_it(world, api, objects, poet):
+async def test_skill_snapshot_is_pruned_with_last_agent(world, api, objects, poet):
     api.put(objects.skill())
     await served(world, api, poet, objects.agent("critic", skills=[{"name": "haiku"}]))
     api.remove("Skill", "haiku")
@@ -113,9 +114,8 @@ async def test_the_last_agent_takes_the_snapshot_of_a_deleted_skill_with_it(worl
     assert snapshots(api) == []
 
 
-async def test_a_holder_that_somebody_took_away_is_written_again_and_a_restart_writes_nothing(
-    world, api, objects, poet, make_world
-):
+async def test_removed_snapshot_owner_is_restored_and_restart_is_idle(world, api, objects, poet, make_world):
+    """A removed owner reference is written again, and a restart writes nothing."""
     api.put(objects.skill())
     await served(world, api, poet)
     (snapshot,) = snapshots(api)
@@ -132,7 +132,7 @@ async def test_a_holder_that_somebody_took_away_is_written_again_and_a_restart_w
     assert api.writes == []
 
 
-async def test_an_agent_that_drops_a_living_skill_is_no_holder_any_more(world, api, objects, poet):
+async def test_agent_that_removes_a_skill_no_longer_owns_its_snapshot(world, api, objects, poet):
     api.put(objects.skill())
     await served(world, api, poet)
     (snapshot,) = snapshots(api)
@@ -170,7 +170,7 @@ def needing(objects, **permissions) -> dict:
     return {**skill, "spec": {**skill["spec"], "permissions": permissions}}
 
 
-async def test_an_agent_gets_what_its_skills_need_and_shows_it(world, api, objects):
+async def test_skill_permissions_extend_its_agents_and_are_reported(world, api, objects):
     api.put(needing(objects, **NEEDS))
     api.put(objects.server("orders"))
     api.put(service("ledger", "books"))
@@ -199,7 +199,7 @@ async def test_an_agent_gets_what_its_skills_need_and_shows_it(world, api, objec
     assert server["allow"] == ["look_up", "refund"]
 
 
-async def test_a_service_that_a_skill_needs_is_waited_for(world, api, objects, poet):
+async def test_agent_waits_for_a_service_that_its_skill_needs(world, api, objects, poet):
     ledger = {**NEEDS["egress"][1], "host": "ledger.books.svc"}
     api.put(needing(objects, egress=[ledger]))
     await served(world, api)
@@ -224,7 +224,7 @@ GRANTS = [
 
 
 @pytest.mark.parametrize(("tools", "policy", "granted"), GRANTS)
-def test_a_skill_widens_what_its_agent_allows_and_nothing_that_is_denied(objects, tools, policy, granted):
+def test_skill_permission_extends_allow_lists_but_no_deny_list(objects, tools, policy, granted):
     agent = objects.agent_view(mcpServers=[{"name": "orders", "tools": tools}])
     server = parse_mcp_server(objects.custom("McpServer", "orders", {"toolPolicy": policy}))
     needs = SkillNeeds(permissions=PermissionsSpec(tools=("orders/refund",)))
@@ -252,7 +252,7 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("permissions", "says"), PROBLEMS)
-async def test_a_need_that_cannot_be_met_is_refused_by_name(world, api, objects, poet, permissions, says):
+async def test_invalid_skill_permission_is_refused_by_name(world, api, objects, poet, permissions, says):
     api.put(needing(objects, **permissions))
     api.put(poet)
     await served(world, api)
@@ -283,7 +283,7 @@ async def look(world, api, **answer: str) -> None:
 
 
 @pytest.mark.parametrize("source", [{"git": GIT}, {"image": IMAGE}], ids=["git", "image"])
-async def test_agents_get_what_a_probe_looked_at(world, api, objects, poet, golden, source):
+async def test_agent_mounts_the_skill_files_that_were_probed(world, api, objects, poet, golden, source):
     api.put(objects.secret("git", token="eA=="))
     api.put(objects.secret("pull", **LOGIN))
     api.put(objects.custom("Skill", "haiku", {"source": source}))
@@ -318,7 +318,7 @@ async def test_agents_get_what_a_probe_looked_at(world, api, objects, poet, gold
     assert api.find("Deployment", "poet")["spec"]["template"]["spec"] == spec
 
 
-async def test_a_restart_asks_no_probe_again(world, api, objects, poet, make_world):
+async def test_restart_repeats_no_skill_probe(world, api, objects, poet, make_world):
     api.put(objects.secret("pull", **LOGIN))
     api.put(objects.custom("Skill", "haiku", {"source": {"image": IMAGE}}))
     api.put(poet)
@@ -359,7 +359,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("answer", "wanted"), ANSWERS)
-async def test_a_source_that_is_no_skill_says_why(world, api, objects, poet, answer, wanted):
+async def test_invalid_skill_source_reports_why(world, api, objects, poet, answer, wanted):
     api.put(objects.secret("pull", **LOGIN))
     api.put(objects.custom("Skill", "haiku", {"source": {"image": IMAGE}}))
     api.put(poet)
@@ -373,7 +373,7 @@ async def test_a_source_that_is_no_skill_says_why(world, api, objects, poet, ans
     assert not api.has("Deployment", "poet")
 
 
-async def test_another_commit_is_looked_at_while_agents_keep_the_one_they_have(world, api, objects, poet):
+async def test_new_commit_is_probed_while_agents_keep_the_old_one(world, api, objects, poet):
     api.put(objects.secret("git", token="eA=="))
     api.put(objects.custom("Skill", "haiku", {"source": {"git": GIT}}))
     api.put(poet)
@@ -393,9 +393,7 @@ SECRETS = [
 
 
 @pytest.mark.parametrize(("source", "secret", "says"), SECRETS)
-async def test_a_secret_that_is_missing_is_named_waited_for_and_tried_again_when_it_changes(
-    world, api, objects, source, secret, says
-):
+async def test_skill_secret_is_named_if_missing_and_retried_on_change(world, api, objects, source, secret, says):
     api.put(objects.custom("Skill", "haiku", {"source": source}))
     await world.start()
     await world.settle()
@@ -416,7 +414,7 @@ PULLS = [
 
 
 @pytest.mark.parametrize(("image", "reason", "looking"), PULLS)
-async def test_an_image_that_cannot_be_pulled_is_an_answer(world, api, objects, image, reason, looking):
+async def test_image_pull_failure_is_a_probe_result(world, api, objects, image, reason, looking):
     api.put(objects.secret("pull", **LOGIN))
     api.put(objects.custom("Skill", "haiku", {"source": {"image": IMAGE}}))
     await world.start()
@@ -430,7 +428,7 @@ async def test_an_image_that_cannot_be_pulled_is_an_answer(world, api, objects, 
     assert len(api.probes("haiku")) == looking
 
 
-async def test_files_of_config_maps_are_kept_in_memory_for_the_skills_that_use_them_only(world, api, objects):
+async def test_config_map_cache_contains_only_skills_in_use(world, api, objects):
     def files(name, *, source):
         api.put(objects.custom("Skill", name, {"source": source}))
 
@@ -461,7 +459,7 @@ async def test_files_of_config_maps_are_kept_in_memory_for_the_skills_that_use_t
     assert read() == {}
 
 
-async def test_binary_data_of_a_config_map_is_refused_by_its_name_and_not_left_out(world, api, objects):
+async def test_config_map_binary_data_is_refused_by_name(world, api, objects):
     document = objects.skill()["spec"]["source"]["inline"]["files"]["SKILL.md"]
     metadata = {"name": "files", "namespace": "shop"}
     files = {"kind": "ConfigMap", "metadata": metadata, "data": {"SKILL.md": document}}

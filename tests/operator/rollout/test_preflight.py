@@ -59,7 +59,7 @@ async def serving(world, api, objects):
     return revision_of_deployment(api)
 
 
-async def test_the_next_revision_is_proven_and_then_takes_over(world, api, objects, serving):
+async def test_preflight_success_rolls_out_the_revision(world, api, objects, serving):
     policy = api.find("NetworkPolicy", "poet")["spec"]
     api.put(objects.agent(instructions="Other.", model={"name": "m", "baseURL": "https://other.example.com/v1"}))
     await world.settle()
@@ -82,7 +82,7 @@ async def test_the_next_revision_is_proven_and_then_takes_over(world, api, objec
     assert (told["revision"], told["previousRevision"]) == (revision_of_deployment(api), serving)
 
 
-async def test_a_revision_that_cannot_start_is_held_and_the_old_spec_heals(world, api, objects, serving):
+async def test_preflight_failure_holds_until_the_old_spec_returns(world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()
     (pod,) = preflights(api)
@@ -99,7 +99,7 @@ async def test_a_revision_that_cannot_start_is_held_and_the_old_spec_heals(world
     assert preflights(api) == []
 
 
-async def test_a_third_spec_asks_a_question_of_its_own(world, api, objects, serving):
+async def test_preflight_of_another_spec_replaces_the_pending_one(world, api, objects, serving):
     api.put(objects.agent(instructions="Second."))
     await world.settle()
     (second,) = preflights(api)
@@ -112,7 +112,7 @@ async def test_a_third_spec_asks_a_question_of_its_own(world, api, objects, serv
     assert revision_of_deployment(api) != serving
 
 
-async def test_what_keeps_the_preflight_from_running_is_told(world, api, objects, serving):
+async def test_preflight_reports_why_its_pod_does_not_run(world, api, objects, serving):
     api.put(objects.agent(image="registry.example.com/missing:1"))
     await world.settle()
     (pod,) = preflights(api)
@@ -124,7 +124,7 @@ async def test_what_keeps_the_preflight_from_running_is_told(world, api, objects
     assert revision_of_deployment(api) == serving
 
 
-async def test_a_foreign_program_that_serves_in_its_preflight_is_proven_by_that(world, api, objects, serving):
+async def test_preflight_of_a_custom_image_passes_when_it_is_ready(world, api, objects, serving):
     api.put(objects.agent(image="registry.example.com/other:1"))
     await world.settle()
     (pod,) = preflights(api)
@@ -144,7 +144,7 @@ STUBBORN = [
 
 
 @pytest.mark.parametrize(("how", "says"), STUBBORN)
-async def test_a_program_that_ended_by_itself_is_held_and_not_started_again(world, api, objects, serving, how, says):
+async def test_preflight_program_that_exits_is_not_restarted(world, api, objects, serving, how, says):
     api.put(objects.agent(image="registry.example.com/other:1"))
     await world.settle()
     (pod,) = preflights(api)
@@ -165,7 +165,7 @@ async def test_a_program_that_ended_by_itself_is_held_and_not_started_again(worl
     assert revision_of_deployment(api) == serving
 
 
-async def test_a_mended_secret_has_the_same_revision_tried_again(world, api, objects, serving):
+async def test_preflight_is_repeated_after_a_secret_change(world, api, objects, serving):
     model = {"name": "m", "baseURL": "https://models.example.com/v1", "apiKeySecretRef": {"name": "key"}}
     api.put(objects.secret())
     api.put(objects.agent(model=model))
@@ -193,7 +193,7 @@ def late(api):
     return lambda: api.set_status("Pod", pod["metadata"]["name"], {"phase": "Failed", "reason": "DeadlineExceeded"})
 
 
-async def test_a_preflight_that_the_cluster_lost_is_made_again_after_pauses_that_grow(world, api, objects, serving):
+async def test_preflight_lost_by_the_cluster_is_retried_with_backoff(world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()
     first = world.moment
@@ -215,7 +215,7 @@ async def test_a_preflight_that_the_cluster_lost_is_made_again_after_pauses_that
     assert revision_of_deployment(api) != serving
 
 
-async def test_a_git_server_that_is_down_for_a_while_refuses_no_revision(world, api, objects, serving):
+async def test_preflight_retries_a_temporary_git_failure(world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()
     (pod,) = preflights(api)
@@ -234,7 +234,7 @@ async def test_a_git_server_that_is_down_for_a_while_refuses_no_revision(world, 
     assert revision_of_deployment(api) != serving
 
 
-async def test_a_preflight_that_did_not_end_in_its_time_says_what_kept_it(world, api, objects, serving):
+async def test_preflight_timeout_reports_its_cause(world, api, objects, serving):
     api.put(objects.agent(image="registry.example.com/missing:1"))
     await world.settle()
     end = late(api)
@@ -248,7 +248,7 @@ async def test_a_preflight_that_did_not_end_in_its_time_says_what_kept_it(world,
     assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight"
 
 
-async def test_a_preflight_that_somebody_deletes_is_made_again(world, api, objects, serving):
+async def test_preflight_is_repeated_if_its_pod_is_deleted(world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()
     (pod,) = preflights(api)
@@ -264,7 +264,7 @@ async def test_a_preflight_that_somebody_deletes_is_made_again(world, api, objec
     assert revision_of_deployment(api) != serving
 
 
-async def test_another_operator_goes_on_where_one_was_killed(world, make_world, api, objects, serving):
+async def test_preflight_is_resumed_by_another_operator(world, make_world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()
     await world.stop()
@@ -278,7 +278,7 @@ async def test_another_operator_goes_on_where_one_was_killed(world, make_world, 
     await second.stop()
 
 
-async def test_what_does_not_serve_is_replaced_at_once(world, api, objects, serving):
+async def test_preflight_is_skipped_if_no_pod_serves(world, api, objects, serving):
     api.set_status("Deployment", "poet", {"observedGeneration": 1})
     api.put(objects.agent(instructions="Other."))
     await world.settle()
@@ -291,7 +291,7 @@ def falls_over(api):
     api.set_status("Deployment", "poet", {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1})
 
 
-async def test_a_refused_revision_does_not_take_over_when_what_served_is_away(world, make_world, api, objects, serving):
+async def test_preflight_refusal_holds_if_serving_pod_is_unavailable(world, make_world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()
     (pod,) = preflights(api)
@@ -318,7 +318,7 @@ async def test_a_refused_revision_does_not_take_over_when_what_served_is_away(wo
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["the same operator", "another operator"])
-async def test_a_refused_revision_stays_refused_while_what_it_refers_to_is_missing(
+async def test_preflight_refusal_holds_while_a_reference_is_missing(
     world, make_world, api, objects, serving, restarted
 ):
     api.put(objects.agent("helper"))
@@ -349,7 +349,7 @@ async def test_a_refused_revision_stays_refused_while_what_it_refers_to_is_missi
         await world.stop()
 
 
-async def test_what_is_being_tried_when_a_reference_goes_is_tried_anew_when_it_is_back(world, api, objects, serving):
+async def test_preflight_restarts_when_a_missing_reference_returns(world, api, objects, serving):
     api.put(objects.agent("helper"))
     api.put(objects.agent(instructions="Other.", peers=[{"name": "helper"}]))
     await world.settle()
@@ -364,7 +364,7 @@ async def test_what_is_being_tried_when_a_reference_goes_is_tried_anew_when_it_i
     assert revision_of_deployment(api) == serving
 
 
-async def test_a_revision_that_is_being_tried_is_tried_to_its_end(world, api, objects, serving):
+async def test_preflight_finishes_if_the_serving_pod_fails_meanwhile(world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()
     (pod,) = preflights(api)
@@ -378,7 +378,7 @@ async def test_a_revision_that_is_being_tried_is_tried_to_its_end(world, api, ob
     assert revision_of_deployment(api) != serving
 
 
-async def test_a_lost_preflight_is_made_again_also_where_what_served_is_away(world, api, objects, serving):
+async def test_preflight_is_retried_also_if_the_serving_pod_fails(world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()
     evicted(api)
@@ -395,7 +395,7 @@ async def test_a_lost_preflight_is_made_again_also_where_what_served_is_away(wor
     assert revision_of_deployment(api) != serving
 
 
-async def test_where_other_policies_say_where_the_agent_goes_they_say_it_for_its_preflight(world, api, objects):
+async def test_preflight_egress_is_open_if_network_policy_is_none(world, api, objects):
     network = {"network": {"policy": "None"}}
     api.put(objects.agent(**network))
     await world.start()
@@ -420,7 +420,7 @@ async def test_where_other_policies_say_where_the_agent_goes_they_say_it_for_its
     assert not api.has("NetworkPolicy", pod["metadata"]["name"])
 
 
-async def test_scaling_and_suspending_prove_nothing(world, api, objects, serving):
+async def test_preflight_is_skipped_for_scaling_and_suspending(world, api, objects, serving):
     api.put(objects.agent(suspend=True))
     await world.settle()
     assert preflights(api) == []
@@ -506,7 +506,7 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("facts", "wanted"), VERDICTS)
-def test_what_a_preflight_shows(facts, wanted):
+def test_evaluate_pod_returns_the_preflight_result(facts, wanted):
     told = {"kind": "Pod", "namespace": "shop", "name": "p", "uid": "u", "resource_version": "1", "created": NOW}
     assert evaluate_pod(CachedObject(**told, projection=facts)) == wanted
     assert evaluate_pod(CachedObject(**told, projection=facts, deleting=True)) == PreflightInterrupted(
@@ -546,7 +546,7 @@ def preflight_of(agent, settings):
     return probe_manifests(wanted)[1], children
 
 
-def test_nothing_that_finds_the_agents_pods_finds_its_preflight(objects, settings):
+def test_preflight_pod_matches_no_selector_of_the_agent(objects, settings):
     pod, children = preflight_of(objects.agent_view(podTemplate=EQUIPPED), settings)
     labels = pod["metadata"]["labels"]
     specs = [manifest["spec"] for manifest in children.serving[1:]]
@@ -561,7 +561,7 @@ def test_nothing_that_finds_the_agents_pods_finds_its_preflight(objects, setting
 
 
 @pytest.mark.parametrize("part", ["labels", "annotations"])
-def test_other_metadata_is_another_question(objects, settings, part):
+def test_preflight_name_depends_on_pod_metadata(objects, settings, part):
     names = {
         preflight_of(objects.agent_view(podTemplate={"metadata": {part: {"team": team}}}), settings)[0]["metadata"][
             "name"
@@ -581,7 +581,7 @@ LITTLE = [
 
 
 @pytest.mark.parametrize(("limits", "wanted"), LITTLE)
-def test_a_preflight_asks_for_little_and_never_for_more_than_its_limits(objects, settings, limits, wanted):
+def test_preflight_requests_stay_below_its_limits(objects, settings, limits, wanted):
     resources = {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": limits}
     pod, _ = preflight_of(objects.agent_view(resources=resources), settings)
     assert pod["spec"]["containers"][0]["resources"] == {
@@ -590,7 +590,7 @@ def test_a_preflight_asks_for_little_and_never_for_more_than_its_limits(objects,
     }
 
 
-def test_the_preflight_is_the_pod_itself_with_a_memory_of_its_own(objects, settings, golden):
+def test_preflight_pod_equals_the_agent_pod_without_its_memory(objects, settings, golden):
     poet = objects.agent_view(
         image="registry.example.com/poet:1", memory={"storage": {"size": "5Gi"}}, podTemplate=EQUIPPED
     )

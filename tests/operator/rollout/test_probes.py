@@ -33,7 +33,7 @@ def probe(objects, settings) -> Probe:
     return Probe(owner=owner, pod=runtime_pod(["mcp", "{}"], settings), egress_rules=[dns_rule(settings)])
 
 
-def test_a_probe_as_it_is_written(probe, settings, golden):
+def test_probe_manifests_match_golden(probe, settings, golden):
     private = runtime_pod(["mcp", "{}"], replace(settings, pull_secrets=("registry",)))
     golden("probe", probe_manifests(replace(probe, pod=private)))
 
@@ -45,18 +45,18 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("egress_rules", "types"), WAYS)
-def test_an_empty_list_is_left_out_for_the_api_server_keeps_none(probe, egress_rules, types):
+def test_probe_policy_omits_empty_rule_lists(probe, egress_rules, types):
     policy, _ = probe_manifests(replace(probe, egress_rules=egress_rules))
     assert policy["spec"]["policyTypes"] == types
     assert set(policy["spec"]) == {"podSelector", "policyTypes"}
 
 
-def test_no_selector_of_its_owner_finds_a_probe(probe):
+def test_probe_matches_no_selector_of_its_owner(probe):
     for manifest in probe_manifests(probe):
         assert not probe.owner.selector.items() <= manifest["metadata"]["labels"].items()
 
 
-def test_only_the_same_question_has_the_same_name(probe, settings):
+def test_probe_name_depends_on_every_part_of_the_probe(probe, settings):
     others = [
         replace(probe, about=("another pod",)),
         replace(probe, seconds=61),
@@ -123,7 +123,7 @@ PODS = [
 
 
 @pytest.mark.parametrize(("facts", "wanted"), PODS)
-def test_what_a_pod_says(facts, wanted):
+def test_unreported_explains_the_state_of_a_pod(facts, wanted):
     pod = (
         None
         if facts is None
@@ -148,7 +148,7 @@ LINES = [
 
 
 @pytest.mark.parametrize(("line", "wanted"), LINES)
-def test_the_last_line_of_a_log(line, wanted):
+def test_parse_report_reads_the_last_log_line(line, wanted):
     assert parse_report(line) == wanted
 
 
@@ -178,7 +178,7 @@ def owner(api, cluster, objects) -> Callable[[], CachedObject]:
     return lambda: cluster.cache.get(names.MCP_SERVER, "shop", "tools")
 
 
-async def test_a_question_is_asked_once_heard_and_cleared(api, cluster, probe, owner):
+async def test_run_probe_runs_once_and_is_deleted_after_its_result(api, cluster, probe, owner):
     assert await run_probe(cluster, probe) == ProbePending()
     assert await run_probe(cluster, probe) == ProbePending()
     assert api.writes == [f"apply NetworkPolicy {probe.name}", f"apply Pod {probe.name}"]
@@ -192,7 +192,7 @@ async def test_a_question_is_asked_once_heard_and_cleared(api, cluster, probe, o
     assert not api.has("NetworkPolicy", probe.name)
 
 
-async def test_a_probe_that_is_still_wanted_is_kept(api, cluster, probe, owner):
+async def test_delete_probes_keeps_the_current_probe(api, cluster, probe, owner):
     old = replace(probe, about=("before",))
     await run_probe(cluster, old)
     await run_probe(cluster, probe)
@@ -201,7 +201,7 @@ async def test_a_probe_that_is_still_wanted_is_kept(api, cluster, probe, owner):
     assert [body["metadata"]["name"] for kind in ("Pod", "NetworkPolicy") for body in api.all(kind)] == [probe.name] * 2
 
 
-async def test_a_log_that_cannot_be_read_is_no_report_and_a_vanished_pod_is_asked_again(api, cluster, probe):
+async def test_run_probe_fails_without_a_log_and_repeats_a_lost_pod(api, cluster, probe):
     await run_probe(cluster, probe)
     api.end_pod(probe.name)
     del api.logs[probe.name]
@@ -213,13 +213,13 @@ async def test_a_log_that_cannot_be_read_is_no_report_and_a_vanished_pod_is_aske
     assert api.has("Pod", probe.name)
 
 
-async def test_a_pod_that_may_not_be_written_is_a_failure_in_words(api, cluster, probe):
+async def test_run_probe_reports_a_forbidden_pod(api, cluster, probe):
     api.fault = lambda number, what: api_error(403, "exceeded quota") if " Pod " in what else None
     answer = await run_probe(cluster, probe)
     assert answer == ProbeFailure("Forbidden", f"Pod '{probe.name}' was forbidden by the API server: exceeded quota")
 
 
-async def test_no_fault_at_any_write_leaves_a_pod_without_its_policy(api, cluster, probe, owner):
+async def test_run_probe_never_leaves_a_pod_without_its_policy(api, cluster, probe, owner):
     for number in range(6):
         seen = len(api.writes)
         api.fault = lambda now, what, at=seen + number % 2: TimeoutError("no answer") if now == at else None
@@ -236,7 +236,7 @@ async def _round(cluster, probe, owner):
     await delete_probes(cluster, owner())
 
 
-async def test_a_probe_leads_to_its_owner_and_is_none_of_its_pods(cluster, probe, owner):
+async def test_probe_is_indexed_by_owner_and_is_not_a_child(cluster, probe, owner):
     await run_probe(cluster, probe)
     cache = cluster.cache
     assert {entry.kind for entry in cache.find("probe-of", *owner().id)} == {"Pod", "NetworkPolicy"}

@@ -86,7 +86,7 @@ async def fleet(make_world, api, objects, settings):
 
 
 @pytest.mark.parametrize(("count", "rollouts"), [(12, 1), (8, 3)])
-async def test_never_more_are_replaced_than_the_installation_says(fleet, api, objects, count, rollouts):
+async def test_rollout_limiter_never_exceeds_the_limit(fleet, api, objects, count, rollouts):
     world, agents = await fleet(count, rollouts=rollouts, seconds=0.02)
     most = 0
 
@@ -112,7 +112,7 @@ async def test_never_more_are_replaced_than_the_installation_says(fleet, api, ob
     assert all(world.conditions("Agent", name)["Ready"][0] == "True" for name in agents)
 
 
-async def test_who_waits_says_so_and_is_not_asked_again_and_again(fleet, api, objects):
+async def test_rollout_limiter_reports_waiting_without_reconciling(fleet, api, objects):
     world, agents = await fleet(12, rollouts=2)
     api.put(objects.skill(text="Other lines."))
     await world.settle()
@@ -136,7 +136,7 @@ async def test_who_waits_says_so_and_is_not_asked_again_and_again(fleet, api, ob
     assert passes(world) - before < 15, "only one waiting agent was reconciled"
 
 
-async def test_the_generation_of_an_agent_that_waits_is_seen(fleet, api, objects):
+async def test_rollout_limiter_sets_generation_of_a_waiting_agent(fleet, api, objects):
     world, (first, second) = await fleet(2, rollouts=1)
     api.put(objects.agent(first, instructions="Other."))
     await world.settle()
@@ -150,7 +150,7 @@ async def test_the_generation_of_an_agent_that_waits_is_seen(fleet, api, objects
     assert conditions["Ready"]["observedGeneration"] == found["metadata"]["generation"]
 
 
-async def test_one_that_waits_keeps_its_place_when_what_served_is_away(fleet, api, objects):
+async def test_rollout_limiter_keeps_the_order_if_a_pod_fails(fleet, api, objects):
     world, (first, second) = await fleet(2, rollouts=1)
     for name in (first, second):
         api.put(objects.agent(name, instructions="Other.", skills=[{"name": "haiku"}]))
@@ -165,7 +165,7 @@ async def test_one_that_waits_keeps_its_place_when_what_served_is_away(fleet, ap
     assert api.find("Deployment", second)["spec"] == before
 
 
-async def test_a_token_that_turns_while_its_agent_waits_reaches_the_pod(fleet, api, objects):
+async def test_rollout_limiter_does_not_delay_token_rotation(fleet, api, objects):
     world, (first, second) = await fleet(2, rollouts=1)
     labels = {**names.labels(names.AGENT, second), names.COMPONENT: "agent"}
     api.put({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "labels": labels}})
@@ -186,7 +186,7 @@ async def test_a_token_that_turns_while_its_agent_waits_reaches_the_pod(fleet, a
     assert "waits for other rollouts" in world.conditions("Agent", second)["Programmed"][2]
 
 
-async def test_another_operator_finds_whose_turn_it_is(fleet, make_world, api, objects, settings):
+async def test_rollout_limiter_state_survives_an_operator_restart(fleet, make_world, api, objects, settings):
     world, _ = await fleet(3, rollouts=1)
     api.put(objects.skill(text="Other lines."))
     await world.settle()
@@ -205,7 +205,7 @@ async def test_another_operator_finds_whose_turn_it_is(fleet, make_world, api, o
     await second.stop()
 
 
-async def test_one_that_never_serves_gives_its_turn_away_in_the_end(fleet, api, objects):
+async def test_rollout_limiter_times_out_an_agent_that_never_serves(fleet, api, objects):
     world, _ = await fleet(2, rollouts=1)
     api.put(objects.skill(text="Other lines."))
     await world.settle()
@@ -219,7 +219,7 @@ async def test_one_that_never_serves_gives_its_turn_away_in_the_end(fleet, api, 
     assert first not in tried(api)
 
 
-async def test_the_turn_of_a_deleted_agent_goes_on_to_the_next(fleet, api, objects):
+async def test_rollout_limiter_frees_the_slot_of_a_deleted_agent(fleet, api, objects):
     world, agents = await fleet(4, rollouts=1)
     api.put(objects.skill(text="Other lines."))
     await world.settle()
@@ -230,7 +230,7 @@ async def test_the_turn_of_a_deleted_agent_goes_on_to_the_next(fleet, api, objec
     await world.until(lambda: len(set(tried(api)) - {first}) == 1, seconds=1)
 
 
-async def test_one_that_waits_and_takes_its_spec_back_stands_in_nobodys_way(fleet, api, objects):
+async def test_rollout_limiter_skips_an_agent_whose_spec_is_reverted(fleet, api, objects):
     world, (first, second, third) = await fleet(3, rollouts=1)
     for name in (first, second, third):
         api.put(objects.agent(name, instructions="Other.", skills=[{"name": "haiku"}]))

@@ -92,7 +92,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("document", "wanted"), SAID)
-def test_of_what_an_agent_says_only_what_fits_is_kept(document, wanted):
+def test_parse_report_keeps_only_valid_fields(document, wanted):
     assert parse_report(document) == wanted
 
 
@@ -100,7 +100,7 @@ def said(**unreachable):
     return AgentReport(servers={name: ServerReport(unreachable=why) for name, why in unreachable.items()})
 
 
-def test_only_news_concern_somebody():
+def test_agent_reports_put_returns_only_changed_servers():
     reports = AgentReports(lambda: 0)
     assert reports.put("shop", "poet", said(a="", b="down")) == {"a", "b"}
     assert reports.put("shop", "poet", said(a="", b="")) == {"b"}
@@ -125,7 +125,7 @@ LOOKS = [
 
 
 @pytest.mark.parametrize(("steps", "wanted"), LOOKS)
-def test_a_card_drifts_only_when_the_agent_had_time_to_read_the_present_one(steps, wanted):
+def test_card_drift_needs_time_for_the_agent_to_read_the_card(steps, wanted):
     clock, last = [0], "new"
     reports = AgentReports(lambda: clock[0])
     for what, card, at in steps:
@@ -138,7 +138,7 @@ def test_a_card_drifts_only_when_the_agent_had_time_to_read_the_present_one(step
     assert reports.serves_another_card("shop", "poet", wanted=last) is wanted
 
 
-def test_a_pod_of_another_revision_serves_its_own_card():
+def test_card_drift_ignores_pods_of_another_revision():
     old = AgentReport(revision="a", card_digest="x")
     assert drift(old, wanted="y", revision="b", serves_another=True) is None
     assert drift(old, wanted="y", revision="a", serves_another=True).reason == "AnotherCard"
@@ -165,11 +165,11 @@ COUNTS = [
 
 
 @pytest.mark.parametrize(("previous", "heard", "wanted"), COUNTS)
-def test_tools_are_those_of_this_revision(previous, heard, wanted):
+def test_tools_of_returns_tools_of_the_current_revision(previous, heard, wanted):
     assert tools_of(previous, heard, servers=["tools"], revision="r1") == wanted
 
 
-def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered():
+def test_degraded_names_unreachable_servers_and_missing_tools():
     both = [{"server": "a", "count": 0, "missing": ["x", "y"]}]
     assert degraded(None, [], servers=["a"]) is None
     assert degraded(said(elsewhere="down"), [], servers=["a"]) is None
@@ -189,7 +189,7 @@ def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered
     assert "x, y" in lost.message
 
 
-def test_an_agent_is_degraded_by_a_plugin_of_its_spec_that_is_not_loaded():
+def test_degraded_names_a_plugin_that_is_not_loaded():
     failed = AgentReport(failed_plugins={"units": "no such package", "former": "gone"})
     found = degraded(failed, [], servers=[], plugins=["units", "good"])
     assert (found.reason, found.message) == ("PluginNotLoaded", "plugin 'units' is not loaded: no such package")
@@ -226,7 +226,7 @@ async def say(world, document, pod="p1"):
     await world.settle()
 
 
-async def test_what_the_agent_knows_reaches_its_status_and_is_written_once(poet, api):
+async def test_agent_report_reaches_the_status_in_one_write(poet, api):
     await say(poet, report(api))
     status = api.find("Agent", "poet")["status"]
     assert status["tools"] == [{"server": "tools", "count": 2, "missing": ["drop"]}]
@@ -236,7 +236,7 @@ async def test_what_the_agent_knows_reaches_its_status_and_is_written_once(poet,
     assert api.writes == [], "the number of tasks causes no status write"
 
 
-async def test_a_restart_of_operator_or_agent_keeps_what_was_known_until_there_is_another_word(poet, api, make_world):
+async def test_agent_report_survives_operator_and_agent_restarts(poet, api, make_world):
     await say(poet, report(api))
     await poet.stop()
     api.writes.clear()
@@ -255,7 +255,7 @@ async def test_a_restart_of_operator_or_agent_keeps_what_was_known_until_there_i
     await another.stop()
 
 
-async def test_a_pod_that_serves_another_card_is_told_of_after_a_while_and_no_longer_when_it_stops(poet, api):
+async def test_card_drift_is_a_condition_until_the_card_matches(poet, api):
     other = report(api, cardDigest=DIGEST)
     await say(poet, other)
     assert "CardDrift" not in poet.conditions("Agent", "poet")
@@ -268,7 +268,7 @@ async def test_a_pod_that_serves_another_card_is_told_of_after_a_while_and_no_lo
     assert "CardDrift" not in poet.conditions("Agent", "poet")
 
 
-async def test_another_key_is_no_drift(poet, api):
+async def test_card_key_rotation_is_no_card_drift(poet, api):
     await say(poet, report(api))
     before = report(api)
     await poet.later(90 * 24 * 3600)
@@ -277,7 +277,7 @@ async def test_another_key_is_no_drift(poet, api):
     assert "CardDrift" not in poet.conditions("Agent", "poet")
 
 
-async def test_a_budget_that_is_used_up_is_a_condition_until_there_is_room(poet, api):
+async def test_budget_exceeded_is_a_condition_until_the_budget_resets(poet, api):
     full = [{"period": "Day", "exceeded": True, "resetsAt": "2026-01-02T00:00:00Z"}]
     await say(poet, report(api, budgets=full))
     assert "BudgetExceeded" not in poet.conditions("Agent", "poet"), "the spec has no such budget"

@@ -45,12 +45,12 @@ def report(lines, digest, process="01", resumed=(0, "0" * 64)):
         ),
     ],
 )
-def test_record_follows_the_trail(previous, said, now, wanted):
+def test_audit_record_follows_the_reports(previous, said, now, wanted):
     assert record_of(previous, said, acknowledged="", now=now) == wanted
     assert (lost_lines(wanted) is None) == ("lostAt" not in (wanted or {}))
 
 
-def test_an_acknowledged_loss_begins_a_new_record():
+def test_audit_record_restarts_after_an_acknowledged_loss():
     lost = {**RECORD, "lostAt": NOW}
     assert record_of(lost, report(9, B), acknowledged=A[:12], now=LATER) == {
         **RECORD,
@@ -77,7 +77,7 @@ AUDIT = {"lines": 5, "hash": A, "process": "01", "resumed": {"lines": 0, "hash":
         pytest.param({**AUDIT, "process": "p" * 99}, None, id="a process of another shape"),
     ],
 )
-def test_report_of_the_trail_is_taken_whole_or_not_at_all(told, wanted):
+def test_audit_report_is_accepted_completely_or_ignored(told, wanted):
     assert parse_report({"audit": told}).audit == wanted
 
 
@@ -105,7 +105,7 @@ def tell(poet, api):
     return report_status
 
 
-async def test_a_cut_end_is_a_condition_until_a_person_acknowledges_it(poet, api, tell):
+async def test_audit_trail_cut_is_a_condition_until_acknowledged(poet, api, tell):
     await tell(audit={**AUDIT, "lines": 5})
     assert api.find("Agent", "poet")["status"]["auditTrail"]["lines"] == 5
     await tell(audit={"lines": 7, "hash": B, "process": "02", "resumed": {"lines": 3, "hash": C}})
@@ -120,7 +120,7 @@ async def test_a_cut_end_is_a_condition_until_a_person_acknowledges_it(poet, api
     assert api.find("Agent", "poet")["status"]["auditTrail"]["lines"] == 7
 
 
-async def test_new_lines_of_the_same_process_cause_no_write(poet, api, tell):
+async def test_audit_lines_of_the_same_process_cause_no_write(poet, api, tell):
     await tell(audit=AUDIT)
     before = api.find("Agent", "poet")["metadata"]["resourceVersion"]
     for lines in range(6, 20):

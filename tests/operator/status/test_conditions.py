@@ -10,7 +10,7 @@ from fleetwright_operator.status.workload_health import WorkloadHealth
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
 
 
-def test_the_transition_time_moves_only_with_the_status():
+def test_transition_time_changes_only_with_the_status():
     first = condition_list([Condition("Ready", False, "A", "a")], previous=[], generation=1, now=THEN)
     same = condition_list([Condition("Ready", False, "B", "b")], previous=first, generation=2, now=NOW)
     assert (same[0]["lastTransitionTime"], same[0]["reason"], same[0]["observedGeneration"]) == (THEN, "B", 2)
@@ -18,7 +18,7 @@ def test_the_transition_time_moves_only_with_the_status():
     assert moved[0]["lastTransitionTime"] == NOW
 
 
-def test_a_message_is_cut_where_the_api_would_refuse_it():
+def test_condition_message_is_truncated_to_the_api_limit():
     found = condition_list([Condition("Ready", None, "A", "x" * 9999)], previous=[], generation=1, now=NOW)
     assert (len(found[0]["message"]), found[0]["status"]) == (4096, "Unknown")
 
@@ -31,7 +31,7 @@ def test_a_message_is_cut_where_the_api_would_refuse_it():
         pytest.param([None, False], (None, "r0"), id="the first that is not true says why"),
     ],
 )
-def test_ready_is_derived(statuses, wanted):
+def test_ready_is_derived_from_all_stages(statuses, wanted):
     stages = [Condition(f"t{n}", status, f"r{n}") for n, status in enumerate(statuses)]
     found = ready(stages)
     assert (found.status, found.reason) == wanted
@@ -94,14 +94,15 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize(("outcome", "wanted"), OUTCOMES)
-def test_an_outcome_becomes_conditions(outcome, wanted):
+def test_stage_outcomes_map_to_conditions(outcome, wanted):
     status = custom_status({}, outcome, generation=3, now=NOW, rolls_out=True)
     found = {each["type"]: (each["status"], each["reason"], each["message"]) for each in status["conditions"]}
     assert found == wanted
     assert status["observedGeneration"] == 3
 
 
-def test_what_was_not_reached_keeps_its_value_and_what_is_gone_is_removed():
+def test_custom_status_keeps_fields_of_skipped_stages():
+    """A status keeps fields of stages that did not run and drops removed ones."""
     before = {"url": "http://x", "memory": {"claim": "c"}}
     blocked = custom_status(before, StageOutcomes(resolved=[BAD]), generation=1, now=NOW, rolls_out=True)
     assert blocked["url"] == "http://x"
@@ -111,7 +112,7 @@ def test_what_was_not_reached_keeps_its_value_and_what_is_gone_is_removed():
     assert "memory" not in done
 
 
-def test_an_equal_pass_gives_an_equal_status():
+def test_custom_status_is_stable_for_equal_outcomes():
     outcome = StageOutcomes(resolved=(), written="x", health=WorkloadHealth(True, "RolledOut", ""))
     first = custom_status({}, outcome, generation=1, now=THEN, rolls_out=True)
     assert custom_status(first, outcome, generation=1, now=NOW, rolls_out=True) == first

@@ -47,7 +47,7 @@ TRANSITIONS = [
 
 
 @pytest.mark.parametrize(("before", "after", "wanted"), TRANSITIONS)
-def test_only_transitions_that_a_person_wants_to_know_are_told(before, after, wanted):
+def test_notices_reports_only_relevant_transitions(before, after, wanted):
     assert [(notice.condition, notice.warning, notice.reason) for notice in notices(before, after)] == wanted
 
 
@@ -56,7 +56,7 @@ def event(before=(), after=(CRASHING,)):
     return event_manifest(notice, ABOUT, now="2026-03-01T12:00:00Z")
 
 
-def test_an_equal_event_has_an_equal_name_and_another_reason_another():
+def test_event_name_depends_on_its_reason():
     assert event()["metadata"] == event()["metadata"]
     other = event(after=[condition("Available", "False", "ImagePull", "no image")])
     assert other["metadata"]["name"] != event()["metadata"]["name"]
@@ -81,7 +81,7 @@ async def heard(api, count):
     pytest.fail(f"only {api.writes}")
 
 
-async def test_a_repeated_event_is_counted_also_after_a_restart(api, event_recorder):
+async def test_event_count_continues_after_a_restart(api, event_recorder):
     for _ in range(3):
         event_recorder.record(event())
     await heard(api, 3)
@@ -97,7 +97,7 @@ async def test_a_repeated_event_is_counted_also_after_a_restart(api, event_recor
     assert api.gets == [], "the chart gives no right to read Events"
 
 
-async def test_an_event_that_recurs_after_the_first_one_expired_is_told_anew(api, event_recorder):
+async def test_event_count_restarts_after_expiry(api, event_recorder):
     event_recorder.record(event())
     event_recorder.record(event())
     await heard(api, 2)
@@ -110,7 +110,7 @@ async def test_an_event_that_recurs_after_the_first_one_expired_is_told_anew(api
     assert [kept["count"] for kept in api.all("Event")] == [2]
 
 
-async def test_an_event_that_cannot_be_written_is_given_up_and_the_next_is_not(api, event_recorder):
+async def test_event_recorder_drops_a_failed_event_and_continues(api, event_recorder):
     api.fault = lambda number, what: ApiError("no", code=503) if number == 0 else None
     event_recorder.record(event())
     event_recorder.record(event(after=[READY]))
@@ -118,7 +118,7 @@ async def test_an_event_that_cannot_be_written_is_given_up_and_the_next_is_not(a
     assert [kept["reason"] for kept in api.all("Event")] == ["Ready"]
 
 
-async def test_a_flood_is_dropped_and_blocks_nobody(api):
+async def test_event_recorder_drops_a_flood_without_blocking(api):
     event_recorder = EventRecorder(api, on_write=lambda verb, kind: None, waiting=2)
     for _ in range(10):
         event_recorder.record(event())
@@ -136,7 +136,7 @@ PROGRESS = [
 
 
 @pytest.mark.parametrize("step", PROGRESS)
-def test_progress_and_its_end_are_no_event(step):
+def test_notices_ignore_progress_and_its_completion(step):
     done = condition(step["type"], "True", "Done")
     assert (list(notices([], [step])), list(notices([step], [done]))) == ([], [])
 
@@ -145,7 +145,7 @@ def _told(api) -> list[tuple[str, str]]:
     return [(event["type"], event["reason"]) for event in api.all("Event")]
 
 
-async def test_a_pass_that_ends_badly_and_then_well_writes_an_event_of_each(world, api, objects):
+async def test_reconcile_writes_events_for_failure_and_recovery(world, api, objects):
     api.put(objects.agent("poet", peers=[{"name": "helper"}]))
     await world.start()
     world.tell_events()
@@ -154,7 +154,7 @@ async def test_a_pass_that_ends_badly_and_then_well_writes_an_event_of_each(worl
     await world.until(lambda: ("Normal", "Resolved") in _told(api))
 
 
-async def test_what_is_mended_before_its_warning_is_due_writes_no_event(world, api, objects):
+async def test_warning_event_is_skipped_if_resolved_in_time(world, api, objects):
     api.put(objects.agent("poet", skills=[{"name": "haiku"}]))
     await world.start()
     world.tell_events()

@@ -136,7 +136,7 @@ STAGES = [
 
 
 @pytest.mark.parametrize(("body", "in_argo", "in_flux"), STAGES)
-def test_a_stage_is_read_as_what_it_is(body, in_argo, in_flux):
+def test_argo_and_kstatus_read_each_stage(body, in_argo, in_flux):
     assert (argo(body), kstatus(body)) == (in_argo, in_flux)
 
 
@@ -165,22 +165,22 @@ IN_FLUX = [
 
 
 @pytest.mark.parametrize(("kinds", "body", "wanted"), IN_FLUX)
-def test_flux_is_told_what_waiting_does_not_mend(kinds, body, wanted):
+def test_flux_status_separates_failures_from_waiting(kinds, body, wanted):
     assert {kind: flux(kind, body) for kind in kinds} == dict.fromkeys(kinds, wanted)
 
 
-def test_reasons_that_flux_is_given_exist():
+def test_flux_reasons_exist_in_the_source():
     named = re.findall(r"'(\w+)'", (GITOPS / "flux/fleet.yaml").read_text())
     assert [text for text in named if text not in {"True", "False"} and f'"{text}"' not in SOURCES] == []
 
 
-def test_what_a_healthy_object_lacks_is_said():
+def test_argo_verdict_reports_the_missing_part():
     said = argo_verdict(healthy(degraded=Violation("ToolsMissing", "no tool x")))
     assert said["message"] == "Degraded: no tool x"
     assert argo_verdict(DANGLING)["message"] == "SecretNotFound: no key"
 
 
-def test_a_new_object_without_the_crds_default_would_pass_for_ready():
+def test_kstatus_of_a_new_object_needs_the_default_status():
     """The CRDs set a default status, because kstatus reports an object without conditions as current."""
     assert kstatus({**FRESH, "status": {}}) == "Current"
     for path in (ROOT / "crds").glob("*.yaml"):
@@ -189,19 +189,19 @@ def test_a_new_object_without_the_crds_default_would_pass_for_ready():
         assert {**FRESH, "status": status["default"]} == FRESH
 
 
-def test_reasons_that_pass_are_reasons_that_exist():
+def test_argo_health_reasons_exist_in_the_source():
     listed = re.findall(r"(\w+) = true", (GITOPS / "argocd/health.lua").read_text())
     assert len(listed) == 7
     assert [reason for reason in listed if f'"{reason}"' not in SOURCES] == []
 
 
-def test_argo_is_given_the_same_script_for_each_kind():
+def test_argo_config_has_the_same_script_for_each_kind():
     script = (GITOPS / "argocd/health.lua").read_text()
     data = yaml.safe_load((GITOPS / "argocd/argocd-cm.yaml").read_text())["data"]
     assert data == {f"resource.customizations.health.fleetwright.dev_{kind}": script for kind in KINDS}
 
 
-async def test_a_living_agent_is_read_right_from_birth_to_rest(world, api, objects):
+async def test_argo_and_kstatus_follow_the_life_of_an_agent(world, api, objects):
     def read() -> tuple[str, str]:
         body = api.find("Agent", "poet")
         return argo(body), kstatus(body)
@@ -220,9 +220,7 @@ async def test_a_living_agent_is_read_right_from_birth_to_rest(world, api, objec
     assert read() == ("Suspended", "InProgress")
 
 
-async def test_an_upgraded_operator_leaves_every_object_as_it_was(
-    world, api, objects, make_world: Callable[..., Any], settings
-):
+async def test_operator_upgrade_changes_no_object(world, api, objects, make_world: Callable[..., Any], settings):
     """After a rollout of the operator, a pod with another identity takes over the existing objects."""
     api.put(objects.skill())
     api.put(objects.server())

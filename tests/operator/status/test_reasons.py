@@ -77,16 +77,16 @@ def explained() -> set[str]:
     return {reason for first in firsts for reason in re.findall(r"`(\w+)`", first)}
 
 
-def test_every_reason_is_explained_with_what_to_do_and_no_other():
+def test_reasons_are_all_explained_with_a_remedy():
     # `Blocked` has no row, because it refers to the row of another reason.
     assert explained() == reasons() - {"Blocked"}
 
 
-def test_every_reason_stands_in_the_reference_of_a_kind():
+def test_reasons_are_all_listed_in_the_reference():
     assert {reason for reason in reasons() if f"`{reason}`" not in REFERENCE} == set()
 
 
-def test_the_reasons_are_found():
+def test_reasons_finds_the_reasons_of_the_source():
     assert {
         "ImagePull",
         "Quota",

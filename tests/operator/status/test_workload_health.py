@@ -92,7 +92,7 @@ STATES = [
 
 
 @pytest.mark.parametrize(("found", "pods", "status", "reason"), STATES)
-def test_a_state_has_a_reason(found, pods, status, reason):
+def test_deployment_health_maps_states_to_reasons(found, pods, status, reason):
     health = deployment_health(found, pods, revision="r2")
     assert (health.status, health.reason) == (status, reason)
 
@@ -108,7 +108,7 @@ PULLS = [
 
 
 @pytest.mark.parametrize(("says", "wanted"), PULLS)
-def test_an_image_that_cannot_be_pulled_is_the_one_that_is_named(says, wanted):
+def test_deployment_health_names_the_image_not_pulled(says, wanted):
     pod = container({"waiting": {"reason": "ErrImagePull", "message": says}})
     health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2")
     assert health.message.startswith(wanted)
@@ -118,7 +118,7 @@ def _unschedulable(message: str) -> CachedObject:
     return entry("Pod", conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": message}])
 
 
-def test_a_volume_that_is_not_bound_is_named():
+def test_deployment_health_names_an_unbound_volume():
     pod = _unschedulable("pod has unbound immediate PersistentVolumeClaims")
     claim = entry("PersistentVolumeClaim", phase="Pending")
     health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2", claim=claim)
@@ -126,7 +126,7 @@ def test_a_volume_that_is_not_bound_is_named():
     assert "'x'" in health.message
 
 
-def test_a_cluster_without_room_says_so():
+def test_deployment_health_reports_an_unschedulable_pod():
     pod = _unschedulable("0/3 nodes are available: insufficient memory")
     health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2")
     assert (health.reason, "insufficient memory" in health.message) == ("Unschedulable", True)
@@ -139,7 +139,7 @@ def test_a_cluster_without_room_says_so():
         pytest.param((container({"running": {}}),), "Suspending", id="the pod still ends its tasks"),
     ],
 )
-def test_a_suspended_agent_is_not_available_and_says_so(pods, reason):
+def test_deployment_health_of_a_suspended_agent_is_unavailable(pods, reason):
     health = deployment_health(deployment({**UP, "replicas": 0}), pods, revision="r2", suspended=True)
     assert (health.status, health.reason) == (False, reason)
     assert "spec.suspend is true" in health.message

@@ -238,7 +238,7 @@ INVALID = [
 
 
 @pytest.mark.parametrize(("spec", "reason", "says"), INVALID)
-async def test_an_invalid_spec_that_slipped_in_is_a_condition_and_no_loop(world, api, objects, spec, reason, says):
+async def test_invalid_agent_is_not_accepted_and_written_once(world, api, objects, spec, reason, says):
     api.put(objects.agent(**spec))
     await world.start()
     await world.settle()
@@ -271,7 +271,7 @@ async def test_an_invalid_spec_that_slipped_in_is_a_condition_and_no_loop(world,
         ),
     ],
 )
-async def test_what_the_runtime_is_told_of_its_trail(world, api, objects, spec, told):
+async def test_audit_trail_size_follows_the_volume(world, api, objects, spec, told):
     api.put(objects.agent(**spec))
     await world.start()
     await world.settle()
@@ -292,7 +292,7 @@ SERVERS = [
 
 
 @pytest.mark.parametrize(("spec", "reason"), SERVERS)
-async def test_an_invalid_server_is_a_condition_on_it_and_on_its_agents(world, api, objects, spec, reason):
+async def test_invalid_mcp_server_is_a_condition_on_it_and_its_agents(world, api, objects, spec, reason):
     api.put(objects.custom(names.MCP_SERVER, "tools", spec))
     api.put(objects.agent(mcpServers=[{"name": "tools"}]))
     await world.start()
@@ -328,9 +328,7 @@ def with_denied_api_server(settings):
 
 
 @pytest.mark.parametrize(("spec", "reason"), DENIED)
-async def test_what_the_installation_denies_is_refused_where_it_is_named(
-    api, objects, make_world, with_denied_api_server, spec, reason
-):
+async def test_denied_range_in_an_agent_spec_is_refused(api, objects, make_world, with_denied_api_server, spec, reason):
     world = make_world(api, with_denied_api_server)
     api.put(objects.agent(**spec))
     await world.start()
@@ -342,9 +340,7 @@ async def test_what_the_installation_denies_is_refused_where_it_is_named(
     assert not api.has("NetworkPolicy", "poet")
 
 
-async def test_a_server_and_a_skill_that_lead_to_what_is_denied_are_refused_too(
-    api, objects, make_world, with_denied_api_server
-):
+async def test_denied_range_in_a_server_or_skill_is_refused(api, objects, make_world, with_denied_api_server):
     world = make_world(api, with_denied_api_server)
     api.put(objects.custom(names.MCP_SERVER, "tools", {"remote": {"url": "https://9.9.9.9/mcp"}}))
     haiku = objects.skill()
@@ -400,7 +396,7 @@ async def accepted(api, make_world, settings, *bodies):
 
 
 @pytest.mark.parametrize(("spec", "reason"), NAMING_IT)
-async def test_nobody_names_the_api_server_itself(api, objects, make_world, settings, spec, reason):
+async def test_api_server_address_in_an_agent_spec_is_refused(api, objects, make_world, settings, spec, reason):
     ((status, found, message),) = await accepted(api, make_world, settings, objects.agent(**spec))
     assert (status, found) == ("False", reason)
     assert "is the API server, which no agent of this installation may reach" in message
@@ -408,12 +404,12 @@ async def test_nobody_names_the_api_server_itself(api, objects, make_world, sett
 
 
 @pytest.mark.parametrize("spec", NOT_IT)
-async def test_what_only_lies_beside_the_api_server_may_be_named(api, objects, make_world, settings, spec):
+async def test_address_next_to_the_api_server_is_accepted(api, objects, make_world, settings, spec):
     ((status, _, _),) = await accepted(api, make_world, settings, objects.agent(**spec))
     assert status == "True"
 
 
-async def test_neither_a_server_nor_a_skill_names_the_api_server(api, objects, make_world, settings):
+async def test_api_server_address_in_a_server_or_skill_is_refused(api, objects, make_world, settings):
     haiku, needs = objects.skill(), [{"ipBlock": {"cidr": "10.0.0.5/32"}, "ports": [443, 6443]}]
     found = await accepted(
         api,
@@ -425,7 +421,7 @@ async def test_neither_a_server_nor_a_skill_names_the_api_server(api, objects, m
     assert [reason for _, reason, _ in found] == ["InvalidAddress", "InvalidPermission"]
 
 
-async def test_wider_rules_go_around_what_the_installation_denies(api, objects, make_world, with_denied_api_server):
+async def test_wide_egress_ranges_exclude_denied_ranges(api, objects, make_world, with_denied_api_server):
     world = make_world(api, with_denied_api_server)
     rule = {"to": {"ipBlock": {"cidr": "9.0.0.0/8"}}, "ports": [{"port": 25}]}
     haiku = objects.skill()
@@ -444,7 +440,7 @@ async def test_wider_rules_go_around_what_the_installation_denies(api, objects, 
     assert callers == [{"cidr": "9.0.0.0/8"}], "ingress ranges are not affected"
 
 
-async def test_agents_that_name_each_other_both_run(world, api, objects):
+async def test_mutual_peers_are_both_programmed(world, api, objects):
     api.put(objects.agent("poet", peers=[{"name": "editor"}]))
     api.put(objects.agent("editor", peers=[{"name": "poet"}]))
     await world.start()
@@ -454,7 +450,7 @@ async def test_agents_that_name_each_other_both_run(world, api, objects):
     assert "peer.shop.editor" in api.find("Secret", "poet-auth")["data"]
 
 
-async def test_a_service_of_a_namespace_that_is_not_watched_is_said_so(api, objects, make_world, settings):
+async def test_service_in_an_unwatched_namespace_is_reported(api, objects, make_world, settings):
     api.put(objects.agent(model={"name": "m", "baseURL": "http://llm.models.svc/v1"}))
     world = type(make_world(api))(api, replace(settings, namespaces=("shop",)))
     await world.start()
@@ -464,7 +460,7 @@ async def test_a_service_of_a_namespace_that_is_not_watched_is_said_so(api, obje
     assert "namespace 'models' is not watched by this installation" in message
 
 
-async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(world, api, objects):
+async def test_agent_report_of_server_errors_reaches_both_statuses(world, api, objects):
     remote = {"remote": {"url": "https://weather.example.com/mcp"}}
     api.put(objects.custom(names.MCP_SERVER, "weather", remote))
     api.put(objects.agent(mcpServers=[{"name": "weather"}]))

@@ -35,19 +35,17 @@ def agents() -> Iterator[Any]:
 SEEING = [each for each in agents() if each.values[0].get("model", {}).get("vision")]
 
 
-def test_there_is_a_sample_that_sees() -> None:
+def test_samples_include_an_agent_with_vision() -> None:
     assert SEEING
 
 
 @pytest.mark.parametrize("spec", SEEING)
-def test_an_agent_that_sees_takes_a_photograph(spec: dict[str, Any]) -> None:
+def test_vision_sample_accepts_a_photograph(spec: dict[str, Any]) -> None:
     assert spec.get("limits", {}).get("maxRequestBytes", OFFERED) > PHOTOGRAPH * 4 / 3
 
 
 @pytest.mark.parametrize("spec", [*agents(), pytest.param(yaml.safe_load(spelt_out())["spec"], id="the reference's")])
-async def test_the_operator_finds_nothing_wrong_with_a_sample(
-    world: Any, api: Any, objects: Any, spec: dict[str, Any]
-) -> None:
+async def test_sample_spec_is_accepted(world: Any, api: Any, objects: Any, spec: dict[str, Any]) -> None:
     sample = objects.agent("sample")
     api.put({**sample, "spec": spec})
     await world.start()
@@ -71,7 +69,7 @@ def used(value: Any, way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
             yield from used(below, (*way, name))
 
 
-def test_the_reference_spells_out_every_field_of_an_agent() -> None:
+def test_reference_sample_lists_every_field_of_an_agent() -> None:
     """The sample has one of two exclusive fields in a comment. Fallbacks repeat the fields of the model."""
     crd = yaml.safe_load((ROOT / "crds/agent.yaml").read_text())
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
@@ -103,5 +101,5 @@ SHOWN = [
 
 
 @pytest.mark.parametrize("field", SHOWN)
-def test_there_is_a_sample_with(field: str) -> None:
+def test_samples_include_every_shown_field(field: str) -> None:
     assert any(tuple(field.split(".")) in used(each.values[0]) for each in agents())

@@ -34,7 +34,7 @@ async def resolved(world, api, body, kind=names.AGENT):
 
 @pytest.mark.parametrize("found", [BY_NAME, BY_HAND], ids=["an outside name", "endpoints written by hand"])
 @pytest.mark.parametrize("spec", [{}, NEIGHBOUR], ids=["nothing opened", "only pods of this namespace opened"])
-async def test_a_service_without_a_selector_is_refused_with_both_remedies(world, api, objects, found, spec):
+async def test_service_without_selector_is_refused_with_both_remedies(world, api, objects, found, spec):
     api.put(found)
     status, reason, message = await resolved(world, api, objects.agent(**MODEL, **spec))
     assert (status, reason) == ("False", "ServiceNotFound")
@@ -45,7 +45,7 @@ async def test_a_service_without_a_selector_is_refused_with_both_remedies(world,
 
 
 @pytest.mark.parametrize("found", [BY_NAME, BY_HAND], ids=["an outside name", "endpoints written by hand"])
-async def test_where_the_spec_opens_a_range_the_service_is_its_authors_word(world, api, objects, found):
+async def test_service_without_selector_is_accepted_with_an_open_range(world, api, objects, found):
     api.put(found)
     assert (await resolved(world, api, objects.agent(**MODEL, **RANGE)))[0] == "True"
     ways = {way["to"]: way["why"] for way in api.find("Agent", "poet")["status"]["egress"]}
@@ -58,13 +58,13 @@ async def test_where_the_spec_opens_a_range_the_service_is_its_authors_word(worl
 
 
 @pytest.mark.parametrize("found", [[BY_NAME], []], ids=["one without a selector", "none at all"])
-async def test_without_a_policy_no_service_needs_to_be_seen(world, api, objects, found):
+async def test_service_is_not_checked_without_a_network_policy(world, api, objects, found):
     for body in found:
         api.put(body)
     assert (await resolved(world, api, objects.agent(**MODEL, network={"policy": "None"})))[0] == "True"
 
 
-async def test_a_server_has_the_one_remedy_that_it_can_follow(world, api, objects):
+async def test_mcp_server_error_offers_only_the_applicable_remedy(world, api, objects):
     api.put(BY_NAME)
     server = objects.custom(names.MCP_SERVER, "far", {"remote": {"url": "http://llm/mcp"}})
     _, _, message = await resolved(world, api, server, names.MCP_SERVER)
@@ -94,9 +94,7 @@ async def some_namespaces(api, make_world, settings):
 
 
 @pytest.mark.parametrize(("url", "says"), OUT_OF_SIGHT)
-async def test_a_service_where_the_operator_cannot_look_is_refused_with_the_remedies(
-    some_namespaces, api, objects, url, says
-):
+async def test_service_in_unwatched_namespace_is_refused_with_remedy(some_namespaces, api, objects, url, says):
     model = {"model": {"name": "m", "baseURL": url}}
     status, reason, message = await resolved(some_namespaces, api, objects.agent(**model))
     assert (status, reason) == ("False", "ServiceNotFound")
@@ -119,7 +117,7 @@ IN_SIGHT = [
 
 
 @pytest.mark.parametrize(("url", "way"), IN_SIGHT)
-async def test_other_hosts_are_outside_as_everywhere(some_namespaces, api, objects, url, way):
+async def test_other_hosts_are_outside_for_a_namespaced_operator(some_namespaces, api, objects, url, way):
     agent = objects.agent(model={"name": "m", "baseURL": url})
     assert (await resolved(some_namespaces, api, agent))[0] == "True"
     assert way in [way["to"] for way in api.find("Agent", "poet")["status"]["egress"]]
@@ -132,7 +130,7 @@ LATE = [
 
 
 @pytest.mark.parametrize("spec", LATE)
-async def test_who_waits_for_a_service_goes_on_when_it_is_made_and_follows_it(world, api, objects, spec):
+async def test_agent_follows_a_service_that_is_created_later(world, api, objects, spec):
     assert (await resolved(world, api, objects.agent(**spec)))[1] == "ServiceNotFound"
     for port in (8080, 9090):
         api.put(service(selector={"app": "llm"}, ports=[{"port": 80, "targetPort": port}]))
@@ -142,7 +140,7 @@ async def test_who_waits_for_a_service_goes_on_when_it_is_made_and_follows_it(wo
         assert f"pods of Service shop/llm, port {port}" in ways
 
 
-async def test_a_headless_service_is_reached_on_the_port_of_the_address(world, api, objects):
+async def test_headless_service_is_opened_on_the_port_of_the_url(world, api, objects):
     api.put(service(clusterIP="None", selector={"app": "llm"}, ports=[{"port": 80, "targetPort": 8080}]))
     model = {"model": {"name": "m", "baseURL": "http://llm:8080/v1"}}
     assert (await resolved(world, api, objects.agent(**model)))[0] == "True"

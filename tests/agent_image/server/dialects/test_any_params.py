@@ -255,7 +255,9 @@ WAITING = SENDS | STREAMS
 @pytest.mark.parametrize(("version", "method", "operation"), METHODS)
 @MANY
 @given(data=st.data())
-def test_r8_methods(caller: Caller, version: str, method: str, operation: Operation, data: st.DataObject) -> None:
+def test_r8_methods_answer_any_params(
+    caller: Caller, version: str, method: str, operation: Operation, data: st.DataObject
+) -> None:
     params = data.draw(changed(operation, version, caller.agent))
     headers = odd_headers(data.draw, **{"A2A-Version": version.encode()})
     body = written({"jsonrpc": "2.0", "id": 5, "method": method, "params": params})
@@ -263,7 +265,9 @@ def test_r8_methods(caller: Caller, version: str, method: str, operation: Operat
 
 
 @pytest.mark.parametrize(("version", "method", "operation"), METHODS)
-def test_what_is_changed_was_right_before(caller: Caller, version: str, method: str, operation: Operation) -> None:
+def test_unchanged_params_of_every_method_succeed(
+    caller: Caller, version: str, method: str, operation: Operation
+) -> None:
     params = usual(operation, version, caller.agent, lambda options: options[0])
     body = written({"jsonrpc": "2.0", "id": 5, "method": method, "params": params})
     headers = {"Content-Type": b"application/json", "A2A-Version": version.encode()}
@@ -287,7 +291,7 @@ OF_NAMES = {**dict.fromkeys(("historyLength", "pageSize"), ODD_LENGTHS), "status
 
 
 @pytest.mark.parametrize(("version", "method", "operation"), METHODS)
-def test_r8_every_place_may_hold_what_is_not_meant_for_it(
+def test_r8_every_field_may_hold_a_value_of_another_type(
     caller: Caller, version: str, method: str, operation: Operation
 ) -> None:
     def fresh() -> dict[str, Any]:
@@ -322,7 +326,7 @@ BODIES = st.one_of(
 
 @settings(MANY, max_examples=80)
 @given(data=st.data())
-def test_r8_bodies(caller: Caller, data: st.DataObject) -> None:
+def test_r8_rpc_endpoint_answers_any_body(caller: Caller, data: st.DataObject) -> None:
     headers = odd_headers(data.draw)
     caller.call("/a2a", data.draw(BODIES), headers, may_wait=False)
 
@@ -343,7 +347,9 @@ QUERY = {
 @pytest.mark.parametrize(("verb", "path", "operation"), PATHS)
 @settings(MANY, max_examples=12)
 @given(data=st.data())
-def test_r8_paths(caller: Caller, verb: str, path: str, operation: Operation, data: st.DataObject) -> None:
+def test_r8_rest_paths_answer_any_request(
+    caller: Caller, verb: str, path: str, operation: Operation, data: st.DataObject
+) -> None:
     version = data.draw(st.sampled_from(["1.0", "0.3"]))
     spelling = version if version == "1.0" else "0.3 REST"
     odd = st.sampled_from(["x%20y", "a:cancel", "%00", "%C3%BC", "a" * 200, "%ff", "..", "%2e%2e"])
@@ -386,7 +392,7 @@ VERBS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "N
 
 @settings(MANY, max_examples=80)
 @given(data=st.data())
-def test_r8_any_verb_and_headers_at_any_place(caller: Caller, data: st.DataObject) -> None:
+def test_r8_any_verb_and_headers_at_any_path(caller: Caller, data: st.DataObject) -> None:
     headers = data.draw(st.fixed_dictionaries({}, optional=HEADERS))
     with_token = data.draw(st.booleans())
     sent = (

@@ -69,7 +69,9 @@ BREAKS = [
 
 @pytest.mark.parametrize("dialect", [pytest.param(each, id=each.version) for each in (V10, V03, V01)])
 @pytest.mark.parametrize("breaks", BREAKS)
-async def test_a_table_that_breaks(dialect: Dialect, breaks: Break, caplog: pytest.LogCaptureFixture) -> None:
+async def test_dialect_internal_error_is_reported_without_details(
+    dialect: Dialect, breaks: Break, caplog: pytest.LogCaptureFixture
+) -> None:
     method = next(name for name, operation in dialect.methods.items() if operation is Operation.GET)
     transport = httpx.ASGITransport(app=door(breaks(dialect)))
     async with httpx.AsyncClient(transport=transport, base_url="http://a", headers=stating(dialect)) as http:
@@ -83,7 +85,7 @@ async def test_a_table_that_breaks(dialect: Dialect, breaks: Break, caplog: pyte
 
 
 @pytest.mark.parametrize("dialect", [pytest.param(each, id=each.version) for each in (V10, V03, V01)])
-async def test_a_stream_that_breaks_ends_with_an_error(dialect: Dialect) -> None:
+async def test_dialect_stream_failure_ends_with_an_error(dialect: Dialect) -> None:
     method = next(name for name, operation in dialect.methods.items() if operation is Operation.SUBSCRIBE)
     transport = httpx.ASGITransport(app=door(dialect))
     async with httpx.AsyncClient(transport=transport, base_url="http://a", headers=stating(dialect)) as http:

@@ -29,7 +29,9 @@ def rpc(method: str, params: dict[str, Any]) -> dict[str, Any]:
         pytest.param("/a2a", V01, rpc("tasks/sendSubscribe", {"id": "t", "message": SAID_01}), -32004, id="0.1"),
     ],
 )
-async def test_streams_are_refused_where_the_card_offers_none(open_door, mounted, path, headers, body, code, streaming):
+async def test_streaming_is_refused_if_the_card_does_not_offer_it(
+    open_door, mounted, path, headers, body, code, streaming
+):
     card = json.loads(mounted.layout.card_file.read_text())
     card["capabilities"] = {} if streaming is None else {"streaming": streaming}
     mounted.write(mounted.layout.card_file, card)
@@ -41,7 +43,7 @@ async def test_streams_are_refused_where_the_card_offers_none(open_door, mounted
     assert (error["code"], "capabilities.streaming" in error["message"]) == (code, True)
 
 
-async def test_a_message_without_a_stream_is_answered_all_the_same(open_door, mounted):
+async def test_send_message_works_without_streaming(open_door, mounted):
     card = json.loads(mounted.layout.card_file.read_text())
     card["capabilities"] = {"streaming": False}
     mounted.write(mounted.layout.card_file, card)

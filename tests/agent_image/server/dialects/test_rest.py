@@ -25,7 +25,9 @@ def versioned(version: str | None) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("path", "version", "body", "state"), SENT)
-async def test_messages(open_door: Open, raw: Any, path: str, version: Any, body: Any, state: str) -> None:
+async def test_rest_send_message_works_under_every_path(
+    open_door: Open, raw: Any, path: str, version: Any, body: Any, state: str
+) -> None:
     door = await open_door()
     async with raw(door) as caller:
         response = await caller.http.post(path, json=body, headers=versioned(version))
@@ -46,7 +48,7 @@ async def streamed(http: httpx.AsyncClient, verb: str, path: str, **options: Any
         return [json.loads(line[6:]) async for line in response.aiter_lines() if line.startswith("data: ")]
 
 
-async def test_streams_of_1_0(open_door: Open) -> None:
+async def test_rest_1_0_streams_events(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:
         told = await streamed(http, "POST", "/a2a/message:stream", json=V10)
@@ -60,7 +62,7 @@ async def test_streams_of_1_0(open_door: Open) -> None:
     assert told[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_streams_of_0_3(open_door: Open, raw: Any) -> None:
+async def test_rest_0_3_streams_events(open_door: Open, raw: Any) -> None:
     door = await open_door()
     async with raw(door) as caller:
         told = await streamed(caller.http, "POST", "/a2a/v1/message:stream", json=V03)
@@ -71,7 +73,7 @@ async def test_streams_of_0_3(open_door: Open, raw: Any) -> None:
     )
 
 
-async def test_lists_and_cancels_take_no_body(open_door: Open) -> None:
+async def test_rest_list_and_cancel_need_no_body(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:
         del http.headers["Content-Type"]
@@ -86,7 +88,7 @@ async def test_lists_and_cancels_take_no_body(open_door: Open) -> None:
 CALLS = [("GET", "/a2a/tasks", 200), ("DELETE", "/a2a/tasks/x/pushNotificationConfigs/y", 400)]
 
 
-async def test_a_body_where_none_belongs_is_not_looked_at(open_door: Open) -> None:
+async def test_rest_ignores_an_unexpected_body(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:
         for verb, path, status in CALLS:
@@ -139,7 +141,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("verb", "path", "version", "body", "status", "word", "code"), REFUSED)
-async def test_refusals(
+async def test_rest_errors_have_status_and_code(
     open_door: Open, raw: Any, verb: str, path: str, version: Any, body: Any, status: int, word: str, code: Any
 ) -> None:
     door = await open_door()
@@ -151,7 +153,7 @@ async def test_refusals(
     assert "message" in answer["error"]
 
 
-async def test_who_calls_is_asked_in_the_shape_of_the_binding(open_door: Open) -> None:
+async def test_unauthenticated_error_has_the_form_of_the_binding(open_door: Open) -> None:
     door = await open_door()
     async with door.http(None) as http:
         rest = await http.get("/a2a/tasks")
@@ -160,7 +162,7 @@ async def test_who_calls_is_asked_in_the_shape_of_the_binding(open_door: Open) -
     assert (rpc.status_code, rpc.json()["error"]["code"]) == (401, -32600)
 
 
-async def test_what_cannot_be_taken_while_the_agent_leaves_is_unavailable(open_door: Open) -> None:
+async def test_rest_is_unavailable_while_the_agent_drains(open_door: Open) -> None:
     door = await open_door()
     await door.app.drain()
     async with door.http() as http:
@@ -170,7 +172,7 @@ async def test_what_cannot_be_taken_while_the_agent_leaves_is_unavailable(open_d
             assert response.json()["error"]["status"] == "UNAVAILABLE"
 
 
-async def test_whoever_comes_with_another_verb_is_told_all_that_a_path_has(open_door: Open) -> None:
+async def test_rest_405_lists_all_verbs_of_a_path(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:
         response = await http.request("PUT", "/a2a/tasks/t/pushNotificationConfigs/c")

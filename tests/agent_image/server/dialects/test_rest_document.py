@@ -18,13 +18,13 @@ LEFT_OUT = "positive_data_acceptance,negative_data_rejection"
 SECONDS = 15
 
 
-def test_the_document_has_every_path_and_verb() -> None:
+def test_openapi_document_has_every_path_and_verb() -> None:
     paths = yaml.safe_load(DOCUMENT.read_text())["paths"]
     described = {(verb.upper(), path) for path, verbs in paths.items() for verb in verbs if verb != "parameters"}
     assert described == {(verb, path) for verb, path, _, _ in _PATHS}
 
 
-def test_r8_every_answer_is_one_that_the_document_has(
+def test_r8_every_response_conforms_to_the_openapi_document(
     run_agent: Callable[..., Any], python_environment: Callable[[str], Path], tmp_path: Path
 ) -> None:
     with run_agent() as agent:

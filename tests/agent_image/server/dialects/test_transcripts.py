@@ -34,7 +34,7 @@ def said(text: str) -> dict[str, Any]:
     return {"role": "agent", "parts": [{"type": "text", "text": text}]}
 
 
-async def test_a_question_that_is_answered_at_once(open_door: Open, written: Any, raw: Any) -> None:
+async def test_v01_transcript_of_an_immediate_answer(open_door: Open, written: Any, raw: Any) -> None:
     door = await open_door(executor=written(SCRIPT))
     async with raw(door) as caller:
         answer = await caller.call("tasks/send", send("129", "How many desks are in stock?"), request_id=11)
@@ -51,7 +51,7 @@ async def test_a_question_that_is_answered_at_once(open_door: Open, written: Any
     }
 
 
-async def test_a_question_that_is_answered_with_another_one(open_door: Open, written: Any, raw: Any) -> None:
+async def test_v01_transcript_of_a_counter_question(open_door: Open, written: Any, raw: Any) -> None:
     door = await open_door(executor=written(SCRIPT))
     async with raw(door) as caller:
         asked = await caller.call("tasks/send", send("130", "When can a desk be sent?"), request_id=10)
@@ -82,7 +82,7 @@ async def test_a_question_that_is_answered_with_another_one(open_door: Open, wri
     }
 
 
-async def test_a_question_whose_answer_is_watched(open_door: Open, written: Any, raw: Any) -> None:
+async def test_v01_transcript_of_a_stream(open_door: Open, written: Any, raw: Any) -> None:
     door = await open_door(executor=written(SCRIPT))
     async with raw(door) as caller:
         told = await caller.stream("tasks/sendSubscribe", send("131", "What do 3 desks weigh?"), request_id=12)

@@ -32,7 +32,7 @@ async def at_work(caller: Any, task_id: str) -> None:
             shown = (await caller.call("tasks/get", {"id": task_id})).get("result", {})
 
 
-async def test_a_session_is_a_context_and_another_task_goes_on_in_it(open_door: Open, raw: Any) -> None:
+async def test_v01_session_is_the_context_of_later_tasks(open_door: Open, raw: Any) -> None:
     door = await open_door()
     async with raw(door) as caller:
         first = (await caller.call("tasks/send", send("a")))["result"]
@@ -41,7 +41,7 @@ async def test_a_session_is_a_context_and_another_task_goes_on_in_it(open_door: 
     assert {request.context_id for request in door.turn.requests} == {first["sessionId"]}
 
 
-async def test_history_is_told_only_as_far_as_it_is_asked_for(open_door: Open, raw: Any) -> None:
+async def test_v01_history_length_limits_the_history(open_door: Open, raw: Any) -> None:
     door = await open_door()
     said = {"role": "user", "parts": [{"type": "text", "text": "hello"}]}
     async with raw(door) as caller:
@@ -51,7 +51,7 @@ async def test_history_is_told_only_as_far_as_it_is_asked_for(open_door: Open, r
         assert (await caller.call("tasks/send", send("b", historyLength=1)))["result"]["history"] == [said]
 
 
-async def test_ids_belong_to_their_owner(open_door: Open, raw: Any) -> None:
+async def test_v01_task_ids_belong_to_their_owner(open_door: Open, raw: Any) -> None:
     door = await open_door()
     async with raw(door) as one, raw(door, "client:other") as other:
         mine = (await one.call("tasks/send", send("same", "mine")))["result"]
@@ -59,7 +59,7 @@ async def test_ids_belong_to_their_owner(open_door: Open, raw: Any) -> None:
     assert [t["artifacts"][0]["parts"][0]["text"] for t in (mine, theirs)] == ["You said: mine", "You said: theirs"]
 
 
-async def test_a_request_that_is_sent_again_is_the_same_task_also_while_it_runs(open_door: Open, raw: Any) -> None:
+async def test_v01_repeated_request_returns_the_same_task(open_door: Open, raw: Any) -> None:
     door = await open_door()
     async with raw(door) as caller:
         first, again = await asyncio.gather(*(caller.call("tasks/send", send("a")) for _ in range(2)))
@@ -68,7 +68,7 @@ async def test_a_request_that_is_sent_again_is_the_same_task_also_while_it_runs(
     assert len(door.turn.requests) == 1
 
 
-async def test_an_id_is_not_used_twice_for_different_messages(open_door: Open, raw: Any) -> None:
+async def test_v01_task_id_is_refused_for_a_different_message(open_door: Open, raw: Any) -> None:
     door = await open_door()
     async with raw(door) as caller:
         answers = await asyncio.gather(*(caller.call("tasks/send", send("a", text)) for text in ("one", "two")))
@@ -90,7 +90,7 @@ async def test_an_id_is_not_used_twice_for_different_messages(open_door: Open, r
         pytest.param(None, None, id="in requests without ids"),
     ],
 )
-async def test_the_same_word_twice_answers_two_questions(
+async def test_v01_same_text_answers_two_questions(
     open_door: Open, written: Any, raw: Any, first: Any, second: Any
 ) -> None:
     script = {"begin": ["ask: Sure?"], "yes": ["ask: Really?"]}
@@ -106,9 +106,10 @@ async def test_the_same_word_twice_answers_two_questions(
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["in one process", "over a restart"])
-async def test_a_caller_that_numbers_all_of_its_requests_alike_answers_two_questions_with_one_word(
+async def test_v01_constant_request_ids_can_answer_two_questions(
     open_door: Open, written: Any, raw: Any, restarted: bool
 ) -> None:
+    """A 0.1 client that uses one request id for all requests can answer two questions with the same text."""
     script = {"begin": ["ask: Sure?"], "yes": ["ask: Really?"]}
     executor = written(script)
     door = await open_door(executor=executor)
@@ -129,7 +130,9 @@ async def test_a_caller_that_numbers_all_of_its_requests_alike_answers_two_quest
     assert len(executor.jobs) == 3
 
 
-async def test_no_word_that_may_have_been_sent_again_approves_anything(open_door: Open, raw: Any) -> None:
+async def test_v01_possibly_repeated_answer_approves_nothing(open_door: Open, raw: Any) -> None:
+    """An answer that may be a retransmission approves nothing unless it names the question."""
+
     async def approving(request: TurnRequest) -> AsyncIterator[Frame]:
         approved.append(request.reply)
         payload = {"kind": "approval", "title": "t", "detail": "{}", "project": "p"}
@@ -153,7 +156,7 @@ async def test_no_word_that_may_have_been_sent_again_approves_anything(open_door
 
 
 @pytest.mark.parametrize("method", ["tasks/send", "tasks/sendSubscribe"])
-async def test_an_answer_sent_again_is_not_the_answer_to_the_next_question(
+async def test_v01_repeated_answer_does_not_answer_the_next_question(
     open_door: Open, written: Any, raw: Any, method: str
 ) -> None:
     script = {"begin": ["ask: Pay 10?"], "yes": ["ask: Pay 1000?"]}
@@ -175,7 +178,7 @@ async def test_an_answer_sent_again_is_not_the_answer_to_the_next_question(
     assert len(executor.jobs) == 3
 
 
-async def test_an_answer_sent_again_by_a_caller_that_has_all_it_may_have_is_known(
+async def test_v01_repeated_answer_is_recognised_at_the_task_limit(
     open_door: Open, written: Any, raw: Any, mounted: Any, documents: Any
 ) -> None:
     mounted.write(mounted.layout.config_file, documents(limits={"maxTasksPerCaller": 1}))
@@ -201,9 +204,10 @@ async def test_an_answer_sent_again_by_a_caller_that_has_all_it_may_have_is_know
         pytest.param("yes", "yes", id="by the words with which the task began"),
     ],
 )
-async def test_an_answer_that_looks_like_one_from_long_before_is_refused_with_the_remedy(
+async def test_v01_ambiguous_late_answer_is_refused_with_the_remedy(
     open_door: Open, written: Any, raw: Any, first: str, text: str
 ) -> None:
+    """An answer that equals an earlier one is refused after a minute; the error asks for a new request id."""
     passed = 0
     clock = Clock(now_ns=lambda: time.time_ns() + passed * 10**9)
     executor = written({"begin": ["ask: Sure?"], "yes": ["ask: Really?"], "certainly": ["Done."]})
@@ -250,7 +254,9 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("method", "params", "code", "says"), ERRORS)
-async def test_errors(open_door: Open, raw: Any, method: str, params: dict[str, Any], code: int, says: str) -> None:
+async def test_v01_errors_have_code_and_message(
+    open_door: Open, raw: Any, method: str, params: dict[str, Any], code: int, says: str
+) -> None:
     door = await open_door()
     async with raw(door) as caller:
         await caller.call("tasks/send", send("done"))
@@ -259,7 +265,7 @@ async def test_errors(open_door: Open, raw: Any, method: str, params: dict[str, 
     assert says in error["message"]
 
 
-async def test_what_cannot_be_taken_while_the_agent_leaves_is_unavailable(open_door: Open, raw: Any) -> None:
+async def test_v01_is_unavailable_while_the_agent_drains(open_door: Open, raw: Any) -> None:
     door = await open_door()
     await door.app.drain()
     async with raw(door) as caller:
@@ -271,7 +277,7 @@ async def test_what_cannot_be_taken_while_the_agent_leaves_is_unavailable(open_d
     assert known["error"]["code"] == -32001
 
 
-async def test_a_running_task_is_cancelled_by_its_chosen_id(open_door: Open, raw: Any) -> None:
+async def test_v01_cancel_stops_a_running_task_by_its_chosen_id(open_door: Open, raw: Any) -> None:
     door = await open_door(endless)
     async with raw(door) as caller:
         sending = asyncio.create_task(caller.call("tasks/send", send("a")))
@@ -281,7 +287,7 @@ async def test_a_running_task_is_cancelled_by_its_chosen_id(open_door: Open, raw
         assert (await sending)["result"]["status"]["state"] == "canceled"
 
 
-async def test_a_reader_that_comes_back_gets_later_events_and_one_end(open_door: Open, raw: Any) -> None:
+async def test_v01_resubscribe_sends_later_events_and_one_end(open_door: Open, raw: Any) -> None:
     more = asyncio.Event()
 
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -305,7 +311,7 @@ async def test_a_reader_that_comes_back_gets_later_events_and_one_end(open_door:
     assert [each["error"]["code"] for each in over] == [-32009]
 
 
-async def test_a_task_is_read_in_every_dialect_whatever_it_was_begun_in(open_door: Open, raw: Any) -> None:
+async def test_task_is_readable_in_every_dialect(open_door: Open, raw: Any) -> None:
     door = await open_door()
     task = await door.say("hello")
     async with raw(door) as caller:
@@ -327,9 +333,7 @@ async def test_a_task_is_read_in_every_dialect_whatever_it_was_begun_in(open_doo
             assert "chosen-id" not in json.dumps(shown) or field == "kind"
 
 
-async def test_a_first_message_sent_again_is_not_the_answer_to_the_question_that_it_led_to(
-    open_door: Open, written: Any, raw: Any
-) -> None:
+async def test_v01_repeated_first_message_does_not_answer_a_question(open_door: Open, written: Any, raw: Any) -> None:
     executor = written({"pay the bill": ["ask: Shall I?"], "yes": ["Paid."]})
     door = await open_door(executor=executor)
     async with raw(door) as caller:

@@ -23,7 +23,7 @@ def send(text: str = "hello", **more: Any) -> dict[str, Any]:
         pytest.param("message/sendStream", id="a name that an older server took"),
     ],
 )
-async def test_a_stream_tells_the_task_its_work_and_one_end(open_door: Open, raw: Any, method: str) -> None:
+async def test_v03_stream_has_task_progress_and_one_final_event(open_door: Open, raw: Any, method: str) -> None:
     door = await open_door()
     async with raw(door) as caller:
         told = [json.loads(text)["result"] for text in await caller.stream(method, send())]
@@ -35,9 +35,7 @@ async def test_a_stream_tells_the_task_its_work_and_one_end(open_door: Open, raw
     assert (pieces[-1]["append"], pieces[-1]["lastChunk"]) == (False, True)
 
 
-async def test_a_pause_is_the_last_event_of_its_stream_and_the_task_goes_on(
-    open_door: Open, written: Any, raw: Any
-) -> None:
+async def test_v03_stream_ends_at_an_interrupt_and_the_task_continues(open_door: Open, written: Any, raw: Any) -> None:
     door = await open_door(executor=written(SCRIPT))
     async with raw(door) as caller:
         told = [json.loads(text)["result"] for text in await caller.stream("message/stream", send("ask"))]
@@ -48,7 +46,7 @@ async def test_a_pause_is_the_last_event_of_its_stream_and_the_task_goes_on(
     assert (task["id"], task["status"]["state"]) == (end["taskId"], "completed")
 
 
-async def test_without_blocking_the_task_is_told_before_its_work(open_door: Open, raw: Any) -> None:
+async def test_v03_nonblocking_send_returns_the_submitted_task(open_door: Open, raw: Any) -> None:
     door = await open_door()
     async with raw(door) as caller:
         task = (await caller.call("message/send", send() | {"configuration": {"blocking": False}}))["result"]
@@ -85,7 +83,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("method", "params", "code", "says"), WRONG)
-async def test_errors(open_door: Open, raw: Any, method: str, params: dict[str, Any], code: int, says: str) -> None:
+async def test_v03_errors_have_code_and_message(
+    open_door: Open, raw: Any, method: str, params: dict[str, Any], code: int, says: str
+) -> None:
     door = await open_door()
     async with raw(door) as caller:
         done = (await caller.call("message/send", send("first")))["result"]["id"]
@@ -95,7 +95,7 @@ async def test_errors(open_door: Open, raw: Any, method: str, params: dict[str, 
     assert says in answer["error"]["message"]
 
 
-async def test_a_stream_that_cannot_begin_is_a_stream_of_one_error(open_door: Open, raw: Any) -> None:
+async def test_v03_failed_stream_is_a_stream_of_one_error(open_door: Open, raw: Any) -> None:
     door = await open_door()
     async with raw(door) as caller:
         done = (await caller.call("message/send", send()))["result"]["id"]
@@ -108,7 +108,7 @@ async def test_a_stream_that_cannot_begin_is_a_stream_of_one_error(open_door: Op
             assert (told["id"], told["error"]["code"]) == ("r", code)
 
 
-async def test_extensions_are_echoed_under_the_name_they_were_asked_under(open_door: Open, raw: Any) -> None:
+async def test_v03_extensions_are_echoed_in_the_requested_header(open_door: Open, raw: Any) -> None:
     cost = "https://proto-labs.ai/a2a/ext/cost-v1"
     door = await open_door()
     async with raw(door) as caller:

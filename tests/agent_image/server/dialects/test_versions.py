@@ -22,7 +22,7 @@ VERSIONS = [
 
 
 @pytest.mark.parametrize(("header", "dialect"), VERSIONS)
-def test_what_the_version_header_names(header: str | None, dialect: str | None) -> None:
+def test_dialect_of_selects_by_version_header(header: str | None, dialect: str | None) -> None:
     assert dialect_of(header) == dialect
 
 
@@ -48,7 +48,7 @@ CALLS = [
 
 @pytest.mark.parametrize(("method", "params", "version", "code"), CALLS)
 @pytest.mark.parametrize("path", ["/a2a", "/a2a/"])
-async def test_the_order_of_refusals(
+async def test_rpc_checks_reject_in_a_fixed_order(
     open_door: Callable[..., Any], raw: Any, method: str, params: Any, version: str | None, code: int | None, path: str
 ) -> None:
     door = await open_door()
@@ -66,7 +66,7 @@ async def test_the_order_of_refusals(
         pytest.param("tasks/send", V01, None, id="0.1"),
     ],
 )
-async def test_a_dialect_that_the_agent_does_not_speak_has_no_methods(
+async def test_disabled_dialect_has_no_methods(
     open_door: Callable[..., Any], mounted: Any, documents: Any, raw: Any, method: str, params: Any, version: Any
 ) -> None:
     mounted.write(mounted.layout.config_file, documents(dialects=["1.0"]))

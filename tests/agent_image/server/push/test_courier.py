@@ -20,7 +20,7 @@ from fleetwright_agent.storage.push_store import Registration
 from fleetwright_agent.telemetry.metrics import Metrics
 
 
-def test_a_receiver_has_ten_seconds_and_three_attempts_and_hears_of_what_is_under_way_each_second_and_a_half() -> None:
+def test_delivery_times_have_documented_defaults() -> None:
     times = DeliveryTimes()
     assert (times.debounce, times.attempt, tuple(times.pauses)) == (1.5, 10, (1, 3))
 
@@ -81,9 +81,8 @@ def count(metrics: Metrics, outcome: str) -> float:
     return found or 0.0
 
 
-async def test_names_that_hang_keep_no_other_callers_letters_waiting_and_waiting_is_no_attempt(
-    metrics: Metrics, receive: Any
-) -> None:
+async def test_delivery_worker_isolates_callers_from_hanging_lookups(metrics: Metrics, receive: Any) -> None:
+    """Hanging lookups of one caller delay no other caller, and do not count as delivery attempts."""
     hook, asked = await receive(), []
 
     async def hangs(host: str, port: int) -> Any:
@@ -113,9 +112,7 @@ async def test_names_that_hang_keep_no_other_callers_letters_waiting_and_waiting
     await receivers.aclose()
 
 
-async def test_a_letter_whose_delivery_cannot_be_noted_is_not_sent_over_and_over(
-    delivering: Deliver, receive: Any
-) -> None:
+async def test_delivery_worker_sends_once_if_delivery_cannot_be_stored(delivering: Deliver, receive: Any) -> None:
     hook = await receive()
     async with delivering(ReadOnly(lambda n: None), hook):
         await hook.until(1)
@@ -123,14 +120,14 @@ async def test_a_letter_whose_delivery_cannot_be_noted_is_not_sent_over_and_over
         assert len(hook.heard) == 1
 
 
-async def test_an_outbox_that_cannot_be_read_is_looked_at_now_and_then(delivering: Deliver) -> None:
+async def test_delivery_worker_backs_off_if_the_outbox_is_unreadable(delivering: Deliver) -> None:
     store = Unreadable(lambda n: None)
     async with delivering(store):
         await asyncio.sleep(0.5)
     assert store.asked == 1
 
 
-async def test_what_this_runtime_cannot_write_is_given_up_and_holds_nobody_up(
+async def test_delivery_worker_gives_up_unserialisable_notifications(
     delivering: Deliver, metrics: Metrics, receive: Any
 ) -> None:
     hook = await receive()

@@ -38,9 +38,7 @@ def sends(url: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("dialect", ["0.3", "0.1"])
-async def test_a_registration_in_a_message_is_told_of_in_its_dialect(
-    open_push: Any, receive: Any, dialect: str
-) -> None:
+async def test_push_inline_registration_notifies_in_its_dialect(open_push: Any, receive: Any, dialect: str) -> None:
     hook = await receive()
     door = await open_push(hook, script=at_once)
     task = (await posted(door, sends(hook.url)[dialect]))["result"]
@@ -53,7 +51,7 @@ async def test_a_registration_in_a_message_is_told_of_in_its_dialect(
     assert ("contextId" in body, "sessionId" in body) == {"0.3": (True, False), "0.1": (False, True)}[dialect]
 
 
-async def test_0_3_sets_gets_lists_and_deletes(open_push: Any, receive: Any) -> None:
+async def test_push_0_3_sets_gets_lists_and_deletes(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=at_once)
     task = await door.say("hello")
@@ -71,7 +69,7 @@ async def test_0_3_sets_gets_lists_and_deletes(open_push: Any, receive: Any) -> 
     assert (await posted(door, rpc("tasks/pushNotificationConfig/get", **place)))["error"]["code"] == -32001
 
 
-async def test_0_1_sets_and_gets(open_push: Any, receive: Any) -> None:
+async def test_push_0_1_sets_and_gets(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=at_once)
     await posted(door, rpc("tasks/send", id="t1", message=MESSAGE_01))
@@ -89,7 +87,7 @@ async def test_0_1_sets_and_gets(open_push: Any, receive: Any) -> None:
         pytest.param(sends("http://10.0.0.1/")["0.1"], -32602, id="0.1, an address that is not allowed"),
     ],
 )
-async def test_what_cannot_be_registered_is_refused_in_every_dialect(
+async def test_push_registration_is_refused_in_every_dialect(
     open_push: Any, receive: Any, body: dict[str, Any], code: int
 ) -> None:
     door = await open_push(await receive(), script=at_once)
@@ -98,12 +96,12 @@ async def test_what_cannot_be_registered_is_refused_in_every_dialect(
 
 
 @pytest.mark.parametrize("dialect", ["0.3", "0.1"])
-async def test_where_push_is_not_offered_every_dialect_says_so(open_door: Any, dialect: str) -> None:
+async def test_push_disabled_is_reported_in_every_dialect(open_door: Any, dialect: str) -> None:
     door = await open_door()
     assert (await posted(door, sends("https://hooks.example.com/")[dialect]))["error"]["code"] == -32003
 
 
-async def test_over_rest_it_is_made_read_listed_and_deleted(open_push: Any, receive: Any) -> None:
+async def test_push_over_rest_creates_gets_lists_and_deletes(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=at_once)
     task = await door.say("hello")

@@ -46,9 +46,7 @@ async def hang(lookups: NameLookups, owner: str, number: int = 2) -> None:
             await lookups.addresses(owner, f"slow-{name}", 80)
 
 
-async def test_a_caller_whose_names_hang_waits_for_them_and_nobody_else_does(
-    lookups: NameLookups, names: Names
-) -> None:
+async def test_lookups_limit_delays_only_the_caller_with_slow_names(lookups: NameLookups, names: Names) -> None:
     await hang(lookups, "one")
     with pytest.raises(TooManyLookups):
         await lookups.addresses("one", "quick", 80, patience=0.05)
@@ -57,7 +55,7 @@ async def test_a_caller_whose_names_hang_waits_for_them_and_nobody_else_does(
         assert await lookups.addresses("other", "quick", 80) == ANSWER
 
 
-async def test_a_lookup_that_nobody_waits_for_keeps_its_place_until_it_ends(lookups: NameLookups, names: Names) -> None:
+async def test_lookups_keep_the_slot_of_an_abandoned_lookup(lookups: NameLookups, names: Names) -> None:
     await hang(lookups, "one")
     waiting = asyncio.ensure_future(lookups.addresses("one", "quick", 80))
     await asyncio.sleep(0.2)  # Longer than the lookup timeout, which does not include the time in the queue.
@@ -67,7 +65,7 @@ async def test_a_lookup_that_nobody_waits_for_keeps_its_place_until_it_ends(look
         assert await waiting == ANSWER
 
 
-async def test_who_stops_waiting_leaves_its_place_to_the_next(lookups: NameLookups, names: Names) -> None:
+async def test_lookups_cancelled_waiter_frees_its_place_in_the_queue(lookups: NameLookups, names: Names) -> None:
     for owner in range(LOOKUPS // 2):
         await hang(lookups, str(owner))
     for _ in range(5):

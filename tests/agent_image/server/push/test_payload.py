@@ -22,11 +22,11 @@ def task() -> Task:
     )
 
 
-def test_a_receiver_of_1_0_reads_a_stream_response(task: Task) -> None:
+def test_push_payload_1_0_is_a_stream_response(task: Task) -> None:
     assert ParseDict(payload("1.0", task), StreamResponse()).task == task
 
 
-def test_a_receiver_of_0_3_reads_a_task(task: Task) -> None:
+def test_push_payload_0_3_is_a_task(task: Task) -> None:
     sent: dict[str, Any] = payload("0.3", task)
     read = Task03.model_validate(sent)
     assert (sent["kind"], sent["contextId"], sent["status"]["state"]) == ("task", "c", "completed")

@@ -72,7 +72,7 @@ async def eventually(check: Any) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_the_end_is_told_whole_with_both_headers(open_push: Any, receive: Any) -> None:
+async def test_push_final_notification_has_the_task_and_both_headers(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=at_once)
     task = await sent(door, "hello", {"url": hook.url, "token": "t-1"})
@@ -104,7 +104,7 @@ async def test_the_end_is_told_whole_with_both_headers(open_push: Any, receive: 
         ),
     ],
 )  # fmt: skip
-async def test_credentials_are_sent(
+async def test_push_credentials_are_sent_as_headers(
     open_push: Any, receive: Any, given: dict[str, Any], authorization: str | None, token: str | None
 ) -> None:
     hook = await receive()
@@ -115,7 +115,7 @@ async def test_credentials_are_sent(
     assert (headers.get("authorization"), headers.get("x-a2a-notification-token")) == (authorization, token)
 
 
-async def test_a_receiver_that_fails_twice_is_asked_a_third_time(open_push: Any, receive: Any) -> None:
+async def test_push_delivery_retries_twice_with_backoff(open_push: Any, receive: Any) -> None:
     hook = await receive(500, 503, 200)
     door = await open_push(hook, script=at_once, times=DeliveryTimes(pauses=(0.3, 0.6)))
     await sent(door, "hello", {"url": hook.url})
@@ -147,7 +147,7 @@ async def _lists(door: Any, number: int) -> bool:
         ),
     ],
 )
-async def test_a_letter_is_given_up_and_people_are_told(
+async def test_push_delivery_gives_up_and_reports_the_reason(
     open_push: Any, receive: Any, script: list[int], attempts: int, reason: str | None
 ) -> None:
     trap, hook = await receive(), await receive(*script)
@@ -169,7 +169,7 @@ async def test_a_letter_is_given_up_and_people_are_told(
     assert newest["host"] == f"127.0.0.1:{hook.port}"
 
 
-async def test_a_slow_receiver_has_a_few_places_and_keeps_nobody_waiting(open_push: Any, receive: Any) -> None:
+async def test_push_slow_receiver_does_not_delay_others(open_push: Any, receive: Any) -> None:
     slow, quick = await receive(HANG), await receive()
     door = await open_push(slow, quick, script=at_once, times=DeliveryTimes(attempt=30.0))
     for number in range(12):
@@ -183,7 +183,7 @@ async def test_a_slow_receiver_has_a_few_places_and_keeps_nobody_waiting(open_pu
     assert (slow.most_at_once, len(slow.heard)) == (4, 4)
 
 
-async def test_what_happens_in_between_is_told_now_and_then_and_the_end_at_once(open_push: Any, receive: Any) -> None:
+async def test_push_updates_are_debounced_and_the_end_is_immediate(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=gated, times=DeliveryTimes(debounce=0.3))
     started = asyncio.get_running_loop().time()
@@ -199,7 +199,7 @@ async def test_what_happens_in_between_is_told_now_and_then_and_the_end_at_once(
     assert hook.states[-1] == "COMPLETED"
 
 
-async def test_a_task_that_ends_soon_is_told_of_once(open_push: Any, receive: Any) -> None:
+async def test_push_short_task_sends_one_notification(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=at_once, times=DeliveryTimes())
     await sent(door, "hello", {"url": hook.url}, now=False)
@@ -208,9 +208,8 @@ async def test_a_task_that_ends_soon_is_told_of_once(open_push: Any, receive: An
     assert hook.states == ["COMPLETED"]
 
 
-async def test_who_registers_later_hears_of_what_comes_and_who_registers_too_late_of_the_end(
-    open_push: Any, receive: Any
-) -> None:
+async def test_push_late_registration_gets_later_updates_or_the_end(open_push: Any, receive: Any) -> None:
+    """A receiver that registers during the task gets later updates; one that registers after it gets the end."""
     during, after = await receive(), await receive()
     door = await open_push(during, after, script=gated)
     task = await door.say("hello", now=True)
@@ -222,9 +221,7 @@ async def test_who_registers_later_hears_of_what_comes_and_who_registers_too_lat
     assert after.states == ["COMPLETED"]
 
 
-async def test_configurations_are_made_read_listed_and_removed_by_their_owner_alone(
-    open_push: Any, receive: Any
-) -> None:
+async def test_push_configs_are_managed_by_their_owner_only(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=gated)
     task = await door.say("hello", now=True)
@@ -261,7 +258,7 @@ async def test_configurations_are_made_read_listed_and_removed_by_their_owner_al
     assert len(hook.heard) == heard
 
 
-async def test_whoever_no_longer_listens_takes_the_next_update_from_nobody_else(open_push: Any, receive: Any) -> None:
+async def test_push_removal_keeps_pending_updates_of_other_receivers(open_push: Any, receive: Any) -> None:
     async def speaks(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("so far ")
         await asyncio.sleep(60)
@@ -276,7 +273,7 @@ async def test_whoever_no_longer_listens_takes_the_next_update_from_nobody_else(
     assert (stays.states, leaves.heard) == (["WORKING"], [])
 
 
-async def test_a_task_has_ten_at_most_and_one_of_them_may_be_replaced(open_push: Any, receive: Any) -> None:
+async def test_push_configs_are_limited_to_ten_and_replaceable(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=gated)
     task = await door.say("hello", now=True)
@@ -289,7 +286,7 @@ async def test_a_task_has_ten_at_most_and_one_of_them_may_be_replaced(open_push:
     assert "error" not in await door.call("CreateTaskPushNotificationConfig", {**eleventh, "id": "3"})
 
 
-async def test_an_answer_with_an_eleventh_receiver_is_refused_before_it_is_taken(open_push: Any, receive: Any) -> None:
+async def test_push_answer_with_an_eleventh_receiver_is_refused(open_push: Any, receive: Any) -> None:
     async def asks(request: TurnRequest) -> AsyncIterator[Frame]:
         if request.reply is None:
             yield InterruptRequest(InterruptKind.QUESTION, "For when?", {}, identity="1")
@@ -331,7 +328,7 @@ async def test_an_answer_with_an_eleventh_receiver_is_refused_before_it_is_taken
         pytest.param({"id": "x" * 200}, "id", id="an id without end"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_registered_is_refused_at_once_and_the_message_is_not_taken(
+async def test_push_invalid_config_is_refused_with_its_message(
     open_push: Any, receive: Any, config: dict[str, Any], named: str
 ) -> None:
     hook = await receive()
@@ -345,9 +342,7 @@ async def test_what_cannot_be_registered_is_refused_at_once_and_the_message_is_n
     assert made["error"]["code"] == -32602
 
 
-async def test_what_the_installation_denies_takes_no_notification_whatever_the_agent_names(
-    open_push: Any, receive: Any
-) -> None:
+async def test_push_denied_ranges_override_the_allowed_cidrs(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(cidrs=["127.0.0.0/8"], script=at_once, config={"deniedRanges": ["127.0.0.1/32"]})
     task = await door.say("hello")
@@ -359,7 +354,7 @@ async def test_what_the_installation_denies_takes_no_notification_whatever_the_a
     assert "error" not in other, "an address outside the denied range is allowed"
 
 
-async def test_names_that_are_not_known_and_names_that_are_not_allowed_are_told_alike(open_push: Any) -> None:
+async def test_push_unknown_and_forbidden_names_have_the_same_error(open_push: Any) -> None:
     door = await open_push(script=at_once)
     task = await door.say("hello")
     told = set()
@@ -370,7 +365,7 @@ async def test_names_that_are_not_known_and_names_that_are_not_allowed_are_told_
     assert len(told) == 1
 
 
-async def test_without_push_in_the_configuration_nobody_can_register(open_door: Any) -> None:
+async def test_push_registration_is_refused_if_push_is_disabled(open_door: Any) -> None:
     door = await open_door()
     task = await door.say("hello")
     url = {"url": "https://hooks.example.com/"}
@@ -384,9 +379,7 @@ async def test_without_push_in_the_configuration_nobody_can_register(open_door: 
         assert (await door.call(method, params))["error"]["code"] == -32003, method
 
 
-async def test_credentials_lie_sealed_in_the_log_and_a_former_key_opens_them(
-    open_push: Any, receive: Any, mounted: Any
-) -> None:
+async def test_push_credentials_are_encrypted_with_rotatable_keys(open_push: Any, receive: Any, mounted: Any) -> None:
     hook, gate = await receive(), asyncio.Event()
     door = await open_push(hook, script=held_back(gate))
     config = {
@@ -413,9 +406,7 @@ async def _has_dead(door: Any) -> bool:
     return bool((await status(door))["newest"])
 
 
-async def test_with_a_lost_key_the_letter_is_dead_and_nothing_is_sent_without_credentials(
-    open_push: Any, receive: Any, mounted: Any
-) -> None:
+async def test_push_lost_key_gives_up_instead_of_sending_unsigned(open_push: Any, receive: Any, mounted: Any) -> None:
     hook, gate = await receive(), asyncio.Event()
     door = await open_push(hook, script=held_back(gate), times=DeliveryTimes(debounce=30))
     await sent(door, "hello", {"url": hook.url, "token": "t"})
@@ -426,7 +417,7 @@ async def test_with_a_lost_key_the_letter_is_dead_and_nothing_is_sent_without_cr
     assert "register the receiver again" in (await status(door))["newest"][0]["reason"]
 
 
-async def test_without_its_keys_the_agent_is_not_ready_and_says_why(open_push: Any, mounted: Any) -> None:
+async def test_push_invalid_keys_fail_readiness(open_push: Any, mounted: Any) -> None:
     door = await open_push()
     (mounted.layout.configuration / "push/keys").write_text("short")
     async with door.ops() as http:
@@ -434,7 +425,7 @@ async def test_without_its_keys_the_agent_is_not_ready_and_says_why(open_push: A
     assert (ready.status_code, ready.text) == (503, "keys is not valid: its lines must be URL-safe base64\n")
 
 
-async def test_a_message_whose_credentials_cannot_be_kept_is_not_taken_in(
+async def test_push_message_is_refused_if_credentials_cannot_be_stored(
     open_push: Any, receive: Any, mounted: Any
 ) -> None:
     hook = await receive()
@@ -464,7 +455,7 @@ class SlowStore(MemoryPushStore):
         return await super().register(*args, **options)
 
 
-async def test_a_look_during_a_registration_does_not_lose_it(open_push: Any, receive: Any) -> None:
+async def test_push_refresh_during_registration_loses_nothing(open_push: Any, receive: Any) -> None:
     log = MemoryTaskLog()
     log.pushes = store = SlowStore(log)
     hook = await receive()
@@ -479,7 +470,7 @@ async def test_a_look_during_a_registration_does_not_lose_it(open_push: Any, rec
     await hook.until_state("COMPLETED")
 
 
-async def test_a_failed_and_a_cancelled_task_are_told(open_push: Any, receive: Any) -> None:
+async def test_push_notifies_of_failed_and_cancelled_tasks(open_push: Any, receive: Any) -> None:
     async def breaks(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("so far ")
         if request.text == "break":
@@ -516,9 +507,7 @@ class Asks(AgentExecutor):
         """No resources to release."""
 
 
-async def test_a_question_is_told_at_once_in_place_of_what_was_about_to_be_told_and_so_is_the_end(
-    open_push: Any, receive: Any
-) -> None:
+async def test_push_interrupt_and_end_replace_a_pending_update(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, executor=Asks(), times=DeliveryTimes(debounce=0.3))
     task = await sent(door, "hello", {"url": hook.url})
@@ -533,7 +522,7 @@ async def test_a_question_is_told_at_once_in_place_of_what_was_about_to_be_told_
     assert hook.states == ["INPUT_REQUIRED", "COMPLETED"]
 
 
-async def test_the_real_client_registers_and_is_told(open_push: Any, receive: Any, request_of: Any) -> None:
+async def test_push_works_with_the_sdk_client(open_push: Any, receive: Any, request_of: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=gated)
     task = await door.say("hello", now=True)

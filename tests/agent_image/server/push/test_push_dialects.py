@@ -23,7 +23,7 @@ SENT = [
 
 
 @pytest.mark.parametrize(("method", "params", "mark", "part"), SENT)
-async def test_inline_receivers(
+async def test_push_inline_receiver_is_notified_in_its_dialect(
     receive: Any, open_push: Any, method: str, params: Any, mark: str, part: dict[str, str]
 ) -> None:
     hook = await receive()
@@ -40,7 +40,7 @@ async def test_inline_receivers(
     assert (told["id"], mark in told, told["artifacts"][0]["parts"]) == (task["id"], True, [part])
 
 
-async def test_in_0_1_a_receiver_named_again_takes_the_place_of_the_former(receive: Any, open_push: Any) -> None:
+async def test_push_0_1_registration_replaces_the_former(receive: Any, open_push: Any) -> None:
     hook = await receive()
     door = await open_push(hook)
     async with door.http() as http:

@@ -62,7 +62,7 @@ async def say(http: httpx.AsyncClient, text: str, url: str) -> str:
     return identifier
 
 
-async def test_killed_between_the_commit_and_the_delivery_it_delivers_after_the_restart(
+async def test_push_is_delivered_after_a_kill_before_delivery(
     mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
 ) -> None:
     hook = await receive(HANG, 200)
@@ -79,7 +79,7 @@ async def test_killed_between_the_commit_and_the_delivery_it_delivers_after_the_
     assert (second[1]["task"]["id"], hook.states) == (task, ["COMPLETED", "COMPLETED"])
 
 
-async def test_a_task_that_a_kill_interrupted_is_told_of_as_failed_after_the_restart(
+async def test_push_notifies_of_a_task_failed_by_a_kill(
     mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
 ) -> None:
     hook = await receive()
@@ -93,7 +93,7 @@ async def test_a_task_that_a_kill_interrupted_is_told_of_as_failed_after_the_res
     assert hook.heard[-1][0]["authorization"] == "Bearer t"
 
 
-async def test_what_a_former_key_sealed_is_sealed_anew_and_needs_it_no_longer(
+async def test_push_credentials_are_reencrypted_with_the_newest_key(
     mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
 ) -> None:
     hook = await receive()
@@ -118,7 +118,7 @@ async def test_what_a_former_key_sealed_is_sealed_anew_and_needs_it_no_longer(
     assert (hook.states, hook.heard[0][0]["authorization"]) == (["FAILED"], "Bearer t")
 
 
-async def test_told_to_leave_it_tells_of_the_tasks_that_it_ends(
+async def test_push_notifies_of_tasks_that_end_at_shutdown(
     mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
 ) -> None:
     hook = await receive()
@@ -131,7 +131,7 @@ async def test_told_to_leave_it_tells_of_the_tasks_that_it_ends(
     assert hook.states == ["FAILED"]
 
 
-async def test_a_receiver_that_hangs_does_not_hold_the_agent_back_from_leaving(
+async def test_push_hanging_receiver_does_not_delay_shutdown(
     mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
 ) -> None:
     hook = await receive(HANG)
