@@ -29,6 +29,7 @@ class Answers:
 
 
 async def test_app_close_continues_after_a_failing_step(mounted: Any) -> None:
+    before = set(threading.enumerate())  # other tests of this worker may leave threads behind
     conversations = Breaks(mounted.layout.memory / schema.FILE, schema.SCHEMA)
     storage = sqlite_storage(mounted.layout.memory, conversations=conversations)
     app = create_app(mounted.config(), layout=mounted.layout, turn=Answers(), storage=storage)
@@ -36,5 +37,5 @@ async def test_app_close_continues_after_a_failing_step(mounted: Any) -> None:
     await app.drain()
     with pytest.raises(OSError, match="the volume is gone"):
         await app.aclose()
-    names = {thread.name for thread in threading.enumerate()}
+    names = {thread.name for thread in {*threading.enumerate()} - before}
     assert not any(name.startswith(("task-log", "sqlite-conversations")) for name in names), names
