@@ -25,7 +25,7 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnFailed, TurnRequest
-from fleetwright_agent.storage.memory.storage import memory_storage
+from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
@@ -159,7 +159,7 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             waits.append(seconds)
             await asyncio.sleep(0)
 
-        storage = memory_storage()
+        storage = sqlite_storage(layout.memory)
         accounting = CostAccounting(config.budgets, storage.usage, metrics, now=time.time)
         trail = audit_trail(config, layout, metrics, Clock())
         dependencies = TurnDependencies(
