@@ -33,8 +33,8 @@ RINGS = (
     Ring("programs", (sys.executable, "-m", "e2e.cluster", "binaries")),
     Ring("static", ("make", "--no-print-directory", "lint", "types", "layers")),
     Ring("unit", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "not process", *_WITHOUT_CLUSTER)),
-    # Half of the time is spent waiting for processes and clocks, so two processors suffice for three workers.
-    Ring("process", (*_PYTEST, "-n", "3", "--dist", "loadfile", "-m", "process", *_WITHOUT_CLUSTER)),
+    # More than half of the time is spent waiting for processes and clocks, so two processors suffice for four workers.
+    Ring("process", (*_PYTEST, "-n", "4", "--dist", "loadfile", "-m", "process", *_WITHOUT_CLUSTER)),
     Ring("demo", ("make", "--no-print-directory", "demo")),
     # Each worker has a control plane and an operator of its own.
     Ring("controlplane", (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/controlplane")),
