@@ -54,7 +54,7 @@ class Retention:
         """Measure the volume, free space if necessary, and set whether new tasks are admitted.
 
         Raises:
-            LogUnusable, MemoryUnusable, OSError: Measuring or freeing space failed; the admission is unchanged.
+            TaskLogUnavailable, MemoryUnusable, OSError: Measuring or freeing space failed; the admission is unchanged.
         """
         sizes = await self._measured()
         if self._volume.over(sizes):
@@ -68,7 +68,7 @@ class Retention:
     async def expire(self) -> None:
         """Delete idle conversations, and the oldest ones of owners with too many.
 
-        Raises: LogUnusable, MemoryUnusable, OSError.
+        Raises: TaskLogUnavailable, MemoryUnusable, OSError.
         """
         found, busy = await self._storage.conversations.last_uses(), await self._log.held()
         before = self._clock.now() - self._policy.conversation_retention_seconds

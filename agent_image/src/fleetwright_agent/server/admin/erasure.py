@@ -55,7 +55,7 @@ class Erasure:
         """Erase the target's data and return the receipt; if there is no data, return the previous receipt.
 
         Raises:
-            LogUnusable, MemoryUnusable, OSError: The erasure is not complete; maintenance finishes it later.
+            TaskLogUnavailable, MemoryUnusable, OSError: The erasure is not complete; maintenance finishes it later.
         """
         async with self._one_at_a_time:
             with self._admission.closed(target.owner):

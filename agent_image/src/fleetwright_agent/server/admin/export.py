@@ -27,7 +27,7 @@ class MemoryExport:
         self._audit_trail = audit_trail
 
     async def lines(self, target: ErasureTarget) -> AsyncIterator[Line]:
-        """Yield the lines of the export. Raises: LogUnusable, MemoryUnusable, OSError."""
+        """Yield the lines of the export. Raises: TaskLogUnavailable, MemoryUnusable, OSError."""
         number = 0
         stores = (
             *(self._tasks, self._conversations, self._sessions, self._grants),

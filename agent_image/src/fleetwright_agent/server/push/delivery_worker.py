@@ -183,7 +183,7 @@ class DeliveryWorker:
             return DeliveryResult(DeliveryVerdict.NEVER, "the agent could not send it because of an internal error")
 
     async def _send(self, owner: str, registration: Registration, task: Task) -> DeliveryResult:
-        """Raises: Unopenable."""
+        """Raises: DecryptionFailed."""
         bound = place(owner, task.id, registration.id, registration.url)
         credentials = self._seals.open(registration.sealed, place=bound)
         headers = {"Content-Type": "application/json", "User-Agent": _NAME, **credentials.headers()}
@@ -194,7 +194,7 @@ class DeliveryWorker:
         """Write the result of an attempt and count it. If the log is unusable, the notification is sent again.
 
         Raises:
-            LogUnusable: The result was not written.
+            TaskLogUnavailable: The result was not written.
         """
         now = self._clock.now_ns()
         if answer.verdict is DeliveryVerdict.DELIVERED:

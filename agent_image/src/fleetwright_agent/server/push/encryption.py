@@ -73,7 +73,7 @@ class CredentialCipher:
         return _mark(keys[0]) if keys else b""
 
     def seal(self, credentials: PushCredentials, *, place: str) -> bytes:
-        """Encrypt credentials. Raises: Unopenable: there is no key."""
+        """Encrypt credentials. Raises: DecryptionFailed: there is no key."""
         if credentials == PushCredentials():
             return b""
         keys = self._keys.read()[0]
@@ -86,7 +86,7 @@ class CredentialCipher:
         return _mark(keys[0]) + nonce + AESGCM(keys[0]).encrypt(nonce, text, place.encode())
 
     def open(self, sealed: bytes, *, place: str) -> PushCredentials:
-        """Decrypt credentials. Raises: Unopenable."""
+        """Decrypt credentials. Raises: DecryptionFailed."""
         if not sealed:
             return PushCredentials()
         from cryptography.exceptions import InvalidTag

@@ -42,7 +42,7 @@ class NameLookups:
             patience: The longest wait for a lookup slot, in seconds; without it, the wait is unlimited.
 
         Raises:
-            Crowded: No slot became free in time.
+            TooManyLookups: No slot became free in time.
             OSError: The name is unknown, or the lookup took too long.
         """
         try:

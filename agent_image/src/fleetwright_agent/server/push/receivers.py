@@ -73,8 +73,8 @@ class Receivers:
         """Check that notifications may be sent to a URL.
 
         Raises:
-            Unwelcome: The URL is invalid, or no address that it resolves to is allowed.
-            Crowded: No slot for the DNS lookup became free in time.
+            ForbiddenReceiver: The URL is invalid, or no address that it resolves to is allowed.
+            TooManyLookups: No slot for the DNS lookup became free in time.
         """
         from fleetwright_a2a.outbound.pinned_http import DeniedAddress
 
@@ -122,7 +122,7 @@ class Receivers:
         self._lookups.close()
 
     async def _addresses(self, owner: str, target: EgressTarget, *, patience: float | None = None) -> Sequence[Ip]:
-        """Raises: DeniedAddress, Crowded, OSError."""
+        """Raises: DeniedAddress, TooManyLookups, OSError."""
         from fleetwright_a2a.outbound.pinned_http import allowed_addresses
 
         looking = partial(self._lookups.addresses, owner, patience=patience)

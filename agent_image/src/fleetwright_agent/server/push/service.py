@@ -126,7 +126,7 @@ class PushService:
         Raises:
             InvalidParamsError: The configuration is invalid, or its URL is not allowed.
             LimitReached: No slot for a DNS lookup became free in time.
-            Unavailable: There is no key to encrypt the credentials with.
+            ServiceUnavailable: There is no key to encrypt the credentials with.
         """
         credentials = credentials_of(config)
         if credentials != PushCredentials() and not self._seals.mark:

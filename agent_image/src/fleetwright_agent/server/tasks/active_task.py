@@ -165,7 +165,7 @@ class ActiveTask:
         """Write the last events of a run, including the final status, and publish them together after the commit.
 
         Raises:
-            LogUnusable: The events are neither on disk nor published.
+            TaskLogUnavailable: The events are neither on disk nor published.
         """
         self._sealed = True
         now = self._clock.now_ns()
@@ -217,7 +217,7 @@ class ActiveTask:
         """Write the end that could not be written before.
 
         Raises:
-            LogUnusable: The log still cannot be written.
+            TaskLogUnavailable: The log still cannot be written.
         """
         if self._unwritten is not None:
             # A commit that reported an error may have reached the disk. In that case the end on disk is kept.

@@ -30,7 +30,7 @@ class Admission:
 
         Raises:
             MemoryFull: There is no space for another task.
-            Unavailable: The owner's memory is being erased.
+            ServiceUnavailable: The owner's memory is being erased.
         """
         if self._closed[owner]:
             raise ServiceUnavailable(_ERASING)

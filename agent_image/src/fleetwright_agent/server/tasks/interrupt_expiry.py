@@ -37,7 +37,7 @@ class InterruptExpiry:
         """End the tasks whose approval was not given in time.
 
         Raises:
-            LogUnusable: The log cannot be read or written; the next call finds the tasks again.
+            TaskLogUnavailable: The log cannot be read or written; the next call finds the tasks again.
         """
         for key in await self._log.expired(self._clock.now_ns()):
             live = await self._tasks.find(key.owner, key.task_id)

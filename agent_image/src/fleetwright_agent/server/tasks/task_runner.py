@@ -209,7 +209,7 @@ class TaskRunner:
     async def lose(self, live: ActiveTask) -> None:
         """End a task that cannot be resumed.
 
-        Raises: LogUnusable.
+        Raises: TaskLogUnavailable.
         """
         await self._end(live, GIVEN_UP if live.taken_up > MOST_TAKEN_UP else RESTARTED)
 
