@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from fleetwright_a2a.outbound.addresses import is_public, local_block
+from fleetwright_a2a.outbound.policy.addresses import is_public, local_block
 from fleetwright_api.address_space import METADATA, containing_network, is_globally_routable
 
 # The ranges of the IANA IPv4 and IPv6 Special-Purpose Address Registries, with their value of "globally reachable".

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
 
 PUBLIC = EgressPolicy(everywhere=True)
 

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy
 from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport, resolve
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy
 
 HERE = ipaddress.ip_network("127.0.0.0/8")
 

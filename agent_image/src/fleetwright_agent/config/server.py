@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, field_validator
 
-from fleetwright_a2a.outbound.egress_policy import canonical_host
+from fleetwright_a2a.outbound.policy.egress_policy import canonical_host
 from fleetwright_agent.config.base import Part, checked_schema
 
 _ROUNDS: Final = 100

@@ -24,9 +24,9 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from prometheus_client import Counter
 
-from fleetwright_a2a.outbound.addresses import Network
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy
 from fleetwright_a2a.outbound.pinned_http import PinnedTransport
+from fleetwright_a2a.outbound.policy.addresses import Network
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.telemetry.tracing import Span, Value, use_span

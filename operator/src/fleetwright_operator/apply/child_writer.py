@@ -16,11 +16,9 @@ from fleetwright_kube.errors import (
     TerminalError,
 )
 from fleetwright_operator.build.manifest import Manifest
-from fleetwright_operator.kinds.resources import RESOURCES
+from fleetwright_operator.kinds.resources import PRUNED, RESOURCES
 from fleetwright_operator.status.conditions import CONFLICT
 
-_PRUNED = {"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
-"""Excludes ConfigMaps, which have a history, volumes, which hold memory, and pods, which belong to a Deployment."""
 HISTORY = 3
 _REFUSALS = {"Rejected", "Forbidden"}
 _RUNS_PODS = {"Deployment", "Pod"}
@@ -187,7 +185,7 @@ async def prune(cluster: Cluster, owner: CachedObject, manifests: Sequence[Manif
     wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
     for child in cluster.cache.find("child-of", *owner.id):
         controlled = child.controller is not None and child.controller.uid == owner.uid
-        if controlled and child.kind in _PRUNED and (child.kind, child.name) not in wanted and not child.deleting:
+        if controlled and child.kind in PRUNED and (child.kind, child.name) not in wanted and not child.deleting:
             await cluster.delete(child)
 
 

@@ -71,3 +71,10 @@ OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES)
 RESOURCES: Mapping[str, Resource] = {
     resource.kind: resource for resource in (*WATCHED, *OBSERVED, CILIUM_POLICIES, LEASES, EVENTS)
 }
+
+PRUNED = frozenset({"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"})
+"""The kinds of children that are deleted when their owner no longer wants them.
+
+ConfigMaps are not among them, because they have a history. Neither are volumes, which hold memory, and pods, which
+belong to a Deployment.
+"""

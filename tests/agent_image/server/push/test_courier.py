@@ -10,7 +10,7 @@ from a2a.types.a2a_pb2 import Task
 from prometheus_client import CollectorRegistry
 
 from fleetwright_a2a.clock import Clock
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget
 from fleetwright_agent.server.push.delivery_worker import DeliveryWorker
 from fleetwright_agent.server.push.receivers import Receivers
 from fleetwright_agent.server.push.service import DeliveryTimes

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from fleetwright_a2a.outbound.addresses import Ip
+from fleetwright_a2a.outbound.policy.addresses import Ip
 from fleetwright_agent.server.push.name_lookups import LOOKUPS, NameLookups, TooManyLookups
 
 ANSWER = [ipaddress.ip_address("192.0.2.1")]

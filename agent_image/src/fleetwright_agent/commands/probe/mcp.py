@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fleetwright_a2a.outbound.addresses import Network
+from fleetwright_a2a.outbound.policy.addresses import Network
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.mounted_files import ConfigurationError, first_fault
 from fleetwright_agent.config.tools import McpServer

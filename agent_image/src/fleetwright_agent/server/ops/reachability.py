@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from fleetwright_a2a.outbound.addresses import Network
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
+from fleetwright_a2a.outbound.policy.addresses import Network
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
 from fleetwright_agent.config.tools import McpServer
 
 _CONNECT_SECONDS: Final = 5.0

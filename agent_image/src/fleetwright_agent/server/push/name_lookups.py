@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from fleetwright_a2a.outbound.addresses import Ip
+from fleetwright_a2a.outbound.policy.addresses import Ip
 
 LOOKUPS: Final = 16
 _OF_OWNER: Final = 2

@@ -12,8 +12,8 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fleetwright_a2a.outbound.addresses import Ip
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
+from fleetwright_a2a.outbound.policy.addresses import Ip
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
 from fleetwright_agent.server.push.name_lookups import NameLookups, Resolve
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedO
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.errors import LimitReached, ServiceUnavailable
-from fleetwright_a2a.outbound.addresses import Network
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget
+from fleetwright_a2a.outbound.policy.addresses import Network
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.server import Push

@@ -15,7 +15,7 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.extension_codec import lift_parts
 from fleetwright_a2a.extensions import ANSWER, INCOGNITO, LABELS
-from fleetwright_a2a.outbound.egress_policy import UnusableUrl, target_of
+from fleetwright_a2a.outbound.policy.egress_policy import UnusableUrl, target_of
 from fleetwright_agent.protocol.frames import Image
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.storage.task_log import Claim

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import McpError
 from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest
 from mcp.types import Tool as Listed
 
-from fleetwright_a2a.outbound.addresses import Network
+from fleetwright_a2a.outbound.policy.addresses import Network
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.tools.mcp.circuit_breaker import CircuitBreaker

@@ -26,7 +26,7 @@ from mcp.types import (
     ToolListChangedNotification,
 )
 
-from fleetwright_a2a.outbound.addresses import Network
+from fleetwright_a2a.outbound.policy.addresses import Network
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer, Transport
 from fleetwright_agent.tools.mcp.wire import Arrival, McpTransport, McpUnreachable, http_client, wire_of

@@ -15,10 +15,10 @@ from typing import cast
 
 import httpx
 
-from fleetwright_a2a.outbound.addresses import Network
 from fleetwright_a2a.outbound.bounded_responses import BoundedTransport, TooLarge
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy, UnusableUrl
 from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport
+from fleetwright_a2a.outbound.policy.addresses import Network
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, UnusableUrl
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer, Transport
 

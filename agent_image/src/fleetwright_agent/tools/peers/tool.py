@@ -35,10 +35,10 @@ from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, labels_of, trace_of
-from fleetwright_a2a.outbound.addresses import Network
 from fleetwright_a2a.outbound.bounded_responses import BoundedTransport, TooLarge
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy
 from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport
+from fleetwright_a2a.outbound.policy.addresses import Network
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.protocol.frames import PeerCost

@@ -16,8 +16,8 @@ from typing import Final
 import httpcore
 import httpx
 
-from fleetwright_a2a.outbound.addresses import Ip
-from fleetwright_a2a.outbound.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, canonical_host
+from fleetwright_a2a.outbound.policy.addresses import Ip
+from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, canonical_host
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
 """Resolves a name. Raises: OSError: the name is unknown, or the lookup failed."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fleetwright_a2a.outbound.addresses import Ip, Network, embedded_ipv4, is_public, is_within, local_block
+from fleetwright_a2a.outbound.policy.addresses import Ip, Network, embedded_ipv4, is_public, is_within, local_block
 
 MAX_URL: Final = 2048
 _PORTS: Final = {"http": 80, "https": 443}

@@ -1,0 +1,1 @@
+"""Which addresses an outbound connection may use. This package opens no connection."""
