@@ -76,7 +76,7 @@ class PushStore(Protocol):
         If the task has already ended, a notification about its end is put into the outbox in the same commit.
 
         Raises:
-            NoTask: There is no such task.
+            UnknownTask: There is no such task.
         """
 
     async def registrations(self, n: int) -> tuple[Registration, ...]:

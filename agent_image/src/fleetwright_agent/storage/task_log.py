@@ -89,7 +89,7 @@ class StoredTask:
     busy: bool
     task: Task
     updated_ns: int = 0
-    """The time of the last record; the timestamp of the status may differ."""
+    """The time of the newest record with a status; the timestamp of the status itself may differ."""
     taken_up: int = 0
     """How many processes in a row have worked on it without leaving it in good order, including this one."""
     began_ns: int | None = None

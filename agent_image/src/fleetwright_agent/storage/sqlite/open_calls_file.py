@@ -62,7 +62,7 @@ class FileOpenModelCalls:
         return dict(self._left or {})
 
     def erase(self, owner: str, *, named: str) -> None:
-        """Remove that owner from the file: calls that never ended belong to `named` from then on.
+        """Replace that owner by `named` in the calls that former processes left. Running calls keep their owner.
 
         The lines of all calls that have ended are dropped as well.
 
