@@ -65,8 +65,7 @@ def dev(
     """Run a fleet on this machine without a cluster.
 
     Every agent is a process of the real runtime. An offline model answers unless OPENAI_API_KEY is set. OPENAI_BASE_URL
-    and
-    OPENAI_MODEL then select the provider and the model.
+    and OPENAI_MODEL then select the provider and the model.
     """
     from fleetwright_cli.dev.command import Options, run
 

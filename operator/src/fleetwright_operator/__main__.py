@@ -1,7 +1,7 @@
 """The `fleetwright-operator` program: read the settings, serve probes and metrics, acquire the Lease, and reconcile.
 
-The program exits with status 1 when another process holds the Lease. The kubelet then restarts the container, which
-waits for the Lease again.
+The program exits with status 1 when another process takes over its Lease. The kubelet then restarts the container,
+which waits for the Lease again.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day) -> None:
-    """Wait for the Lease, lead while it is held, and release it on SIGTERM or SIGINT."""
+    """Wait for the Lease, lead while this process holds it, and release it on SIGTERM or SIGINT."""
     async with build_process(settings, today=today) as process:
         leading = asyncio.ensure_future(stand_by_and_lead(process, settings))
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,8 +1,9 @@
 """The port of the model calls that have started and not ended.
 
-Every implementation guarantees that a record outlives the process, unless the memory of the agent is ephemeral. No call
-waits for a disk, so a power failure may lose the newest records. A record names the owner and the task of a call, and
-never any content. This module does not know what a call costs.
+Every implementation guarantees that a record outlives the process, unless the memory of the agent is ephemeral. Records
+in memory outlive the instance that wrote them: the next instance over the same state reads them. No call waits for a
+disk, so a power failure may lose the newest records. A record names the owner and the task of a call, and never any
+content. This module does not know what a call costs.
 """
 
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ class OpenModelCalls(Protocol):
         """
 
     def erase(self, owner: str, *, named: str) -> None:
-        """Remove that owner from the records: calls that never ended belong to `named` from then on.
+        """Replace that owner by `named` in the calls that former processes left. Running calls keep their owner.
 
         Raises:
             OSError: The records cannot be written.

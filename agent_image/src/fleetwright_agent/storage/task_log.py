@@ -90,7 +90,7 @@ class StoredTask:
     busy: bool
     task: Task
     updated_ns: int = 0
-    """The time of the last record; the timestamp of the status may differ."""
+    """The time of the newest record with a status; the timestamp of the status itself may differ."""
     taken_up: int = 0
     """The number of processes in a row that worked on the task without an orderly handover, including this process."""
     began_ns: int | None = None

@@ -56,8 +56,7 @@ def token_names(fleet: Fleet) -> list[str]:
     """Return a name for every secret that the fleet needs.
 
     The names are `client.<agent>.<client>` and `edge.<caller>.<callee>` for callers, and `push.<agent>` for the key
-    with
-    which an agent encrypts webhook credentials.
+    with which an agent encrypts webhook credentials.
     """
     clients = [f"client.{name}.{client}" for name, agent in fleet.agents.items() for client in client_names(agent.spec)]
     edges = [f"edge.{name}.{peer}" for name in fleet.agents for _, peer in _allowed_peers(name, fleet)]

@@ -24,7 +24,7 @@ _MUTE = re.compile(r"\[\[mute:(\d+)\]\]")
 _MARKER = re.compile(r'("[^"]*")|\[\[[^\]]*\]\]')
 _FENCE = re.compile(r"</?[a-z_]+(?: note=\"[^\"]*\")?>")
 _DATA = re.compile(r"\s*(?:<(?P<tag>[a-z_]+) note=\"[^\"]*\">.*</(?P=tag)>\s*)+", re.DOTALL)
-"""A message that consists only of marked data. It asks nothing."""
+"""A message that consists only of marked data and contains no request."""
 _ASKS_BACK = re.compile(
     r'call this tool again with (?P<place>\w+) "(?P<value>[^"]+)" and the answer as (?P<message>\w+)'
 )
@@ -187,7 +187,7 @@ def _plain_answer(messages: Sequence[Mapping[str, Any]], asked: str) -> str:
 
 
 def _instructed(system: str, asked: str) -> str | None:
-    """Return the sentence of the instructions that shares most words, and at least two, with a question."""
+    """Return the sentence of the instructions that shares the most words with a question; at least two are required."""
     if not _QUESTION.search(asked):
         return None
     wanted = words(asked)
@@ -196,7 +196,7 @@ def _instructed(system: str, asked: str) -> str | None:
 
 
 def _findings(results: Sequence[str], asked: str) -> list[str]:
-    """Return what each result says, and of a skill among other results only the line that fits them best."""
+    """Return the text of each result. Of a skill among other results, return only the line that fits them best."""
     documents = [text for text in results if _DOCUMENT.match(_FENCE.sub("", text))]
     others = [text for text in results if text not in documents]
     if not others:

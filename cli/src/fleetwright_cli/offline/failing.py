@@ -2,9 +2,8 @@
 
 `[[fail:KIND]]` in the newest user message fails every time. `[[fail:KIND*N]]` fails the first N times that message is
 seen. `[[fail:KIND@MODEL]]` fails only the model of that name. `[[pause:SECONDS]]` waits between the pieces of a
-streamed
-answer. Markers in quotation marks are for the receiver of a delegated message and are ignored. Control characters are
-refused, as by some providers, and so is a tool result with `[[refuse]]`.
+streamed answer. Markers in quotation marks are for the receiver of a delegated message and are ignored. Control
+characters are refused, as by some providers, and so is a tool result with `[[refuse]]`.
 """
 
 import hashlib

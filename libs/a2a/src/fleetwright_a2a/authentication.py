@@ -1,4 +1,4 @@
-"""Authentication of a request, on every path that is not explicitly public. Each method is an `Identity`.
+"""Authenticates requests on every path that is not explicitly public. Each authentication method is an `Identity`.
 
 Requests with ambiguous credentials are rejected. The caller learns that its credential is not accepted, but not why.
 """

@@ -41,7 +41,7 @@ _SENTENCE: Final = "The agent failed to handle this request; try again."
 
 
 class NoStreams(UnsupportedOperationError):  # noqa: N818 - a statement about the card
-    """The card of this agent offers no streams (A2A 1.0 §3.3.4)."""
+    """The agent's card does not declare streaming (A2A 1.0 §3.3.4)."""
 
 
 class ServiceUnavailable(A2AError):  # noqa: N818 - a temporary state

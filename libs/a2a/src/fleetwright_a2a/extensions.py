@@ -30,7 +30,10 @@ TRIGGER: Final = "trigger"
 """Metadata of a request: its trigger; `background` if no person caused it."""
 BACKGROUND: Final = "background"
 PRIORITY: Final = "priority"
-"""Metadata of a request: its priority, in the caller's own term. The agent has no queue that it would order."""
+"""Metadata of a request: its priority, in the caller's own term.
+
+The agent has no queue to reorder; it only logs and forwards the priority.
+"""
 MODEL: Final = "model"
 """Metadata of a request: which of the agent's models to use, if callers may choose."""
 REASONING_EFFORT: Final = "reasoning_effort"

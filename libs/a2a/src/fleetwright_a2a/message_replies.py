@@ -1,6 +1,6 @@
 """Answers that are a message instead of a task: how the internal task stores them, and how they are sent.
 
-Separate from `foreign`, so that agents without a third-party executor do not import what the SDK's executors need.
+Separate from `sdk_executor`, so that agents without a third-party executor do not import what the SDK's executors need.
 """
 
 from typing import Final

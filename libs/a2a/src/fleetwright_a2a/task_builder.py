@@ -1,4 +1,4 @@
-"""A task to which events are applied, whose memory grows only with its text.
+"""Applies events to a task. The memory that the task takes grows only with its text.
 
 A protobuf message on upb frees earlier values of its fields only when the message itself is freed. Appending pieces
 to a text field would therefore keep one copy of the text for each piece. Here the pieces are kept outside the message.

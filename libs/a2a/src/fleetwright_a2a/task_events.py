@@ -38,7 +38,7 @@ INTERRUPTED = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STA
 RESTING = TERMINAL | INTERRUPTED
 
 LEFT: Final = "restart"
-"""The reason in the metadata of the status with which a process leaves its task to the next process."""
+"""The `reason` in the last status of an unfinished task when its process stops."""
 _STATE_PREFIX = len("TASK_STATE_")
 
 
@@ -61,19 +61,22 @@ def status_event(
 
 
 def rests(told: Task | TaskStatusUpdateEvent) -> bool:
-    """Return whether the task stays in this state until its caller sends a message."""
+    """Return whether the task has ended or waits for its caller."""
     return told.status.state in RESTING and GOES_ON not in told.metadata
 
 
 def is_last(event: TaskStatusUpdateEvent) -> bool:
-    """Return whether a stream ends with this event (`final` in 0.3 and 0.1): the task rests, or the agent restarts."""
+    """Return whether a stream ends with this event (`final` in 0.3 and 0.1).
+
+    It ends if the task has ended or waits for its caller, or if the agent restarts.
+    """
     said = event.status.message.metadata
     left = event.status.state == TaskState.TASK_STATE_WORKING and "reason" in said and said["reason"] == LEFT
     return left or rests(event)
 
 
 def mark_going_on(told: Told) -> Told:
-    """Mark an interrupted state that is sent while a run still works, because it would otherwise look like an end."""
+    """Mark an interrupted state whose run continues, so that clients do not treat the state as final."""
     if isinstance(told, Task | TaskStatusUpdateEvent) and told.status.state in INTERRUPTED:
         told = deepcopy(told)
         told.metadata[GOES_ON] = True

@@ -69,7 +69,7 @@ def public_ranges(
 ) -> tuple[tuple[Network, tuple[Network, ...]], ...]:
     """Return a pair of range and exceptions for each of these IP families.
 
-    The result is cached, because every reconcile asks and an installation has one answer.
+    The result is cached, because every reconcile needs it and it never changes within an installation.
     """
     wanted = {whole: special for whole, special in _OUTSIDE.items() if whole.version in families}
     unwanted = (*METADATA, *denied)

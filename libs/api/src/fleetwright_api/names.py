@@ -13,7 +13,10 @@ AGENT = "Agent"
 SKILL = "Skill"
 MCP_SERVER = "McpServer"
 CARD_KEYS = "CardKeys"
-"""The cache's kind of the Secret with the keys that sign cards. `KEY_SET` is the kind of the ConfigMap of that name."""
+"""The kind, in the cache, of the Secret with the card keys.
+
+`KEY_SET` is the kind of the ConfigMap with the same name.
+"""
 KEY_SET = "KeySet"
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -31,7 +34,7 @@ PROBE = "probe"
 """The component label of pods that examine one thing and exit. No Service and no other NetworkPolicy selects them."""
 
 OWN_OBJECTS = f"{MANAGED_BY}={FIELD_MANAGER}"
-"""The selector of every list and watch of children. Objects of other owners never enter memory."""
+"""The selector of every list and watch of children. Objects that Fleetwright does not manage are never loaded."""
 
 HASH_ANNOTATION = f"{GROUP}/desired-hash"
 REVISION_ANNOTATION = f"{GROUP}/revision"
@@ -48,7 +51,7 @@ AUDIT_ACKNOWLEDGED_ANNOTATION = f"{GROUP}/audit-acknowledged"
 """On an Agent: set by a user who has examined an audit trail that lost its end."""
 SKILL_DIGEST_ANNOTATION = f"{GROUP}/skill-digest"
 HISTORICAL = frozenset({REVISION_ANNOTATION, SKILL_DIGEST_ANNOTATION})
-"""An object with one of these annotations is one version among others, and former versions may be deleted."""
+"""An object with one of these annotations is one of several versions, and former versions may be deleted."""
 REFRESH_ANNOTATION = f"{GROUP}/refresh"
 """On agents' pods: a change makes the kubelet re-read mounted Secrets at once instead of within a minute."""
 

@@ -1,9 +1,8 @@
-"""Reads a Skill's files by the Agent Skills specification:
+"""Reads a Skill's files according to the Agent Skills specification. Pure.
 
-SKILL.md with front matter, and the files it refers to. Pure.
-
-Raises an error for files that an agent could not load, which names the broken rule. The operator reports it in a
-condition, and `fleetwright dev` on the terminal.
+The files are SKILL.md, which begins with front matter, and the files that it refers to. If an agent could not load
+them, an error names the broken rule. The operator reports the error in a condition, and `fleetwright dev` on the
+terminal.
 """
 
 import re

@@ -89,8 +89,8 @@ class Cache:
     def recall(self, kind: str, uid: str) -> None:
         """Forget the deletion of an object that still exists: it only stopped matching the selector.
 
-        Both cases send the same event, with the version of the edit or of the list without it. The object itself has
-        not passed that version, so the cache would refuse it.
+        A deletion and a removed label send the same event, whose version the cache remembers. The object's version is
+        not newer, so the cache would ignore the object.
         """
         self._gone.pop((kind, uid), None)
 

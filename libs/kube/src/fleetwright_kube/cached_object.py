@@ -44,7 +44,7 @@ class CachedObject:
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Only annotations of the scheme's group."""
     is_ours: bool = False
-    """The label of the manager names ours."""
+    """True if the label `app.kubernetes.io/managed-by` names this controller."""
     controller: OwnedBy | None = None
     holders: frozenset[OwnedBy] = frozenset()
     """The owners besides the controller. The object is kept while one of them exists."""

@@ -21,7 +21,10 @@ from fleetwright_kube.port import Api, Object, Resource
 logger = logging.getLogger(__name__)
 
 _ABSENT = "1"
-"""The resourceVersion of an apply that creates or fails with ConflictError. A contract test verifies this."""
+"""The resourceVersion of an apply that either creates the object or fails with ConflictError.
+
+A contract test verifies this.
+"""
 
 
 class Action(StrEnum):
@@ -59,7 +62,7 @@ class Cluster:
         """Uids of owners whose children were written since their status was last written."""
 
     def outdated(self, manifest: Object) -> Object | None:
-        """Return the manifest with its hash when the child must be written; None when it is as the manifest says."""
+        """Return the manifest with its hash if the child must be written; None if the child matches the manifest."""
         wanted = with_hash(self._scheme, manifest)
         entry = self._entry(wanted)
         return None if entry is not None and entry.is_ours and self._is_current(entry, wanted) else wanted
@@ -127,7 +130,8 @@ class Cluster:
         """Write the status of an object, if it differs. A ConflictError means that the object must be reconciled again.
 
         The status is also written after children were written. If the owner was deleted, the response reports that at
-        once. The event may come late, and until then its children would be garbage collected and created again.
+        once. The event of the deletion may come late, and until then the operator would recreate children that the
+        garbage collector deletes.
         """
         if entry.projection["status"] == status and entry.uid not in self._provided:
             return
@@ -166,7 +170,7 @@ class Cluster:
         self._forget(entry)
 
     async def delete_pod(self, pod: CachedObject) -> None:
-        """Delete a pod. It stays in the cache while it terminates, because its NetworkPolicy must exist as long."""
+        """Delete a pod. It stays in the cache while it terminates, because its NetworkPolicy must exist until then."""
         self._guard()
         ending = await self._api.delete(
             self._scheme.resources[pod.kind], pod.namespace, pod.name, uid=pod.uid, version=pod.resource_version
@@ -234,7 +238,7 @@ class Cluster:
         try:
             answer = await self._api.apply(resource, body)
         except (ConflictError, InvalidRequestError) as error:
-            # If another object or none has the name, the cache was stale and the manifest is valid.
+            # If another object has the name, or no object has it, the cache was stale and the manifest is valid.
             existing = await self._still(entry)
             if existing is None:
                 raise RetryLaterError(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error

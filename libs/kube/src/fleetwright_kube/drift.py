@@ -25,7 +25,7 @@ def with_hash(scheme: Scheme, manifest: Object) -> Object:
 
 
 def owns_all(owned: Fields, manifest: Object) -> bool:
-    """Return whether we still own every field of the stamped manifest."""
+    """Return whether we still own every field of a manifest from `with_hash`."""
     if not owned:
         return False
     metadata = {key: value for key, value in manifest["metadata"].items() if key not in _IDENTITY}

@@ -1,4 +1,4 @@
-"""The operator's errors, by what happens next. Every other exception is retried with backoff.
+"""The operator's errors, grouped by how the reconciler handles them. Every other exception is retried with backoff.
 
 OperatorError
 ├── RetryLaterError                  retry after a fixed time; nothing is wrong

@@ -16,7 +16,7 @@ _PER_SECOND = 20.0
 
 
 class EventRecorder:
-    """Sends Events by name: the first one is created, and equal ones later increase its count."""
+    """Sends Events. Equal Events have the same name: the first is created, and later ones increase its count."""
 
     def __init__(
         self, api: Api, *, on_write: Callable[[str, str], None], pause: float = 1 / _PER_SECOND, waiting: int = _WAITING

@@ -1,4 +1,4 @@
-"""The fields of one stored object by their managers, as server-side apply tracks them. The in-memory API uses it."""
+"""The fields of one stored object by field manager, as server-side apply tracks them. Used by the in-memory API."""
 
 import copy
 import json

@@ -48,8 +48,7 @@ class _Write(aiohttp.payload.BytesPayload):
     """A request body that is sent only if this process may write at that moment.
 
     Between the decision and the socket, the request waits for a connection and for the event loop. The process may have
-    been
-    paused in either place for longer than its Lease lasts.
+    been paused in either place for longer than its Lease lasts.
     """
 
     def __init__(self, body: bytes, may_go: Callable[[], bool]) -> None:

@@ -2,9 +2,9 @@
 
 kopf watches the kinds that users write. Children are watched here: kopf lists everything once more at its start, keeps
 every object in memory, and takes five times as long per event. Metadata-only kinds are also watched here, because kopf
-does not support them. So is a kind that may not be listed, until it may be, because kopf would give up. Such a kind
-stays unknown while the rest continues, and an error on writing it names the missing permission. The same holds for a
-kind of an optional API that the cluster does not serve.
+does not support them. A kind that may not be listed is watched here too until listing is permitted, because kopf would
+give up. Until then the operator works without the objects of this kind, and an error on writing one names the missing
+permission. The same holds for a kind of an optional API that the cluster does not serve.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Interns equal values for as long as they are in use. A cache of fixed size would keep values of deleted objects.
 
-Thousands of children share the labels and the owner of their siblings, and one of a few sets of fields.
+Thousands of children have the same labels and owner as their siblings, and one of a few sets of owned fields.
 """
 
 from collections.abc import Callable, Hashable

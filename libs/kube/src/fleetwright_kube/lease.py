@@ -70,7 +70,7 @@ class Lease:
     def in_hand(self) -> bool:
         """True while no other process can have acquired the Lease.
 
-        Checked before each write, for a process may be paused.
+        Checked before each write, because a process may be paused.
         """
         return self._renewed is not None and self._clock() - self._renewed < self._times.duration
 

@@ -64,7 +64,7 @@ class MemoryApi:
     # Actions of users and controllers.
 
     def put(self, body: Object, *, manager: str = "somebody") -> Object:
-        """Create an object, or replace what its manager owns of it, and notify all listeners."""
+        """Create an object, or replace the fields that the manager owns, and notify all listeners."""
         key = _key(body)
         stored = self._objects.get(key)
         if stored is None:

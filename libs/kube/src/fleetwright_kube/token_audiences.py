@@ -1,7 +1,7 @@
 """The audiences of tokens that the API server accepts, read from the operator's own token.
 
-The kubelet mounts a token without naming an audience, so the API server has put its own audiences into it. This module
-verifies no signature: the operator trusts the token that it is given.
+The kubelet requests the token without an audience, so the API server adds its default audiences. This module verifies
+no signature: the operator trusts the token that it is given.
 """
 
 import base64

@@ -1,4 +1,7 @@
-"""Writes the children of one object and prunes those it no longer has. Returns what stopped it as a violation."""
+"""Writes the children of one object, and deletes those that it no longer wants.
+
+A conflict or a rejected write stops the writing. It is returned as a violation.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -36,7 +39,7 @@ class _WriteGroup:
 async def write_children(
     cluster: Cluster, manifests: Sequence[Manifest], *, following: Sequence[Manifest] = ()
 ) -> Violation | None:
-    """Write the children that differ from their manifests, and return what stopped the writing.
+    """Write the children that differ from their manifests. Return the violation that stopped the writing, if any.
 
     Children that do not depend on each other are written concurrently. A Deployment or a pod is written only when
     everything that it mounts and every policy is in place.
@@ -82,7 +85,7 @@ def _is_last(cluster: Cluster, wanted: Manifest) -> bool:
 
 
 def _owner(manifests: Sequence[Manifest]) -> str:
-    """Return the uid of the object whose children these are; empty when none of them names it."""
+    """Return the uid of the object that owns these children, or an empty string if no child names an owner."""
     owners = (owner["uid"] for wanted in manifests for owner in wanted["metadata"].get("ownerReferences", ()))
     return next(owners, "")
 
@@ -100,7 +103,7 @@ def _one_lane(_: Manifest) -> str:
 
 
 def _lane(wanted: Manifest) -> str:
-    """Return the same name for children whose order matters."""
+    """Return the name of the child's lane. Children whose order matters share a lane."""
     if wanted["kind"] == "Secret":
         return "secrets"
     # The Cilium policy must allow a name before the plain policy stops doing so.
@@ -124,7 +127,7 @@ async def _write_concurrently(
 
 
 async def _write_lane(cluster: Cluster, lane: _WriteGroup, seen: set[tuple[str, str]]) -> None:
-    """Write until a child fails. The children after it may depend on it, and stay in the lane."""
+    """Write until a child fails. The children after it stay in the lane, because they may depend on it."""
     while lane.manifests and lane.stopped is None:
         wanted = lane.manifests.pop(0)
         if _place(wanted) in seen and not _is_seen(cluster, wanted):
@@ -158,9 +161,9 @@ def _place(manifest: Manifest) -> tuple[str, str]:
 
 
 def is_refusal(stopped: Violation | None) -> bool:
-    """Return whether the API server rejected a write by a rule or a missing permission.
+    """Return whether the API server rejected a write because of a rule or a missing permission.
 
-    No event reports when that ends.
+    No event reports that the rule or the permission has changed.
     """
     return stopped is not None and stopped.reason in _REFUSALS
 
@@ -168,8 +171,8 @@ def is_refusal(stopped: Violation | None) -> bool:
 def unseen_secrets_first(cluster: Cluster, manifests: Sequence[Manifest]) -> list[Manifest]:
     """Sort Secrets that are not in the cache before all other manifests, and keep the order otherwise.
 
-    If the cache was stale, the write finds the existing Secret first. A list of tokens is then never written without
-    it.
+    If the cache is stale, writing such a Secret discovers the existing one. That must happen before a list of tokens is
+    written that does not contain the existing token.
     """
 
     return sorted(manifests, key=lambda manifest: manifest["kind"] != "Secret" or _is_seen(cluster, manifest))
@@ -202,7 +205,7 @@ async def prune_released(cluster: Cluster, holder: CachedObject) -> None:
 
 
 async def prune_history(cluster: Cluster, owner: CachedObject, *, current: str) -> None:
-    """Keep the current ConfigMap, the last ones before it, and every one that a Deployment still mounts."""
+    """Delete old ConfigMaps, except the current one, the last few before it, and all that a Deployment still mounts."""
     cache = cluster.cache
     history = [
         child

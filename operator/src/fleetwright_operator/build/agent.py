@@ -33,7 +33,7 @@ from fleetwright_operator.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """An Agent and everything it refers to, found and checked. Mappings are by name; peers have different names."""
+    """An Agent and the checked objects that it refers to. Mappings are by name; no two peers have the same name."""
 
     agent: AgentView
     skills: Mapping[str, SkillContent] = field(default_factory=dict)
@@ -136,7 +136,9 @@ def _egress_policies(
 def agent_access(
     agent: AgentView, tokens: Tokens, *, pending: Mapping[str, str], callers: Sequence[Identity], settings: Settings
 ) -> list[Manifest]:
-    """Return what decides who may call. It is also written while the rest is blocked, so changes take effect at once.
+    """Return the manifests that decide who may call the agent.
+
+    They are also written while other children are blocked, so that changes take effect at once.
 
     The list of accepted callers comes first, so that no caller gets a token that is not accepted yet. The NetworkPolicy
     comes last, because it contains rules from the spec that the API server may reject.
@@ -154,7 +156,8 @@ def agent_access(
 def ingress_peers(agent: AgentView, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:
     """Return the ingress peers. An empty list means that no policy is to be written.
 
-    That is so if the policy is unmanaged, or if a range of the spec is invalid and the existing policy must stay.
+    The list is empty if the policy is unmanaged, or if a range in the spec is invalid and the existing policy must
+    stay.
     """
     if not is_managed(agent.spec) or list(ingress_problems(agent.spec)):
         return []

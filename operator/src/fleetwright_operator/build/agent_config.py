@@ -143,7 +143,7 @@ def _results(spec: AgentSpec) -> list[dict[str, Any]]:
 
 
 def _people(spec: AgentSpec) -> dict[str, Any]:
-    """Return the settings for questions and approvals. The runtime has the defaults."""
+    """Return the settings for questions and approvals. The runtime applies the defaults."""
     approvals, expiry = encode(replace(spec.approvals, expiry=None)), spec.approvals.expiry
     if expiry is not None:
         approvals["expirySeconds"] = durations.seconds(expiry)
@@ -159,7 +159,7 @@ def _budget(budget: BudgetSpec, spec: AgentSpec, catalog: Catalog) -> dict[str, 
 
 
 def _enforcement(policy: EnforcementSpec) -> dict[str, Any]:
-    """Return the same fields, with windows as seconds."""
+    """Return the fields of the spec, with windows in seconds."""
     limits = [
         {"tool": limit.tool, "max": limit.max, "windowSeconds": durations.seconds(limit.window)}
         for limit in policy.limits or ()
@@ -173,7 +173,7 @@ def _nonempty(sections: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compaction(spec: CompactionSpec) -> dict[str, Any]:
-    """Return the same fields, with durations as seconds. The runtime has the defaults."""
+    """Return the fields of the spec, with durations in seconds. The runtime applies the defaults."""
     policy = encode(spec)
     for group, field in (("summary", "timeout"), ("prune", "idleAfter"), ("archive", "retain")):
         if field in policy.get(group, {}):

@@ -1,4 +1,4 @@
-"""`callers.json` and the outgoing tokens: both sides of each authenticated caller and callee pair.
+"""Builds `callers.json`, with the digests of accepted tokens, and the files with the tokens for calling peers.
 
 This module takes credentials and never mints them, because minting is not pure. A callee stores only a digest, so a
 pod never has a token that grants access to itself.
@@ -47,7 +47,10 @@ def callers_document(tokens: Tokens) -> dict[str, Any]:
 
 
 def peer_token_files(tokens: Tokens) -> dict[str, str]:
-    """Return the tokens by file name below the auth folder. The runtime does not read the next token."""
+    """Return the tokens by file name below the auth folder.
+
+    Next tokens have files as well, which the runtime does not read.
+    """
     files = {}
     for peer, credential in sorted(tokens.peers.items()):
         place = peer.split("/", 1)

@@ -1,8 +1,8 @@
-"""The agent card, A2A 1.0, compiled from the same inputs as `agent.json`, so that it matches the runtime.
+"""The A2A 1.0 agent card, compiled from the same inputs as `agent.json`, so that it matches the runtime.
 
-Interfaces are the supported protocol versions, skills are the mounted and the declared ones, and the security schemes
-and the extensions are those in use. The served card also has signatures. It is stored in its own ConfigMap, so that a
-new key does not create a new revision.
+The card lists the supported protocol versions, the mounted and the declared skills, and the security schemes and
+extensions in use. The served card also has signatures. It is stored in its own ConfigMap, so that a new signing key
+does not create a new revision.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -111,7 +111,7 @@ def agent_card(agent: AgentView, *, url: str, skills: Sequence[SkillContent]) ->
             **({"extendedAgentCard": True} if hides_skills_from_public(spec) else {}),
         },
         "securitySchemes": schemes,
-        # One of the schemes is enough.
+        # A caller needs only one of the schemes.
         "securityRequirements": [{"schemes": {scheme: {}}} for scheme in schemes],
         "defaultInputModes": input_modes(spec),
         "defaultOutputModes": list(_OUTPUT_MODES),
@@ -126,7 +126,7 @@ def _skills(spec: AgentSpec, mounted: Sequence[SkillContent]) -> list[dict[str, 
     shown = {**shown, **{key: _declared(entry) for key, entry in declared.items() if key not in shown}}
     for key, entry in declared.items():
         if entry.output_schema is not None:
-            # Text always comes with the data.
+            # An answer with structured data always contains text as well.
             shown[key]["outputModes"] = [entry.output_media_type, *_OUTPUT_MODES]
     return list(shown.values())
 
@@ -156,7 +156,7 @@ def _chat(description: str) -> dict[str, Any]:
 
 
 def input_modes(spec: AgentSpec) -> list[str]:
-    """Return an executor's declared input modes, or text, and images if the model supports vision."""
+    """Return the executor's declared input modes, or else text, plus images if the model supports vision."""
     if spec.executor is not None:
         return list(spec.executor.input_modes or _INPUT_MODES)
     return [*_INPUT_MODES, *(_PICTURES if spec.model.vision else ())]

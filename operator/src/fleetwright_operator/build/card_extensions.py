@@ -22,7 +22,7 @@ _OF_THE_EDGE = {
     f"{_OURS}/goes-on/v1": "Marks a task or status in an interrupted state whose work goes on, in its metadata.",
     f"{_OURS}/direct-reply/v1": "Marks the status message of a task that was answered by a message alone.",
 }
-"""For an agent with a custom executor, whose own extensions are unknown here."""
+"""The extensions of an agent with a custom executor. The operator does not know the executor's own extensions."""
 _TOLD = {_TOOL_CALL: "Calls of tools while a task works, in the metadata of its status messages."}
 _LEARNED = {
     "https://proto-labs.ai/a2a/ext/skill-v1": "A skill that was learned in a task, as an artifact of its own beside the"

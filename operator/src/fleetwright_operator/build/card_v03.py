@@ -1,8 +1,8 @@
 """The served card with the additional keys that clients of A2A 0.3 and 0.1 look for.
 
-All clients get one document. The signature covers the 1.0 card, which 1.0 verifiers extract from it. A2A 0.3 signed
-other
-bytes, so its clients find no signature that they could verify. This module adds no information to the card.
+All clients get the same document. The signature covers only the 1.0 card, which 1.0 verifiers extract from the
+document. A2A 0.3 signs other bytes, so clients of 0.3 find no signature that they could verify. This module adds no
+information to the card.
 """
 
 from collections.abc import Mapping
@@ -39,9 +39,10 @@ def _v03(card: Card) -> Older:
 
 
 def _v03_scheme(scheme: Mapping[str, Any]) -> Older:
-    """Return a security scheme for 0.3. In 1.0 its type is the key around it; in 0.3 it is a field.
+    """Return a security scheme for 0.3. In 1.0 the scheme's type is the key around it; in 0.3 the type is a field.
 
-    The values must be equal: 1.0 clients that support older cards read these, and then verify the signature.
+    The values must equal those of 1.0. Clients of 1.0 that support older cards read the 0.3 values, and then verify the
+    signature.
     """
     if "apiKeySecurityScheme" in scheme:
         key = scheme["apiKeySecurityScheme"]
@@ -51,7 +52,7 @@ def _v03_scheme(scheme: Mapping[str, Any]) -> Older:
 
 
 def _v01(card: Card, served: Older) -> Older:
-    """Return the keys for 0.1. Its cards have no protocol version, so an address is enough."""
+    """Return the keys for 0.1. A card of 0.1 has one address and no protocol version."""
     interface = next(each for each in card["supportedInterfaces"] if each["protocolVersion"] == "0.1")
     return {
         "url": served.get("url", interface["url"]),

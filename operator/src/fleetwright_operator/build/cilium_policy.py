@@ -1,8 +1,9 @@
 """Egress to host names, as a CiliumNetworkPolicy, because a plain NetworkPolicy cannot express names. Pure.
 
-Policies add up, so these routes must not be in the plain policy as well. A range there would allow more than the name
-here, and a plain route to DNS would bypass the proxy that learns the addresses of a name. The owner of a name decides
-where it resolves to, so this policy denies the forbidden ranges. A deny rule takes precedence over every allow rule.
+Traffic is allowed if any policy allows it, so the plain policy must not contain these routes as well. A range in the
+plain policy would allow more than a name, and a plain route to DNS would bypass the proxy that learns the addresses of
+a name. The owner of a name decides which addresses it resolves to, so this policy denies the forbidden ranges. A deny
+rule takes precedence over every allow rule.
 """
 
 import ipaddress
@@ -23,7 +24,7 @@ def plain_rules(egress_rules: Sequence[EgressRule], settings: Settings) -> list[
 
 
 def names_policies(owner: Owner, egress_rules: Sequence[EgressRule], settings: Settings) -> Iterator[Manifest]:
-    """Yield one policy if there is a route by name."""
+    """Yield one policy if any route leads to a host name."""
     named = [rule for rule in egress_rules if is_by_name(rule, settings)]
     if not named:
         return
@@ -57,7 +58,7 @@ def _to_name(rule: EgressRule) -> dict[str, Any]:
 
 
 def _denied(plain: Sequence[EgressRule], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Yield the denied ranges, without ranges that the spec or DNS explicitly allows."""
+    """Yield the denied ranges, except ranges that the spec or the DNS settings explicitly allow."""
     opened = [*_ranges(plain), *settings.dns.ranges]
     for network in (*METADATA, *settings.denied_ranges):
         if network.version in settings.ip_families and network not in opened:

@@ -65,7 +65,10 @@ def agent_deployment(
     environment: Sequence[str] = (),
     settings: Settings,
 ) -> Manifest:
-    """Return the Deployment. `environment` are versions of the patch's environment; a change creates a new pod."""
+    """Return the Deployment.
+
+    `environment` are the versions of the objects in the patch's environment; a new version creates a new pod.
+    """
     sealed = agent_template(owner, spec, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
     patch = spec.pod_template
     template = apply_patch(sealed, patch, settings.agent_resources) if patch else sealed
@@ -94,7 +97,7 @@ def agent_template(
     servers: Servers,
     settings: Settings,
 ) -> dict[str, Any]:
-    """Return the agent's pod before a `podTemplate` is laid over it."""
+    """Return the agent's pod template before a `podTemplate` patch is applied."""
     files = _files(spec, servers)
     volumes = _volumes(owner, spec, revision=revision, snapshots=snapshots, files=files)
     own = encode(spec.resources)
@@ -208,6 +211,6 @@ def _skill(name: str, skill: SkillSnapshot | RemoteSkill) -> list[dict[str, Any]
 
 def skill_volume(name: str) -> str:
     """Return the name of the volume with the files of a skill, whatever their source."""
-    # A volume's name has at most 63 characters, and the skill's name alone may be as long.
+    # A volume's name has at most 63 characters, and the name of the skill alone may have 63.
     volume = f"skill-{name}"
     return volume if len(volume) <= 63 else f"skill-{short_hash(name)}"

@@ -1,8 +1,8 @@
 """Renders the documents of one agent, for the operator and for `fleetwright dev`. Pure; needs no cluster.
 
-The caller brings parsed manifests. `read_skill` turns a Skill's files into `SkillContent`, `call_authorization`
-decides who may call whom, and `mint_token` (in `tokens`) creates missing tokens. A caller that runs agents outside a
-cluster passes their addresses in `Endpoints`.
+The caller passes parsed manifests. `read_skill` turns a Skill's files into `SkillContent`, `call_authorization` decides
+who may call whom, and `mint_token` (in `tokens`) creates missing tokens. A caller that runs agents outside a cluster
+passes their addresses in `Endpoints`.
 """
 
 from collections.abc import Mapping

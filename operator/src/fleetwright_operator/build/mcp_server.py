@@ -41,8 +41,8 @@ def server_children(
 ) -> list[Manifest]:
     """Return the children. `users` are the agents that name this server; only they and its probes may reach it.
 
-    `environment` are the versions of the environment's objects. A process reads its environment once, so a new version
-    creates a new pod.
+    `environment` are the versions of the Secrets and ConfigMaps in the workload's environment. A process reads its
+    environment once, so a new version creates a new pod.
     """
     workload = server.spec.workload
     if workload is None:
@@ -145,7 +145,7 @@ def _container(workload: WorkloadSpec, *, settings: Settings) -> dict[str, Any]:
 
 
 def _program(workload: WorkloadSpec) -> dict[str, Any]:
-    """A stdio server runs behind the bridge, which its image copies from the agent image."""
+    """A stdio server runs behind the bridge, a program that the server's image copies from the agent image."""
     if not is_stdio(workload):
         declared = {"command": workload.command, "args": workload.args}
         return {key: list(words) for key, words in declared.items() if words}

@@ -10,7 +10,7 @@ from fleetwright_operator.build.network.ingress import IngressPeer, agents, ingr
 
 
 def ingress_policy(owner: Owner, sources: Sequence[IngressPeer]) -> Manifest:
-    """Return the ingress policy. It is separate because callers change at once, and egress with a revision."""
+    """Return the ingress policy. It is separate because callers change at once, but egress only with a revision."""
     return _policy(owner, name=names.agent_ingress(owner.name), ingress=ingress_rules(sources))
 
 
@@ -21,7 +21,7 @@ def egress_policy(owner: Owner, egress_rules: list[EgressRule]) -> Manifest:
 def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: EgressRule) -> Manifest:
     """Return the policy of an MCP server: agents that name it and its probes may reach it, and it may reach only DNS.
 
-    Policies add up. To let a server reach more, a user writes a policy for its label.
+    To let a server reach more, a user adds a policy that selects the server's label.
     """
     probes = {"podSelector": {"matchLabels": {names.probed_label(owner.kind): owner.name}}}
     rule = {
@@ -39,7 +39,7 @@ def _policy(owner: Owner, *, name: str, ingress: list[Any] | None = None, egress
         "spec": {
             "podSelector": {"matchLabels": owner.selector},
             "policyTypes": [direction for direction, rules in directions.items() if rules is not None],
-            # The API server drops an empty list; a missing list denies everything as well.
+            # The API server drops an empty list. A policy without the list denies everything as well.
             **{direction.lower(): rules for direction, rules in directions.items() if rules},
         },
     }

@@ -1,8 +1,8 @@
 """The preflight pod, which shows whether the next revision can start before it replaces the serving one. Pure.
 
-It is the pod of the Deployment with its own empty memory, small requests and a deadline. An agent's memory has a single
-writer, so two revisions can never run side by side. Added containers run here as sidecars that end with the pod. Pod
-anti-affinity and topology spread are removed, because the serving pod will be replaced.
+The preflight pod is the Deployment's pod, but with an empty memory of its own, small requests and a deadline. An
+agent's memory has a single writer, so two revisions can never run side by side. Added containers run here as sidecars
+that end with the pod. Pod anti-affinity and topology spread are removed, because the serving pod will be replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def preflight(
 ) -> Probe:
     """Return the preflight probe. `egress_rules` is None if the agent's policies are not managed.
 
-    `referenced` are the versions of the mounted files, so a repaired file is a new question.
+    `referenced` are the versions of the mounted files, so that a repaired file starts a new preflight.
     """
     return Probe(
         owner=owner,
@@ -82,7 +82,7 @@ def _container(main: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _requests(limits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return small requests, never above the limits, because the serving pod holds its own until it is replaced."""
+    """Return small requests, never above the limits, because the serving pod still needs its own requests."""
     return {
         name: limits[name] if name in limits and parse_quantity(limits[name]) < parse_quantity(little) else little
         for name, little in _REQUESTS.items()

@@ -1,8 +1,8 @@
-"""A pod that examines one thing from inside the network and exits, with its NetworkPolicy. Pure.
+"""A probe: a pod that examines one thing from inside the network and exits, with its NetworkPolicy. Pure.
 
-Everything outside the Kubernetes API is examined by such a pod, never by the operator. Its report is the last line of
-its log, one JSON document. A probe's name contains a hash of its question, so an equal question is never asked twice at
-a time. It does not have the labels of its owner's own pods, so no Service sends it traffic.
+Everything outside the Kubernetes API is examined by such a pod, never by the operator. The pod's report is the last
+line of its log, one JSON document. A probe's name contains a hash of its inputs, the `question`, so equal probes never
+run concurrently. A probe pod does not have the labels of its owner's own pods, so no Service sends it traffic.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,16 +27,16 @@ CONTAINER = "probe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One question. `pod` is a pod's spec; the fields that make it run once are added."""
+    """One probe. `pod` is the pod's spec, to which the fields are added that make it run once."""
 
     owner: Owner
     pod: Mapping[str, Any]
     egress_rules: Sequence[EgressRule] | None
     """All that the pod may reach; None if other policies decide that."""
     seconds: int = 60
-    """The deadline; after it the probe has failed."""
+    """The deadline in seconds, after which the probe counts as failed."""
     about: Sequence[str] = ()
-    """Other facts that the answer depends on, such as the uid of the examined pod."""
+    """Other facts that the result depends on, such as the uid of the examined pod."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of a user's `podTemplate`; the operator's own are added."""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ def _pod(probe: Probe) -> Manifest:
 def _policy(probe: Probe) -> Manifest:
     """Return a policy that denies ingress and allows the routes.
 
-    It always exists, because it represents a rollout slot.
+    The policy is written even if it restricts no egress, because a preflight's policy represents a rollout slot.
     """
     rules = policy_rules(list(probe.egress_rules or ()))
     return {
@@ -117,7 +117,7 @@ def _policy(probe: Probe) -> Manifest:
         "spec": {
             "podSelector": {"matchLabels": _own_labels(probe)},
             "policyTypes": ["Ingress", *([] if probe.egress_rules is None else ["Egress"])],
-            # The API server drops an empty list; a missing list denies everything as well.
+            # The API server drops an empty list. A policy without the list denies everything as well.
             **({"egress": rules} if rules else {}),
         },
     }

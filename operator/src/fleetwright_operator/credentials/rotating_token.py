@@ -2,8 +2,8 @@
 
     mint next ─▶ the callee accepts it ─▶ `lead` seconds ─▶ in use; the previous one is valid until the overlap ends
 
-A caller that reads its token before each call therefore never holds one that the callee does not accept yet. Every
-token expires, and the called agent enforces that by its own clock: without an operator, credentials run out.
+A caller that reads its token before each call therefore never holds a token that the callee does not accept yet. Every
+token expires, and the called agent enforces the expiry by its own clock. If no operator runs, all credentials expire.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.credentials.rotation import Rotation
 
 LEAD = 15
-"""Seconds between a change of the list and the use of a token in it.
+"""Seconds between adding a token to the callee's list and using that token.
 
 A pod re-reads its files within one or two seconds.
 """
@@ -73,7 +73,7 @@ def rotated(
 
     Args:
         stored: The stored credential; None if there is none or it was tampered with.
-        listed: The time since which the callee has accepted the next token.
+        listed: When the next token was added to the callee's `callers.json`.
         asked: The current rotation request. It is granted if it differs from the last granted one.
         lead: For how many seconds the callee accepts the next token before the caller uses it.
     """

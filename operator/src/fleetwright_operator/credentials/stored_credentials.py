@@ -1,6 +1,6 @@
 """Reads credentials from the operator's Secrets: tokens and their records, push keys and card keys.
 
-This reads the cache only. A damaged or tampered credential counts as absent, and the next step mints a new one.
+This module reads the cache only. The reconciler treats a damaged credential as missing and creates a new one.
 """
 
 import base64
@@ -29,7 +29,7 @@ class StoredToken:
     credential: RotatingToken | None = None
     """None if there is no usable credential."""
     listed: int | None = None
-    """The time since which the callee has accepted the next token."""
+    """When the next token was added to the callee's `callers.json`."""
     asked: str = ""
     """The rotation request on the Secret."""
 
@@ -42,7 +42,7 @@ class CallersList:
     pending: Mapping[str, Any] = field(default_factory=dict)
 
     def since(self, sha256: str) -> int | None:
-        """Return the time since which such a token has been in the list."""
+        """Return when the token with this digest was added, or None."""
         try:
             return parse_timestamp(self.pending[sha256]) if sha256 in self.text else None
         except (KeyError, TypeError, ValueError):

@@ -1,4 +1,7 @@
-"""Mints and validates bearer tokens. The only source of randomness; it is called before `build/`, never inside."""
+"""Mints and validates bearer tokens.
+
+The only source of randomness; it is called before the functions of `build/`, never by them.
+"""
 
 import re
 import secrets

@@ -35,7 +35,7 @@ SECRET_METADATA = Resource(kind="SecretMetadata", group="", version="v1", plural
 CONFIG_MAP_METADATA = Resource(
     kind="ConfigMapMetadata", group="", version="v1", plural="configmaps", metadata_only=True
 )
-# Their labels, for agents that allow callers by namespace labels.
+# Read for their labels: agents may allow callers by namespace labels.
 NAMESPACES = Resource(
     kind="NamespaceMetadata", group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
 )

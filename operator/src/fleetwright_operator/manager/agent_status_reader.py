@@ -62,7 +62,7 @@ class AgentStatusReader:
         self._some_wait = asyncio.Event()
 
     async def run(self) -> None:
-        """Read agents until cancelled. A new pod is read at the next look, however many pods do not answer."""
+        """Read agents until cancelled. A new pod is read soon, even if many pods do not answer."""
         timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as readers:
             for _ in range(_AT_ONCE):
@@ -72,7 +72,7 @@ class AgentStatusReader:
                 await asyncio.sleep(self._look)
 
     def _enqueue_due(self) -> None:
-        """Sort the pods that are due. A pod that was not ready in between counts as new."""
+        """Queue the pods that are due, by priority. A pod that was not ready in between counts as new."""
         ready = {pod.uid: pod for pod in self._pods() if _is_ready_agent(pod)}
         self._priorities = {uid: turn for uid, turn in self._priorities.items() if uid in ready}
         now = self._clock()

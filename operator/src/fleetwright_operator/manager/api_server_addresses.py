@@ -1,8 +1,8 @@
 """Finds the addresses of the API server behind its Service. In a managed cluster they are often public.
 
-A public address is denied as a whole. A private one is denied only at its port, because the address may be that of a
-node with other services. Removed addresses may return, so they stay denied while this process lives. A new address
-restarts the operator's work with that address denied.
+A public address is denied on all ports. A private one is denied only on its port, because the address may be that of a
+node with other services. Removed addresses may return, so they stay denied while this process lives. If there is a new
+address, the operator denies it and starts again without cached state.
 """
 
 import ipaddress

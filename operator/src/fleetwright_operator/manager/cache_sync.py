@@ -57,7 +57,7 @@ class CacheSync:
             group.create_task(self._own_informer.watch_all(self._own))
 
     async def bridge(self, kopfs: Sequence[Resource]) -> None:
-        """Watch kopf's kinds from our last list until kopf usually has a list of its own.
+        """Watch kopf's kinds from our last list, for as long as kopf usually needs to read its own list.
 
         kopf never reports objects that are deleted between the two lists.
         """
@@ -66,9 +66,11 @@ class CacheSync:
                 await self.informer.watch_all(kopfs)
 
     async def resync(self, *, every: float, on_done: Callable[[], None]) -> None:
-        """List everything periodically, for events that a watch missed; until cancelled, or until the API server moves.
+        """List everything periodically to find changes that a watch missed.
 
-        The first list follows soon, for events that the first watches missed.
+        Runs until it is cancelled or until the API server moves.
+
+        The first list follows soon, because the first watches may have missed events.
         """
         await asyncio.sleep(min(every, _SOON_SECONDS))
         await self._list_again()

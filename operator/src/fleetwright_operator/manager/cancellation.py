@@ -1,7 +1,7 @@
 """Cancels tasks reliably, including tasks that lose a cancellation.
 
-If one part of a gather fails at the moment of its cancellation, such as by the timeout of a request, the gather raises
-that failure instead. A task that handles the failure and continues has lost the cancellation.
+If one part of an `asyncio.gather` fails while it is being cancelled, for example by a timeout, `gather` raises that
+error instead of the cancellation. A task that handles the error and continues has lost the cancellation.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The composition root: the only place that builds the parts of the operator and connects them.
 
-A `Process` is built once. A `Manager` is built each time when the process becomes the leader, with an empty cache.
+A `Process` is built once. A new `Manager`, with an empty cache, is built each time the process becomes the leader.
 """
 
 import random
@@ -70,8 +70,9 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manager:
-    """The parts between the Kubernetes API and the work queue, without kopf and the Lease, so that tests can drive
-    them.
+    """The parts between the Kubernetes API and the work queue.
+
+    kopf and the Lease are not among them, so that tests can drive the parts directly.
     """
 
     settings: Settings
@@ -94,7 +95,7 @@ def build_manager(
     may_write: Callable[[], bool] = lambda: True,
     warning_seconds: float = WARNING_SECONDS,
 ) -> Manager:
-    """Args: `warning_seconds` is for how long a condition must hold before a Warning is sent."""
+    """Args: `warning_seconds`: how long a condition must last before a Warning Event is recorded."""
     clocks = clocks or Clocks()
     metrics = metrics or OperatorMetrics(CollectorRegistry())
     queue: WorkQueue[Key] = WorkQueue(cap_seconds=settings.retry_cap_seconds)
@@ -171,7 +172,7 @@ class Process:
 
 @asynccontextmanager
 async def build_process(settings: Settings, *, today: Callable[[], datetime] = time_of_day) -> AsyncIterator[Process]:
-    """Serve probes and metrics, and connect to the API server; until the context ends."""
+    """Until the context exits, serve probes and metrics and keep a connection to the API server."""
     metrics = OperatorMetrics(CollectorRegistry())
     health = ProcessHealth(clock=time.monotonic, resync_seconds=settings.resync_seconds)
     runner = await serve(ops_app(health, metrics.registry), settings.ops_port)

@@ -38,7 +38,7 @@ class ProcessHealth:
         return ""
 
     def readiness_failure(self) -> str:
-        """Return why the process cannot do its work; a process that waits for the Lease is ready."""
+        """Return why the process is not ready; empty if it is. A process that waits for the Lease is ready."""
         if self.leading and self._last_list is None:
             return "the first list is not complete"
         if self.leading and self._last_list is not None and (age := self._clock() - self._last_list) > self._patience:

@@ -79,7 +79,7 @@ async def _kopf(settings: Settings, watched: Sequence[Resource], on_event: OnEve
 
 
 def _log_while_running(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log errors of the loop, except for those of an end.
+    """Log errors of the event loop, except those that occur while kopf stops.
 
     kopf 1.45 leaves its watches open when it stops, and closing them raises. If several watches fail, it reports one
     error and drops the others, which asyncio would log when their tasks are collected as garbage.

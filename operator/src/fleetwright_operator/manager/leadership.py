@@ -99,11 +99,11 @@ async def lead(manager: Manager, health: ProcessHealth, hold: Coroutine[Any, Any
 async def write_card_keys(manager: Manager) -> None:
     """Create the card keys before the first card, because signing later would write every card twice.
 
-    If that fails, cards are unsigned for now.
+    If creating the keys fails, cards are unsigned for now.
     """
     key = (names.CARD_KEYS, *manager.settings.card_keys_place)
     manager.queue.add(key)
-    # The list of the Secret and of the key set may have been stale. Each conflict refreshes one of them.
+    # The cached Secret and the cached key set may be stale. Each conflict refreshes one of them.
     for tries_left in (2, 1, 0):
         try:
             await manager.reconciler(key)

@@ -1,8 +1,8 @@
 """All Prometheus metrics of the operator. Names and labels are an API: dashboards and alerts depend on them.
 
 No label holds the name of an object, because the number of objects is unbounded. Only the expiry of client tokens has
-such labels, because an alert must name the client. It is read from the cache at each scrape, so it ends with its
-object.
+such labels, because an alert must name the client. The expiry is read from the cache at each scrape, so its series ends
+with its object.
 """
 
 from collections import Counter as Tally
@@ -49,16 +49,16 @@ class OperatorMetrics:
         self.api_writes.labels(verb=verb, kind=kind).inc()
 
     def count_objects(self, objects: Callable[[], Iterable[CachedObject]]) -> None:
-        """Set the objects that each scrape counts by true condition.
+        """Set the function that returns the objects to count. Each scrape counts them by their true conditions.
 
-        A process that starts to lead again sets them again.
+        A process that becomes the leader again sets a new function.
         """
         self._objects = objects
 
     def export_expiries(self, secrets: Callable[[], Iterable[CachedObject]]) -> None:
-        """Set the Secrets whose client token expiry each scrape reports.
+        """Set the function that returns the Secrets of client tokens. Each scrape reports when these tokens expire.
 
-        A process that starts to lead again sets them again.
+        A process that becomes the leader again sets a new function.
         """
         self._secrets = secrets
 

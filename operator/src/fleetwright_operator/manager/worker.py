@@ -28,8 +28,7 @@ async def run_worker(
     """Run one worker; any number may share a queue.
 
     An object that a user must fix is reconciled again after `stalled_seconds`. If the API server rejected a write, the
-    first
-    retries come sooner, because a changed admission rule or permission sends no event.
+    first retries come sooner, because a changed admission rule or permission sends no event.
     """
     while True:
         key = await queue.get()

@@ -171,8 +171,7 @@ class ObservedServer:
         """Return what a probe's answer depends on: the serving processes and the credentials.
 
         A restarted process may offer other tools. A terminating pod still counts, because it may have answered the
-        probe; the
-        probe is repeated when that pod is gone.
+        probe; the probe is repeated when that pod is gone.
         """
         serving = sorted(f"{pod.uid} {_restarts(pod)}" for pod in self.pods)
         return [*serving, *(_version(secret) for _, secret in sorted(self.secrets.items()))]
@@ -180,7 +179,7 @@ class ObservedServer:
 
 def observe_server(cache: Cache, entry: CachedObject, *, settings: Settings) -> ObservedServer:
     server, space = server_of(entry), entry.namespace
-    # A server that has just become remote may have a pod left, which no longer answers.
+    # A server that has just become remote may still have a pod, which no longer serves requests.
     children = cache.find("child-of", *entry.id) if server.spec.workload is not None else []
     return ObservedServer(
         entry=entry,

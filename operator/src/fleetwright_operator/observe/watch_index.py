@@ -27,7 +27,10 @@ Key = tuple[str, str, str]
 """(kind, namespace, name) of an Agent, a Skill or an McpServer."""
 
 UNREADABLE = (KeyError, TypeError, AttributeError, ValueError)
-"""Errors from reading a value of a spec, such as a temperature that is not a number. An older CRD may accept it."""
+"""Errors from reading a value of a spec, such as a temperature that is not a number.
+
+An older CRD may accept such a value.
+"""
 OWN_KINDS = (names.AGENT, names.SKILL, names.MCP_SERVER)
 _LABELS = {
     names.AGENT_LABEL: names.AGENT,
@@ -185,7 +188,10 @@ def users_of_skill(cache: Cache, skill: CachedObject) -> list[CachedObject]:
 
 
 def holders_of_snapshot(cache: Cache, skill: CachedObject, snapshot: str) -> list[Owner]:
-    """Return a snapshot's additional owners: its users, before they mount it, and agents whose pods still mount it."""
+    """Return a snapshot's additional owners: the Skill's users, and agents whose pods still mount it.
+
+    Users become owners before they mount the snapshot.
+    """
     deployments = cache.find("mounted", skill.namespace, snapshot)
     mounting = [deployment.controller for deployment in deployments if deployment.controller]
     owners = [cache.get(owner.kind, skill.namespace, owner.name) for owner in mounting]
@@ -200,7 +206,7 @@ def _selectable(cache: Cache, agents: list[CachedObject]) -> set[Key]:
 
 
 def _by_namespace(change: Change, cache: Cache) -> set[Key]:
-    """Return the agents that allow callers by namespace labels, and the agents that name those as peers."""
+    """Return the agents that allow callers by namespace labels, and the agents that name such agents as peers."""
     before, after = (side.labels if side else {} for side in (change.before, change.after))
     if before == after:
         return set()
@@ -232,8 +238,9 @@ def _holders(entry: CachedObject) -> list[Key]:
 
 
 def _skills_of(change: Change, cache: Cache) -> set[Key]:
-    """Return the Skills whose snapshots a Deployment has started or stopped mounting, because their owner references
-    change.
+    """Return the Skills whose snapshots a Deployment has started or stopped mounting.
+
+    The owner references of these snapshots change.
     """
     before, after = (side.projection["mounts"] if side else frozenset() for side in (change.before, change.after))
     found = [cache.get("ConfigMap", change.entry.namespace, name) for name in before ^ after]
@@ -252,7 +259,10 @@ def _keys(cache: Cache, *index_key: str) -> set[Key]:
 
 
 def _token_holders(change: Change) -> set[Key]:
-    """Return the agents for which a caller's auth Secret has, or had, a token. Their list of digests changes."""
+    """Return the agents for which a caller's auth Secret has, or had, a token.
+
+    The `callers.json` of these agents changes.
+    """
     sides: list[dict[str, Any]] = [side.projection["data"] for side in (change.before, change.after) if side]
     peers = [names.peer_of_token_key(key) for data in sides for key in data]
     return {(names.AGENT, *peer) for peer in peers if peer}
@@ -277,7 +287,7 @@ def _respecified(change: Change) -> bool:
 
 
 def _identity(entry: CachedObject) -> tuple[object, ...]:
-    """Return what decides a reconcile of the own kinds: the spec, and annotations that users set."""
+    """Return what decides a reconcile of Fleetwright's own kinds: the spec, and annotations that users set."""
     return entry.uid, entry.generation, entry.deleting, entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION)
 
 
@@ -286,5 +296,5 @@ def _is_probe(entry: CachedObject) -> bool:
 
 
 def _is_rollout_slot(entry: CachedObject) -> bool:
-    """Return whether a network policy stands for an Agent that is being replaced; see `rollout_limiter`."""
+    """Return whether the object is the NetworkPolicy of an Agent's probe, which represents a rollout slot."""
     return entry.kind == "NetworkPolicy" and _is_probe(entry) and names.probed_label(names.AGENT) in entry.labels

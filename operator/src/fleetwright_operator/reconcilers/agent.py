@@ -58,7 +58,7 @@ class AgentReconciler:
     preflights: PreflightRunner
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
-        """Reconcile one Agent, and return when to look at it again."""
+        """Reconcile one Agent, and return when to reconcile it again."""
         try:
             return await self._pass(entry)
         finally:
@@ -173,7 +173,8 @@ class AgentReconciler:
     async def _refresh_pods(self, observed: ObservedAgent) -> None:
         """Make the kubelet re-read mounted objects at once instead of within a minute, by changing a pod annotation.
 
-        Compares with what was written and not with what is desired, because writing may have stopped halfway.
+        The annotation depends on the objects that were written, not on the desired ones, because writing may have
+        stopped halfway.
         """
         cache, space, name = self.cluster.cache, observed.entry.namespace, observed.entry.name
         auth = cache.get("Secret", space, names.agent_auth(name))
@@ -238,7 +239,7 @@ class AgentReconciler:
         return {"ingress": ingress_status(sources)} if sources else {}
 
     def _audit_record(self, observed: ObservedAgent) -> Record | None:
-        """Return the record of the audit trail, or None for a trail that is off or ends with its pod."""
+        """Return the record of the audit trail; None if the trail is off or is deleted with its pod."""
         if observed.agent.spec.memory.storage.ephemeral or observed.agent.spec.audit.mode == "Off":
             return None
         return record_of(

@@ -1,7 +1,7 @@
 """The credentials of one agent: the stored ones, rotated when they are due.
 
 This runs before `build/`, because minting is not pure. A pair of agents has a token only if the callee allows the
-caller. The callee determines its lifetime.
+caller. The callee's spec determines the lifetime of the token.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ class AgentCredentials:
     next_rotation: int | None
     """The time at which the next credential is due; None without credentials."""
     expires: int | None
-    """The earliest expiry of a credential in use, if it were not rotated before."""
+    """The earliest expiry of a credential in use. Rotation normally replaces the credential before then."""
 
 
 def credentials_for(

@@ -62,7 +62,7 @@ class Reconciler:
         if entry.deleting or self._is_ending(entry.namespace):
             return ReconcileResult()
         if mistakes := view_of(entry).malformed:
-            # The pass writes nothing. The meaning of such a spec is unknown, and what runs may still be right.
+            # No child is written: the meaning of such a spec is unknown, and the running children may still be right.
             await self._report_malformed(entry, mistakes)
             return ReconcileResult(settled=False)
         try:
@@ -74,8 +74,9 @@ class Reconciler:
             return ReconcileResult(settled=False)
 
     def _is_ending(self, namespace: str) -> bool:
-        """Return whether the namespace is being deleted: nothing can be created there, and missing objects are
-        expected.
+        """Return whether the namespace is being deleted.
+
+        Nothing can be created in such a namespace, and objects are expected to be missing.
         """
         space = self._cluster.cache.get("NamespaceMetadata", "", namespace)
         return space is not None and space.deleting

@@ -1,4 +1,4 @@
-"""The result of a reconcile, and when to look at the object again if no event comes before."""
+"""The result of a reconcile, and when to reconcile the object again if no event comes before."""
 
 from dataclasses import dataclass
 

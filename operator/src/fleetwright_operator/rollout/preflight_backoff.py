@@ -1,6 +1,7 @@
 """Counts how often an agent's preflight lost its pod, and schedules retries with exponential backoff.
 
-The counts are kept in memory only, so a restart begins with the shortest pause. A new question resets the count.
+The counts are kept in memory only, so a restart begins with the shortest pause. If the preflight's input changes, the
+count starts again.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ _LONGEST_PAUSE_SECONDS = 600
 class _BackoffState:
     question: str
     pod: str = ""
-    """The uid of the last observed pod. `counted` is set to it once its loss was counted."""
+    """The uid of the last observed pod. `counted` is the uid of the last pod whose loss was counted."""
     counted: str = ""
     losses: int = 0
     due: int = 0
@@ -39,12 +40,12 @@ class PreflightBackoff:
         known.obstacle = obstacle or known.obstacle
 
     def is_trying(self, agent: Key, question: str) -> bool:
-        """Return whether a preflight for this question has begun, even if it waits for a slot or a retry."""
+        """Return whether a preflight with this input has begun, even if it waits for a slot or a retry."""
         known = self._states.get(agent)
         return known is not None and known.question == question
 
     def pod_disappeared(self, agent: Key) -> bool:
-        """Return whether a pod was observed whose end was not."""
+        """Return whether the observed pod disappeared before its end was observed."""
         return self._states[agent].pod != self._states[agent].counted
 
     def record_interruption(self, agent: Key, why: PreflightInterrupted) -> None:

@@ -18,7 +18,7 @@ from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
 TRYING = "Preflight"
 FAILED = "PreflightFailed"
 REASONS = {TRYING, FAILED}
-"""Reasons of `Programmed`. An event of the pod or of a reference ends them, or a free rollout slot."""
+"""Reasons of `Programmed`. They end with an event of the pod or of a reference, or when a rollout slot becomes free."""
 ENDED = {"Succeeded", "Failed"}
 """Phases in which no container runs."""
 

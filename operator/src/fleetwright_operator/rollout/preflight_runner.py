@@ -61,7 +61,7 @@ class PreflightRunner:
         return Violation(stopped.reason, f"revision {children.rendered.revision} {stopped.message}{serving}")
 
     async def finish(self, observed: ObservedAgent) -> None:
-        """Delete the preflight pod: no preflight is needed.
+        """Delete the preflight pod, because no preflight is needed any more.
 
         The agent's rollout slot is released once the newest pod serves.
         """
@@ -75,7 +75,7 @@ class PreflightRunner:
             await self.cluster.delete_pod(pod)
 
     async def interrupt(self, observed: ObservedAgent) -> None:
-        """Pause the preflight, because the spec or its references are invalid. A refused revision keeps its pod."""
+        """Pause the preflight, because the spec or its references are invalid. The pod of a refused revision stays."""
         if any(isinstance(evaluate_pod(pod), PreflightFailed) for pod in self._pods(observed.entry)):
             self.limiter.cancel(observed.entry.id)
         else:
@@ -99,10 +99,12 @@ class PreflightRunner:
         return [child for child in found if child.kind == "Pod" and not child.deleting]
 
     def _has_begun(self, entry: CachedObject, wanted: Probe) -> bool:
-        """Return whether the preflight has begun. It is then finished even if the serving pod disappears for a moment.
+        """Return whether the preflight has begun.
 
-        After a restart, the operator recognises it by the pod alone. A preflight that waits without a pod has shown no
-        failure.
+        A preflight that has begun is finished even if the serving pod disappears for a moment.
+
+        After a restart, the operator recognises a preflight by its pod alone. A preflight that waits without a pod has
+        not failed yet.
         """
         pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
         return pod is not None or self.backoff.is_trying(entry.id, wanted.name)

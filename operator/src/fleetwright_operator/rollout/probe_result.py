@@ -16,7 +16,7 @@ UNAVAILABLE = "Unavailable"
 REPORT_LIMIT = 64 * 1024
 _WORDS_LIMIT = 800
 _SPOKEN = {2: REFUSED, 75: UNAVAILABLE}
-"""By exit code: the exits at which the program reports why."""
+"""The reasons by exit code, for the exits at which the program reports an error itself."""
 
 
 @dataclass(frozen=True, slots=True)

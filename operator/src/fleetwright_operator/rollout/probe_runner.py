@@ -1,10 +1,10 @@
 """Runs a probe pod and deletes it afterwards. Level-triggered: any reconcile continues where another one stopped.
 
     answer = await run_probe(cluster, probe)        creates the pod if there is none
-    …the caller stores the answer in the owner's status, so that it is not asked again…
+    …the caller stores the answer in the owner's status, so that the probe is not repeated…
     await delete_probes(cluster, entry)        deletes the pods, and then their policies
 
-The owner's reconcile decides from its status whether a question must be asked at all.
+The owner's reconciler decides from the owner's status whether a probe is needed at all.
 """
 
 from fleetwright_kube.cached_object import CachedObject

@@ -46,7 +46,7 @@ class RolloutLimiter:
         self._waiting.pop(agent, None)
 
     def release(self, agent: Key) -> None:
-        """Release the promise of a slot after a reconcile: the policy now holds it, or none is needed.
+        """Release the reservation of a slot after a reconcile: the policy now represents the slot, or none is needed.
 
         Free slots go to waiting agents.
         """

@@ -1,6 +1,6 @@
-"""The probe result of a Skill whose files are stored outside of the cluster, as its status keeps it. Pure.
+"""The probe result of a Skill whose files are stored outside of the cluster, as the Skill's status stores it. Pure.
 
-Commits and image digests are immutable, so a good result is never requested again. A failure is kept as well, and the
+Commits and image digests are immutable, so a successful probe is never repeated. A failure is stored as well, but its
 probe is repeated.
 """
 

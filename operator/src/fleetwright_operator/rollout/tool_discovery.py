@@ -1,7 +1,7 @@
 """The discovered tools of an McpServer, and what its pin means for the agents that use it. Pure.
 
-The status keeps the result of a probe together with the question it answered, so a restart asks nothing again. A
-failure is kept beside the tools that were discovered before it.
+The status stores the result of a probe together with the probe's inputs, so a restart repeats no probe. A failure is
+stored in addition to the tools that were discovered before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _NAMED = 20
 
 
 def has_answer(status: Mapping[str, Any], question: str) -> bool:
-    """Return whether the status holds the answer to this question."""
+    """Return whether the status contains the result of a probe with these inputs."""
     return bool(status.get("discovery", {}).get("question") == question)
 
 

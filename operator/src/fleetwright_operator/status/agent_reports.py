@@ -1,7 +1,8 @@
 """The last reports that running agents gave on :7871/status. The reader of that address is in `manager/`.
 
-The operator opens no connection to an address from a spec. All it knows of the servers of an agent comes from these
-reports. An agent runs untrusted code, so each field is validated by itself, and bounded or dropped.
+The operator opens no connection to an address from a spec. All that it knows about an agent's remote MCP servers comes
+from these reports and from probe pods. An agent runs untrusted code, so each field is validated by itself, and bounded
+or dropped.
 """
 
 import re
@@ -88,7 +89,7 @@ class AgentReports:
         return found[0] if found else None
 
     def connection_errors(self, namespace: str, agent: str) -> Mapping[str, str]:
-        """Return by McpServer why the agent cannot reach it; empty for a server that it reaches."""
+        """Return why the agent cannot reach its servers, by McpServer. The text of a reachable server is empty."""
         report = self.get(namespace, agent)
         return {name: server.unreachable for name, server in report.servers.items()} if report else {}
 

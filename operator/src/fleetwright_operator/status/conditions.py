@@ -1,7 +1,7 @@
 """The condition types of the API, and how a list of conditions is updated. Pure.
 
-Stages are positive, and each can be true only when those before it are. Abnormal conditions are present only while they
-are true.
+Stages have positive polarity, and each can be true only if all stages before it are true. Abnormal conditions are
+present only while they are true.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ MODEL_UNPRICED = "ModelUnpriced"
 """Abnormal-true, present only when true: a model has no known price, so its calls are counted as free."""
 
 MODEL_ASSUMED = "ModelAssumed"
-"""Abnormal-true, present only when true: the window of a model is assumed, or its data is that of its family."""
+"""Abnormal-true, present only when true: a model's window is assumed, or its data is that of the model family."""
 
 ABNORMAL = {AUDIT_TRAIL_CUT, CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED, MODEL_ASSUMED}
 

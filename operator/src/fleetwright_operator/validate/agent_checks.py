@@ -83,7 +83,7 @@ def learning_has_a_source(observed: ObservedAgent, settings: Settings) -> Iterat
 
 
 def budgets_can_be_kept(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    """The agent adds up its spending in its memory, by the prices of its models."""
+    """The agent adds up its spending in its memory, according to the prices of its models."""
     spec = observed.agent.spec
     for place, budget in ((f"spec.budgets[{each.period}]", each) for each in spec.budgets):
         if spec.memory.storage.ephemeral:

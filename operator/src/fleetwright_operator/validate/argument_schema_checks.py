@@ -1,6 +1,6 @@
-"""Checks of the schemas for tool arguments: they must be possible to evaluate.
+"""Checks that the schemas for tool arguments can be evaluated.
 
-This module does not validate the rest of a schema; the preflight of the revision does.
+This module does not validate the schemas completely; the preflight of the revision does.
 """
 
 from collections.abc import Iterator, Mapping

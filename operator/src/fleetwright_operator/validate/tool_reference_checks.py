@@ -1,6 +1,7 @@
 """Checks that an Agent's fields name only tools that the agent can have. Pure.
 
-Only the agent knows which tools a server offers. If a name is not among them, all tools of that server need approval.
+Only the agent knows which tools a server offers. If a rule names a tool that its server does not offer, all tools of
+that server need approval.
 """
 
 from collections.abc import Collection, Iterable, Iterator

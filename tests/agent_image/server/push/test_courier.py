@@ -15,7 +15,7 @@ from fleetwright_agent.server.push.delivery_worker import DeliveryWorker
 from fleetwright_agent.server.push.receivers import Receivers
 from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.errors import TaskLogUnavailable
-from fleetwright_agent.storage.memory.push_store import MemoryPushStore
+from fleetwright_agent.storage.memory.push_store import MemoryPushStore, TaskOfRegistrations
 from fleetwright_agent.storage.push_store import Registration
 from fleetwright_agent.telemetry.metrics import Metrics
 
@@ -23,6 +23,10 @@ from fleetwright_agent.telemetry.metrics import Metrics
 def test_delivery_times_have_documented_defaults() -> None:
     times = DeliveryTimes()
     assert (times.debounce, times.attempt, tuple(times.pauses)) == (1.5, 10, (1, 3))
+
+
+def running_task(_: int) -> TaskOfRegistrations:
+    return TaskOfRegistrations("me", "t")
 
 
 class Unsealed:
@@ -89,7 +93,7 @@ async def test_delivery_worker_isolates_callers_from_hanging_lookups(metrics: Me
         asked.append(host)
         await asyncio.sleep(3600)
 
-    store = MemoryPushStore(lambda n: None)
+    store = MemoryPushStore(running_task)
     for n in range(4):
         for number in range(10):
             slow = Registration(str(number), f"http://slow-{n}-{number}.example/", f"slow-{n}-{number}", "1.0", b"")
@@ -114,14 +118,14 @@ async def test_delivery_worker_isolates_callers_from_hanging_lookups(metrics: Me
 
 async def test_delivery_worker_sends_once_if_delivery_cannot_be_stored(delivering: Deliver, receive: Any) -> None:
     hook = await receive()
-    async with delivering(ReadOnly(lambda n: None), hook):
+    async with delivering(ReadOnly(running_task), hook):
         await hook.until(1)
         await asyncio.sleep(0.5)
         assert len(hook.heard) == 1
 
 
 async def test_delivery_worker_backs_off_if_the_outbox_is_unreadable(delivering: Deliver) -> None:
-    store = Unreadable(lambda n: None)
+    store = Unreadable(running_task)
     async with delivering(store):
         await asyncio.sleep(0.5)
     assert store.asked == 1
@@ -131,7 +135,7 @@ async def test_delivery_worker_gives_up_unserialisable_notifications(
     delivering: Deliver, metrics: Metrics, receive: Any
 ) -> None:
     hook = await receive()
-    store = MemoryPushStore(lambda n: None)
+    store = MemoryPushStore(running_task)
     async with delivering(store, hook, dialect="9.9"):
         async with asyncio.timeout(10):
             while not count(metrics, "dead"):  # noqa: ASYNC110 - a counter tells nobody

@@ -446,7 +446,7 @@ class SlowStore(MemoryPushStore):
     """A store whose registration is slow, and which signals its start."""
 
     def __init__(self, log: MemoryTaskLog) -> None:
-        super().__init__(log._ended)
+        super().__init__(log._task_of)
         self.registering = asyncio.Event()
 
     async def register(self, *args: Any, **options: Any) -> bool:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.agent_image.storage.conformance.conftest import SettableClock, Stores, sqlite
+from tests.agent_image.storage.conformance.conftest import SettableClock, close, sqlite
 from tests.agent_image.storage.conformance.units_of_work import UNITS, Step
 
 
@@ -45,15 +45,8 @@ async def carried_out(folder: Path, step: Step, killer: Killer, *, kill_at: int 
     killer.left = kill_at
     found = await step(stores.log, stores.storage)
     killer.left = None
-    await closed(stores)
+    await close(stores)
     return found
-
-
-async def closed(stores: Stores) -> None:
-    await stores.log.aclose()
-    await stores.storage.facts.aclose()
-    await stores.storage.skills.aclose()
-    await stores.storage.file.aclose()
 
 
 def forked(folder: Path, step: Step, killer: Killer, *, kill_at: int | None = None) -> tuple[bool, Any]:

@@ -122,6 +122,23 @@ async def test_forget_deletes_conversations_with_their_parts(storage: Storage) -
     assert forgotten
 
 
+async def test_forget_side_thread_keeps_the_conversation(storage: Storage) -> None:
+    forgotten: list[None] = []
+    storage.views().watch(lambda: forgotten.append(None))
+    other = SideThread("a", "c", "other")
+    for thread in (MAIN, TASK.thread, TASK.delegated("x"), other.thread):
+        await put(storage, thread, MESSAGES)
+        await storage.journal.put(thread, "1", CallState.WAITING)
+        await storage.views().put(thread, {"view": None, "failures": 1}, at=1.0, cut=None)
+    await storage.conversations.forget_side_thread(TASK)
+    assert await storage.conversations.side_threads() == [other]
+    assert forgotten
+    for thread, kept in ((MAIN, True), (TASK.thread, False), (TASK.delegated("x"), False), (other.thread, True)):
+        assert (await read(storage, thread) is not None) is kept
+        assert (await storage.journal.get(thread, "1") is not None) is kept
+        assert (await storage.views().get(thread) is not None) is kept
+
+
 async def test_views_are_replaced(storage: Storage) -> None:
     views = storage.views()
     assert await views.get(MAIN) is None

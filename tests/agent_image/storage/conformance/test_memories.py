@@ -1,7 +1,7 @@
 """The contracts of facts, learned skills and erasures."""
 
 import pytest
-from tests.agent_image.storage.conformance.conftest import SettableClock
+from tests.agent_image.storage.conformance.conftest import Restart, SettableClock
 
 from fleetwright_agent.storage.erasures import ErasureTarget
 from fleetwright_agent.storage.facts import TooManyFacts
@@ -81,6 +81,35 @@ async def test_skills_are_found_by_words_and_owner(storage: Storage) -> None:
     found = await storage.skills.recall("a", "please paint my wall", most=1)
     assert [each.draft.name for each in found] == ["paint"]
     assert await storage.skills.recall("b", "paint", most=1) == []
+
+
+@pytest.mark.parametrize(
+    ("context", "left"),
+    [
+        pytest.param("", [], id="all of an owner"),
+        pytest.param("c", ["paint"], id="one conversation"),
+        pytest.param("e", ["knot", "paint"], id="a conversation without skills"),
+    ],
+)
+async def test_skills_are_erased(storage: Storage, context: str, left: list[str]) -> None:
+    await storage.skills.learn("a", draft("knot"), HERE, most=9)
+    await storage.skills.learn("a", draft("paint", "paint the wall"), THERE, most=9)
+    await storage.skills.learn("b", draft("knot"), HERE, most=9)
+    await storage.skills.erase("a", context)
+    assert [each.draft.name for each in await storage.skills.skills("a")] == left
+    found = await storage.skills.recall("a", "tie a knot, or paint the wall", most=9)
+    assert sorted(each.draft.name for each in found) == left
+    assert [each.draft.name for each in await storage.skills.skills("b")] == ["knot"]
+    assert len(storage.skills.owners()) == (2 if left else 1)
+
+
+async def test_facts_and_skills_outlive_the_process(storage: Storage, restart: Restart) -> None:
+    n = await storage.facts.remember("a", "Ada likes tea", HERE, hot=False, most=9)
+    await storage.skills.learn("a", draft("knot"), HERE, most=9)
+    after = (await restart()).storage
+    assert await after.facts.remember("a", "Bob likes coffee", HERE, hot=False, most=9) != n
+    assert [fact.text for fact in await after.facts.facts("a")] == ["Ada likes tea", "Bob likes coffee"]
+    assert [each.draft.name for each in await after.skills.skills("a")] == ["knot"]
 
 
 @pytest.mark.parametrize("dry_run", [pytest.param(True, id="a dry run"), pytest.param(False, id="a real run")])

@@ -1,11 +1,13 @@
 """The contract of the push store, which every implementation must meet."""
 
+from dataclasses import replace
+
 import pytest
 from a2a.types.a2a_pb2 import Task, TaskStatus
 from tests.agent_image.storage.push_values import COMPLETED, SECOND, WAITING, begun, due, hook, rest
 
 from fleetwright_a2a.task_events import status_event
-from fleetwright_agent.storage.push_store import UndeliveredNotification, UnknownTask
+from fleetwright_agent.storage.push_store import Registration, UndeliveredNotification, UnknownTask
 from fleetwright_agent.storage.task_log import EventRecord, StoredTask, TaskLog
 
 
@@ -112,3 +114,60 @@ async def test_register_refuses_a_deleted_task(
     assert other.n != run.n
     await rest(log, other, "another's")
     assert (await due(log), await log.pushes.listened_to()) == ([], frozenset())
+
+
+def sealed(name: str, credentials: bytes) -> Registration:
+    return replace(hook(name), sealed=credentials)
+
+
+@pytest.mark.parametrize(
+    ("after", "most", "found"),
+    [
+        pytest.param((0, ""), 9, [("t", "a"), ("u", "a"), ("u", "b")], id="from the start"),
+        pytest.param((0, ""), 2, [("t", "a"), ("u", "a")], id="a full page"),
+        pytest.param((1, "a"), 9, [("u", "a"), ("u", "b")], id="the rest"),
+        pytest.param((2, "a"), 9, [("u", "b")], id="within a task"),
+        pytest.param((2, "b"), 9, [], id="behind the last"),
+    ],
+)
+async def test_sealed_otherwise_returns_other_keys_in_order(
+    log: TaskLog, after: tuple[int, str], most: int, found: list[tuple[str, str]]
+) -> None:
+    one, two = await begun(log, "t"), await begun(log, "u")
+    assert (one.n, two.n) == (1, 2)
+    for n, registration in (
+        (2, sealed("b", b"old:4")),
+        (2, sealed("a", b"old:3")),
+        (1, sealed("a", b"old:1")),
+        (1, sealed("b", b"new:2")),
+        (1, sealed("c", b"")),
+    ):
+        await log.pushes.register(n, registration, at_ns=2, most=9)
+    held = await log.pushes.sealed_otherwise(b"new:", after=after, most=most)
+    assert [(each.task_id, each.registration.id) for each in held] == found
+    assert {each.owner for each in held} <= {"me"}
+    assert [each.n for each in held] == [{"t": 1, "u": 2}[each.task_id] for each in held]
+
+
+async def test_reseal_replaces_the_credentials(log: TaskLog) -> None:
+    run = await begun(log, "t")
+    await log.pushes.register(run.n, sealed("a", b"old:1"), at_ns=2, most=9)
+    await rest(log, run, "t")
+    (held,) = await log.pushes.sealed_otherwise(b"new:", after=(0, ""), most=9)
+    await log.pushes.reseal(held, b"new:1")
+    assert await log.pushes.registrations(run.n) == (sealed("a", b"new:1"),)
+    assert await log.pushes.sealed_otherwise(b"new:", after=(0, ""), most=9) == ()
+    (letter,) = await due(log)
+    assert letter.registration == sealed("a", b"new:1")
+
+
+async def test_reseal_leaves_a_changed_registration(log: TaskLog) -> None:
+    run = await begun(log, "t")
+    for name in ("replaced", "removed"):
+        await log.pushes.register(run.n, sealed(name, b"old:1"), at_ns=2, most=9)
+    held = await log.pushes.sealed_otherwise(b"new:", after=(0, ""), most=9)
+    await log.pushes.register(run.n, sealed("replaced", b"old:2"), at_ns=3, most=9)
+    await log.pushes.remove(run.n, "removed")
+    for each in held:
+        await log.pushes.reseal(each, b"new:1")
+    assert await log.pushes.registrations(run.n) == (sealed("replaced", b"old:2"),)

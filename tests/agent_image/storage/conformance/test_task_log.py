@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
+from tests.agent_image.storage.conformance.conftest import Restart, SettableClock, Stores
 from tests.agent_image.storage.task_values import COMPLETED, WAITING, accepted, claim, ended, finished, new, piece
 
 from fleetwright_a2a.task_events import status_event
@@ -23,6 +24,8 @@ from fleetwright_agent.storage.task_log import (
     TaskQuery,
     TooManyWaitingTasks,
 )
+
+SECOND = 1_000_000_000
 
 
 async def test_accept_returns_the_task_of_a_known_claim(log: TaskLog) -> None:
@@ -371,3 +374,64 @@ async def test_watch_tells_when_a_reader_finds_more(log: TaskLog) -> None:
         changes = await log.since("me", "t", 2)
         assert changes is not None
         assert not changes.busy
+
+
+async def usable(log: TaskLog) -> bool:
+    try:
+        await log.find("me", "t")
+    except TaskLogUnavailable:
+        return False
+    return True
+
+
+async def test_problem_is_reported_while_the_log_is_unusable(stores: Stores) -> None:
+    log = stores.log
+    assert (log.problem is None) is await usable(log)
+    await log.open()
+    assert (log.problem, await usable(log)) == (None, True)
+    await log.aclose()
+    assert (log.problem is None) is await usable(log)
+
+
+async def test_damaged_counts_no_readable_task(log: TaskLog, restart: Restart) -> None:
+    await finished(log, "old", at_ns=5)
+    await finished(log, "parked", WAITING)
+    await accepted(log, "running")
+    assert ((await log.page(TaskQuery("me", size=9))).total, log.damaged) == (3, 0)
+    await log.sweep(before_ns=6)
+    assert log.damaged == 0
+    assert (await restart()).log.damaged == 0
+
+
+@pytest.mark.parametrize(
+    ("alive", "updated", "opened", "wanted"),
+    [
+        pytest.param(0, 130, 150, 120, id="the newest record is the last sign of life"),
+        pytest.param(140, 130, 150, 110, id="the process lived longer than its newest record"),
+        pytest.param(90, 100, 150, 150, id="no sign of life since the work began"),
+        pytest.param(140, 130, 120, 100, id="the clock was set back"),
+    ],
+)
+async def test_take_up_shifts_the_start_by_the_downtime(
+    log: TaskLog, restart: Restart, clock: SettableClock, alive: int, updated: int, opened: int, wanted: int
+) -> None:
+    run = await accepted(log, "t", at_ns=100 * SECOND)
+    log.began(run, 100 * SECOND, again=False)
+    log.began(run, 105 * SECOND, again=False)
+    log.alive(alive * SECOND)
+    log.append(run, EventRecord(2, updated * SECOND, ended("t", TaskState.TASK_STATE_WORKING)))
+    after = (await restart()).log
+    clock.seconds = opened
+    left = await after.find("me", "t")
+    assert left is not None
+    taken = await after.take_up(left)
+    assert taken is not None
+    assert (taken.began_ns, taken.taken_up) == (wanted * SECOND, 1)
+
+
+async def test_updated_is_the_time_of_the_newest_status(log: TaskLog) -> None:
+    run = await accepted(log, "t", at_ns=1)
+    log.append(run, EventRecord(2, 2, ended("t", TaskState.TASK_STATE_WORKING)))
+    log.append(run, EventRecord(3, 3, piece("x")))
+    page = await log.page(TaskQuery("me", size=1))
+    assert [(each.seq, each.updated_ns) for each in page.tasks] == [(3, 2)]

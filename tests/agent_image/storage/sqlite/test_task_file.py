@@ -182,36 +182,6 @@ async def test_damage_is_a_problem_until_the_restart(tmp_path: Path) -> None:
         await SqliteTaskLog(path).open()
 
 
-@pytest.mark.parametrize(
-    ("alive", "updated", "opened", "wanted"),
-    [
-        pytest.param(0, 130, 150, 120, id="its own last word was the last sign of life"),
-        pytest.param(140, 130, 150, 110, id="the process lived on, in silence"),
-        pytest.param(90, 100, 150, 150, id="nobody said anything since it began"),
-        pytest.param(140, 130, 120, 100, id="the clock was set back meanwhile"),
-    ],
-)
-async def test_take_up_shifts_the_start_by_the_downtime(
-    tmp_path: Path, alive: int, updated: int, opened: int, wanted: int
-) -> None:
-    path = tmp_path / "tasks.db"
-    log = await open_at(path)
-    run = await accepted(log, "t", at_ns=100)
-    log.began(run, 100, again=False)
-    log.began(run, 105, again=False)
-    log.alive(alive)
-    log.append(run, EventRecord(2, updated, status_event("t", "c", TaskState.TASK_STATE_WORKING, at_ns=updated)))
-    await log.aclose()
-    log = SqliteTaskLog(path, now_ns=lambda: opened)
-    await log.open()
-    left = await log.find("me", "t")
-    assert left is not None
-    stored = await log.take_up(left)
-    assert stored is not None
-    assert (stored.began_ns, stored.taken_up) == (wanted, 1)
-    await log.aclose()
-
-
 async def test_short_task_is_written_twice(tmp_path: Path) -> None:
     """No reader asks for intermediate states, so the log buffers them and writes only the final state."""
     log = await open_at(tmp_path / "tasks.db")

@@ -5,16 +5,17 @@ from dataclasses import replace
 
 from fleetwright_agent.storage.facts import Fact, TooManyFacts
 from fleetwright_agent.storage.learned_skills import CurationResult, LearnedSkill, Plan, SkillDraft
+from fleetwright_agent.storage.memory.tables import MemoryTables
 from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.words import words
 
 
 class MemoryFactStore:
-    def __init__(self, *, now: Callable[[], float]) -> None:
+    def __init__(self, tables: MemoryTables, *, now: Callable[[], float]) -> None:
         """Args: `now` is in seconds since the epoch."""
+        self._tables = tables
+        self._facts = tables.facts
         self._now = now
-        self._facts: dict[str, dict[int, Fact]] = {}
-        self._last = 0
 
     async def remember(self, owner: str, text: str, source: Provenance, *, hot: bool, most: int) -> int:
         facts = self._facts.setdefault(owner, {})
@@ -22,8 +23,8 @@ class MemoryFactStore:
         if known is None and len(facts) >= most:
             raise TooManyFacts
         if known is None:
-            self._last += 1
-        n = known or self._last
+            self._tables.last_fact += 1
+        n = known or self._tables.last_fact
         facts[n] = Fact(n, text, hot, source, self._now())
         return n
 
@@ -61,11 +62,11 @@ class MemoryFactStore:
 
 
 class MemoryLearnedSkillStore:
-    def __init__(self, *, now: Callable[[], float]) -> None:
+    def __init__(self, tables: MemoryTables, *, now: Callable[[], float]) -> None:
         """Args: `now` is in seconds since the epoch."""
+        self._tables = tables
+        self._skills = tables.skills
         self._now = now
-        self._skills: dict[str, dict[int, LearnedSkill]] = {}
-        self._last = 0
 
     async def learn(self, owner: str, draft: SkillDraft, source: Provenance, *, most: int) -> bool:
         skills, now = self._skills.setdefault(owner, {}), self._now()
@@ -75,8 +76,9 @@ class MemoryLearnedSkillStore:
                 return False
         for old in sorted(skills.values(), key=lambda skill: (-skill.used, -skill.n))[most - 1 :]:
             del skills[old.n]
-        self._last += 1
-        skills[self._last] = LearnedSkill(self._last, draft, source, now, now, 0)
+        self._tables.last_skill += 1
+        n = self._tables.last_skill
+        skills[n] = LearnedSkill(n, draft, source, now, now, 0)
         return True
 
     async def recall(self, owner: str, question: str, *, most: int) -> list[LearnedSkill]:
@@ -102,7 +104,7 @@ class MemoryLearnedSkillStore:
             del self._skills[owner][skill.n]
 
     def owners(self) -> list[str]:
-        return sorted(self._skills)
+        return sorted(owner for owner, skills in self._skills.items() if skills)
 
     async def curate(
         self, key: str, decide: Callable[[Sequence[LearnedSkill]], Plan], *, dry_run: bool

@@ -1,7 +1,5 @@
 """Registrations and outbox in memory, for the task log that ends with its process."""
 
-# ruff: noqa: ARG002 - the port fixes the arguments, also of methods that do nothing here
-
 from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass, replace
 
@@ -16,6 +14,16 @@ from fleetwright_agent.storage.push_store import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class TaskOfRegistrations:
+    """The data of a task that the push store needs."""
+
+    owner: str
+    task_id: str
+    ended: Task | None = None
+    """The whole task, if it has ended."""
+
+
 @dataclass(slots=True)
 class _Kept:
     n: int
@@ -28,12 +36,11 @@ class MemoryPushStore:
     """The in-memory push store.
 
     Args:
-        ended: Returns the owner and the task for the number of an ended task, and None while the task has not ended.
-            It raises NoTask if there is no such task.
+        find: Returns the task of that number, and raises UnknownTask if there is no such task.
     """
 
-    def __init__(self, ended: Callable[[int], tuple[str, Task] | None]) -> None:
-        self._ended = ended
+    def __init__(self, find: Callable[[int], TaskOfRegistrations]) -> None:
+        self._find = find
         self._registered: dict[int, dict[str, Registration]] = {}
         self._letters: dict[int, _Kept] = {}
         self._last = 0
@@ -57,13 +64,13 @@ class MemoryPushStore:
         self._letters[self._last] = _Kept(n, Notification(self._last, owner, registration, 0, task), at_ns)
 
     async def register(self, n: int, registration: Registration, *, at_ns: int, most: int) -> bool:
-        ended = self._ended(n)
+        task = self._find(n)
         mine = self._registered.setdefault(n, {})
         if registration.id not in mine and len(mine) >= most:
             return False
         mine[registration.id] = registration
-        if ended:
-            self._post(n, ended[0], registration, at_ns, ended[1])
+        if task.ended:
+            self._post(n, task.owner, registration, at_ns, task.ended)
         return True
 
     async def registrations(self, n: int) -> tuple[Registration, ...]:
@@ -72,11 +79,22 @@ class MemoryPushStore:
     async def sealed_otherwise(
         self, mark: bytes, *, after: tuple[int, str], most: int
     ) -> tuple[StoredRegistration, ...]:
-        """Return nothing: keys do not change during the life of this store."""
-        return ()
+        found = sorted(
+            (n, each.id)
+            for n, registered in self._registered.items()
+            for each in registered.values()
+            if each.sealed and not each.sealed.startswith(mark) and (n, each.id) > after
+        )
+        return tuple(self._stored(n, registration_id) for n, registration_id in found[:most])
+
+    def _stored(self, n: int, registration_id: str) -> StoredRegistration:
+        task = self._find(n)
+        return StoredRegistration(n, task.owner, task.task_id, self._registered[n][registration_id])
 
     async def reseal(self, held: StoredRegistration, sealed: bytes) -> None:
-        """Do nothing, because `sealed_otherwise` never returns a registration."""
+        mine, name = self._registered.get(held.n, {}), held.registration.id
+        if name in mine and mine[name].sealed == held.registration.sealed:
+            mine[name] = replace(mine[name], sealed=sealed)
 
     async def remove(self, n: int, registration_id: str) -> bool:
         self._letters = {number: kept for number, kept in self._letters.items() if not _is_of(kept, n, registration_id)}

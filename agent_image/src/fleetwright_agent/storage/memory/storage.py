@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fleetwright_agent.storage.erasures import ErasureTarget, PendingErasure
 from fleetwright_agent.storage.memory.conversations import MemoryConversationStore, MemoryOwnerData, MemoryViewStore
 from fleetwright_agent.storage.memory.facts import MemoryFactStore, MemoryLearnedSkillStore
+from fleetwright_agent.storage.memory.open_model_calls import MemoryOpenModelCalls
 from fleetwright_agent.storage.memory.sessions import MemorySessionStore
 from fleetwright_agent.storage.memory.tables import MemoryTables
 from fleetwright_agent.storage.memory.turns import (
@@ -24,12 +25,20 @@ if TYPE_CHECKING:
     from fleetwright_agent.storage.checkpoints import ConversationSaver
 
 
-def memory_storage(*, now: Callable[[], float] = time.time, now_ns: Callable[[], int] = time.time_ns) -> Storage:
-    """Args:
-    now: Seconds since the epoch.
-    now_ns: Nanoseconds since the epoch, for the windows of rate-limited tools.
+def memory_storage(
+    *,
+    now: Callable[[], float] = time.time,
+    now_ns: Callable[[], int] = time.time_ns,
+    tables: MemoryTables | None = None,
+) -> Storage:
+    """Return the stores of one process.
+
+    Args:
+        now: Seconds since the epoch.
+        now_ns: Nanoseconds since the epoch, for the windows of rate-limited tools.
+        tables: The state that a former instance left; without it, the stores are empty.
     """
-    tables = MemoryTables()
+    tables = tables or MemoryTables()
     return Storage(
         file=NoFile(),
         conversations=MemoryConversationStore(tables),
@@ -42,9 +51,9 @@ def memory_storage(*, now: Callable[[], float] = time.time, now_ns: Callable[[],
         call_windows=MemoryCallWindows(tables, now_ns=now_ns),
         questions=MemoryOpenQuestions(tables),
         grants=MemoryGrantStore(tables, now=now),
-        facts=MemoryFactStore(now=now),
-        skills=MemoryLearnedSkillStore(now=now),
-        open_calls=MemoryOpenModelCalls(),
+        facts=MemoryFactStore(tables, now=now),
+        skills=MemoryLearnedSkillStore(tables, now=now),
+        open_calls=MemoryOpenModelCalls(tables),
         checkpoints=lambda: _saver(tables, now),
         views=lambda: MemoryViewStore(tables),
     )
@@ -98,22 +107,3 @@ class MemoryErasures:
         receipts = [receipt for begun, receipt in self._records if begun.target == target and receipt]
         newest: dict[str, Any] | None = json.loads(receipts[-1]) if receipts else None
         return newest
-
-
-class MemoryOpenModelCalls:
-    """Records that end with the process: no former process has left a call."""
-
-    def begin(self, call: str, about: Any) -> None:
-        """Do nothing: no later process will read it."""
-
-    def end(self, call: str) -> None:
-        """Do nothing: no later process will read it."""
-
-    def left(self) -> dict[str, Any]:
-        return {}
-
-    def erase(self, owner: str, *, named: str) -> None:
-        """Do nothing: there are no records."""
-
-    def aclose(self) -> None:
-        """Do nothing: there is no file."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleetwright_agent.storage.erasures import PendingErasure
+from fleetwright_agent.storage.facts import Fact
+from fleetwright_agent.storage.learned_skills import LearnedSkill
 from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
 from fleetwright_agent.storage.sessions import Session
 from fleetwright_agent.storage.tool_journal import JournalEntry
@@ -65,6 +67,14 @@ class MemoryTables:
     call_times: dict[str, list[int]] = field(default_factory=dict)
     erasures: list[tuple[PendingErasure, str | None]] = field(default_factory=list)
     """Each erasure with its receipt as JSON."""
+    open_calls: dict[str, str] = field(default_factory=dict)
+    """The records of running model calls as JSON, by call."""
+    facts: dict[str, dict[int, Fact]] = field(default_factory=dict)
+    """By owner and number."""
+    last_fact: int = 0
+    skills: dict[str, dict[int, LearnedSkill]] = field(default_factory=dict)
+    """By owner and number."""
+    last_skill: int = 0
     watchers: list[Callable[[], None]] = field(default_factory=list)
 
     def thread(self, name: str) -> StoredThread:

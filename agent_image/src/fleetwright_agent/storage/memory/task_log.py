@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from a2a.types.a2a_pb2 import Task, TaskState
+from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
 
 from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, copy_of, fold
 from fleetwright_agent.storage.errors import TaskNotRunning
-from fleetwright_agent.storage.memory.push_store import MemoryPushStore
+from fleetwright_agent.storage.memory.push_store import MemoryPushStore, TaskOfRegistrations
 from fleetwright_agent.storage.push_store import UnknownTask
 from fleetwright_agent.storage.task_log import (
     AcceptedClaim,
@@ -55,7 +55,7 @@ class MemoryTaskLog:
         self._alive_ns = 0
         self._now_ns = now_ns
         self._watchers: list[Callable[[int], None]] = []
-        self.pushes = MemoryPushStore(self._ended)
+        self.pushes = MemoryPushStore(self._task_of)
 
     @property
     def problem(self) -> str | None:
@@ -147,7 +147,8 @@ class MemoryTaskLog:
         row.events.append(record)
         fold(row.task, record.event)
         row.seq = record.seq
-        row.updated_ns = record.at_ns
+        if isinstance(record.event, TaskStatusUpdateEvent):
+            row.updated_ns = record.at_ns
 
     def leave(self, run: Ownership) -> None:
         row = self._rows.get(run.n)
@@ -168,12 +169,12 @@ class MemoryTaskLog:
         self.pushes.post_rest(run.n, owner=row.owner, at_ns=row.updated_ns, task=copy_of(task))
         self._wake(run.n)
 
-    def _ended(self, n: int) -> tuple[str, Task] | None:
+    def _task_of(self, n: int) -> TaskOfRegistrations:
         row = self._rows.get(n)
         if row is None:
             raise UnknownTask
         ended = not row.busy and row.task.status.state in TERMINAL
-        return (row.owner, copy_of(row.task)) if ended else None
+        return TaskOfRegistrations(row.owner, row.task.id, copy_of(row.task) if ended else None)
 
     async def end(self, stored: StoredTask, record: EventRecord, task: Task) -> bool:
         row = self._rows[stored.n]

@@ -62,7 +62,7 @@ class FileOpenModelCalls:
         return dict(self._left or {})
 
     def erase(self, owner: str, *, named: str) -> None:
-        """Replace the owner's name by `named` in the records of calls that never ended.
+        """Replace the owner's name by `named` in the calls that earlier processes left. Running calls keep their owner.
 
         The lines of all calls that have ended are removed too.
 

@@ -1,6 +1,6 @@
-"""Execution of a call, for every binding: to the request handler, and back in the format of the dialect.
+"""Executes a call for every binding: passes it to the request handler, and converts the result to the dialect's format.
 
-This module does not know the bindings. It keeps internal errors from callers.
+This module does not know the bindings. It hides internal errors from callers.
 """
 
 import json
@@ -59,7 +59,8 @@ class RpcDispatcher:
             handler: The handler of the operations.
             admission: Decides whether an operation is available.
             spoken: The extensions that the runtime supports.
-            card: Returns the current card, which declares further extensions, and which ones every caller must request.
+            card: Returns the current card, which declares further extensions, and which of them every caller must
+                request.
             keepalive: The longest silence of a stream, in seconds.
         """
         self._handler = handler
@@ -83,7 +84,8 @@ class RpcDispatcher:
         if card is None or call.operation is Operation.EXTENDED_CARD:
             return
         if call.operation in STREAMS and not card.streaming:
-            # In 0.1, the code of UnsupportedOperationError means a wrong state of the task, so NoStreams has another.
+            # In 0.1, the code of UnsupportedOperationError means a wrong state of the task, so NoStreams has a code of
+            # its own.
             kind = NoStreams if NoStreams in call.dialect.codes else UnsupportedOperationError
             raise kind("The card of this agent has capabilities.streaming: false. Send the message without a stream.")
         if missing := sorted(card.required - call.context.requested_extensions):
@@ -133,7 +135,8 @@ async def _told(call: RpcCall, first: Any, events: AsyncGenerator[Any, None]) ->
             for params in () if is_held(first) else tell(first):
                 yield params
                 del params
-            # A silent stream keeps no reference to past events, because tasks may be large and streams many.
+            # A silent stream keeps no reference to past events, because tasks may be large and there may be many
+            # streams.
             del first
             async for event in events:
                 for params in tell(event):

@@ -1,7 +1,7 @@
 """A2A 0.1: only `tasks/*` methods, parts with a `type`, task ids chosen by callers, and sessions instead of contexts.
 
 A session is a context, and an artifact has an index instead of an id. A state that 0.1 does not have is reported as the
-nearest one. The models of requests are in `v01_reads`.
+nearest one. The models of requests are in `v01_requests`.
 """
 
 import base64
@@ -93,7 +93,10 @@ def artifact(made: Artifact, index: int) -> Params:
 
 
 def task(whole: Task, _: Any = None) -> Params:
-    """Return a task; while it waits for its caller, the status has the question, and the artifacts are left out."""
+    """Return a task.
+
+    While it waits for its caller, the status contains the question, and the artifacts are left out.
+    """
     shown: Params = {"id": whole.id, "sessionId": whole.context_id, "status": status(whole.status)}
     if whole.artifacts and whole.status.state not in INTERRUPTED:
         shown["artifacts"] = [artifact(made, index) for index, made in enumerate(whole.artifacts)]
@@ -129,7 +132,10 @@ class StreamSerializer:
         return []
 
     def _snapshot(self, whole: Task) -> list[Params]:
-        """Return the final events of a task at rest, or nothing for a running task, whose events follow."""
+        """Return the final events of a task that has ended or waits.
+
+        A running task has none, because its events follow.
+        """
         artifacts = [artifact(made, self._place(made)) | {"append": False} for made in whole.artifacts]
         if not rests(whole):
             return []

@@ -52,7 +52,7 @@ class OriginCheck:
         await (self._shared if origins or self._varies else self._app)(scope, receive, send)
 
     def _warn(self) -> None:
-        """Log a warning once only, because callers control how often this happens."""
+        """Log the warning only once, because callers control how often this happens."""
         if not self._warned:
             self._warned = True
             _logger.warning("a web page calls the agent, but no origins are configured: set auth.allowedOrigins")

@@ -1,4 +1,4 @@
-"""Limits the size of HTTP responses, so that an endless one cannot exhaust the memory.
+"""Limits the size of HTTP responses, so that an endless response cannot exhaust the memory.
 
 Compressed responses are rejected, because their decompressed size is unknown in advance.
 """
@@ -32,8 +32,8 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         """Limit responses to GET and to other methods separately.
 
         Args:
-            document: The most bytes of a response to GET.
-            stream: The most bytes of any other response.
+            document: The largest size of a response to GET, in bytes.
+            stream: The largest size of any other response, in bytes.
             event: If set, an event stream from GET has no total limit, only this limit for each event.
             answered_event: The limit for each event of an event stream that answers another method.
         """

@@ -1,7 +1,9 @@
-"""HTTP connections restricted by an egress policy: a name is resolved once, and the checked address is connected to.
+"""HTTP connections restricted by an egress policy.
+
+A name is resolved once, and the connection uses the checked address.
 
 TLS verification, the Host header and the connection pool use the original name. Environment variables are ignored, and
-redirects are not followed. The policy itself is in `egress`.
+redirects are not followed. The policy itself is in `egress_policy`.
 """
 
 import asyncio
@@ -51,7 +53,7 @@ async def allowed_addresses(policy: EgressPolicy, target: EgressTarget, resolvin
 
 
 def _address(host: str) -> Ip | None:
-    """Return the address that the host is, if it is not a name."""
+    """Return the host as an IP address, or None if the host is a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

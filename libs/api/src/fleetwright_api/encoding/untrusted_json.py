@@ -1,7 +1,7 @@
 """Parses untrusted JSON into values that can be encoded again.
 
-JSON can escape a lone surrogate, which UTF-8 cannot encode, so a status that contains one could not be written. Lone
-surrogates become U+FFFD here, and what was read equals what is stored in every reconcile.
+JSON can escape a lone surrogate, which UTF-8 cannot encode, so a status that contains one could not be written. This
+module replaces lone surrogates by U+FFFD, so that the parsed text equals the stored text in every reconcile.
 """
 
 import json

@@ -20,7 +20,7 @@ class CustomObject:
     status: Mapping[str, Any] = field(default_factory=dict)
     """The status as a mapping. The operator itself wrote it."""
     problems: tuple[Violation, ...] = ()
-    """The mistakes in the spec: unknown words, values of a wrong type and missing fields."""
+    """Errors in the spec: unknown words, values of a wrong type, missing fields."""
 
     @property
     def malformed(self) -> tuple[Violation, ...]:
@@ -29,7 +29,7 @@ class CustomObject:
 
 
 def identity(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a view that come from the object's metadata. The API server guarantees their types."""
+    """Return the constructor arguments that come from the object's metadata. The API server guarantees their types."""
     metadata = body["metadata"]
     return {
         "namespace": metadata["namespace"],

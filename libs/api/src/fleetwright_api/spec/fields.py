@@ -1,7 +1,7 @@
 """Metadata of the fields of a view: the name in the CRD, and the words of an enumeration.
 
-A field without a default is required by the CRD. An optional field has the CRD's documented default, or None if unset
-and empty values differ or if the runtime applies the default.
+A field without a default is required by the CRD. An optional field has the CRD's documented default. The default is
+None if unset and empty values differ, or if the runtime applies the default.
 """
 
 from dataclasses import MISSING, Field, field, fields
@@ -24,7 +24,7 @@ def checked(empty: Any) -> Any:
 
 
 def one_of(*words: str, default: Any = MISSING) -> Any:
-    """Declare an enumeration, or a list of words of one.
+    """Declare an enumeration, or a list of words from an enumeration.
 
     The view keeps an unknown word beside the violation. So a decision never mistakes it for the default.
     """

@@ -24,7 +24,7 @@ class LimitsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DowngradeSpec:
-    """Another model at the same address, from a share of the budget."""
+    """Another model at the same address, used once a share of the budget is spent."""
 
     at: str | None = None
     model: NamedModelSpec

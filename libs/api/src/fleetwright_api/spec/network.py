@@ -1,4 +1,4 @@
-"""The additions of an Agent to its derived network policy."""
+"""The rules that an Agent adds to its generated NetworkPolicy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

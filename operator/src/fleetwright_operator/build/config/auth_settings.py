@@ -13,8 +13,8 @@ from fleetwright_operator.settings import Settings
 def token_rotation(spec: AgentSpec, settings: Settings) -> Rotation:
     """Return the token rotation. The installation provides the defaults, with an overlap of at most the lifetime.
 
-    An invalid value also falls back to the installation's, so callers keep their tokens while the checks report the
-    error.
+    An invalid value also falls back to the installation's value, so that callers keep their tokens while the checks
+    report the error.
     """
     usual = settings.token_rotation
     with suppress(ValueError):

@@ -14,14 +14,14 @@ from fleetwright_api.spec.memory import LearnedSkillsSpec, MemorySpec
 from fleetwright_operator.build.pod.memory_volume import memory_size
 
 _PART: Final = 0.8
-"""The part of the volume that is used by default. The rest is for files that are rewritten."""
+"""The share of the volume that the memory may use by default. The rest is for files that are being rewritten."""
 _LEAST: Final = 16 * 1024 * 1024
 _TRAIL: Final = 50 * 1024 * 1024
 """The runtime's default limit of one audit file, in bytes."""
 
 
 def memory_config(spec: AgentSpec) -> dict[str, Any]:
-    """Return the memory section. The runtime has the defaults, for a volume of the default size."""
+    """Return the memory section. The runtime's defaults fit a volume of the default size."""
     memory = spec.memory
     retention, conversations = memory.conversation_retention, memory.max_conversations_per_caller
     return {

@@ -93,7 +93,7 @@ def window_of(model: NamedModelSpec, catalog: Catalog, *, output: int) -> int:
 
 
 def output_of(model: ModelEndpointSpec, catalog: Catalog) -> int:
-    """Return the most tokens that an answer of the model may have."""
+    """Return the largest number of tokens that an answer of the model may have."""
     return catalog.lookup(model.name).max_output_tokens if model.max_output_tokens is None else model.max_output_tokens
 
 
@@ -150,7 +150,7 @@ def _caches_prompts(model: ModelEndpointSpec) -> bool:
 
 
 def other_model(model: NamedModelSpec, catalog: Catalog, *, output: int) -> dict[str, Any]:
-    """Return a model at the address of the agent's own, whose answers have at most `output` tokens."""
+    """Return another model at the address of the agent's own model. Its answers have at most `output` tokens."""
     window = window_of(model, catalog, output=output)
     price = price_of(model, catalog)
     return {"name": model.name, "contextWindow": window, **({"price": dict(price)} if price else {})}

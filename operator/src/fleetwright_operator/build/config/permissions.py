@@ -20,7 +20,7 @@ from fleetwright_operator.build.network.ranges import block_peer, block_problems
 from fleetwright_operator.settings import Settings
 
 Needs = Mapping[str, SkillNeeds]
-"""The needs by skill."""
+"""The needs of skills, by skill name."""
 Servers = Mapping[str, McpServerView]
 
 
@@ -50,7 +50,7 @@ def _host_problems(field: str, need: NeededEgressSpec, *, namespace: str, settin
 def declared_permissions(permissions: PermissionsSpec) -> dict[str, Any] | None:
     """Return permissions for a Skill's status, without empty lists.
 
-    An apply that drops an empty list leaves it in place.
+    A later apply that omits an empty list would not remove it.
     """
     return encode(permissions) or None
 

@@ -15,7 +15,7 @@ DELEGATING: Final = ("task", "task_batch")
 
 
 def sub_agents_config(spec: AgentSpec, catalog: Catalog) -> list[dict[str, Any]]:
-    """Return the section. The runtime has the defaults."""
+    """Return the section. The runtime applies the defaults."""
     output = output_of(spec.model, catalog)
     return [_sub_agent(each, catalog, output=output) for each in spec.sub_agents]
 

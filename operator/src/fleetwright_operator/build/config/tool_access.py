@@ -1,7 +1,7 @@
 """How agents access the tools of an McpServer: its entry in `agent.json`, its credentials, and the allowed tools.
 
-Probes use the same entry, so they see what agents will see. Credentials are only named, as files that are mounted from
-Secrets, and their content is never read.
+Probes use the same entry, so they see what agents will see. The entry names credentials only as files that are mounted
+from Secrets. The operator never reads their content.
 """
 
 from collections.abc import Mapping, Sequence

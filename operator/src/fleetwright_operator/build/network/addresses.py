@@ -1,10 +1,10 @@
-"""Resolves an address in a spec to network policy peers: pods behind a Service, one IP, or the outside. Pure.
+"""Resolves an address in a spec to network policy peers: pods behind a Service, one IP, or public addresses. Pure.
 
 A network policy selects pods, not names. The host of a Service (`name`, `name.namespace`,
 `name.namespace.svc[.domain]`) becomes the Service's pods on their target port, because policies are enforced after the
 Service's address was translated. For a headless Service the port of the URL is used. `name.namespace` is a Service only
-if one exists, because it may also be a domain. If the operator cannot read that namespace, it takes an https URL for a
-domain.
+if one exists, because it may also be a domain. If the operator cannot read that namespace, it treats the host of an
+https URL as a domain.
 """
 
 import ipaddress
@@ -41,7 +41,10 @@ class HostAddress:
     """(namespace, name) if the host may be a Service."""
     surely_service: bool = False
     encrypted: bool = False
-    """True for an https URL. Hosts outside use it, but few Services have a certificate for a name of two labels."""
+    """True for an https URL.
+
+    Hosts outside of the cluster use https, but few Services have a certificate for a name of two labels.
+    """
     ip: str | None = None
 
     @property
@@ -67,7 +70,7 @@ class Destination:
     peers: tuple[Mapping[str, Any], ...]
     port: int | str
     name: str = ""
-    """The host name, for a host outside that is not an IP address."""
+    """The name of a host outside of the cluster; empty for an IP address or a Service."""
 
 
 def parse_address(url: str, *, namespace: str, settings: Settings) -> HostAddress:
@@ -166,7 +169,7 @@ def _pods_of(address: HostAddress, service: tuple[str, str], facts: ServiceInfo)
 
 
 def pods(labels: Mapping[str, str], *, namespace: str) -> dict[str, Any]:
-    """Return a peer for pods of the named namespace, even if it is the policy's own."""
+    """Return a policy peer for pods of a namespace. The peer always names the namespace, even the policy's own."""
     return {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "podSelector": {"matchLabels": dict(labels)} if labels else {},
@@ -199,7 +202,7 @@ def _ip(host: str) -> Ip | None:
 
 
 def _refuse_odd(host: str) -> None:
-    """Reject a host that resolvers would take for an address, such as 127.1, 0x7f.1 or full-width digits."""
+    """Reject a host that resolvers would interpret as an IP address, such as 127.1, 0x7f.1 or full-width digits."""
     if not host.isascii():
         raise UnusableAddress(f"{host!r} has non-ASCII characters; write it in punycode, with xn--")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):

@@ -1,4 +1,4 @@
-"""Everything an agent may reach, compiled from its references, each with its reason."""
+"""Derives the routes of an agent's egress policy from its references. Each route has a reason."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class EgressRule:
     ports: tuple[tuple[str, int | str], ...]
     """(protocol, port)"""
     name: str = ""
-    """The host name, if the route leads to a host outside."""
+    """The host name, if the route leads to a host outside of the cluster."""
 
 
 def named_addresses(
@@ -153,7 +153,10 @@ def dns_rule(settings: Settings) -> EgressRule:
 
 
 def is_by_name(rule: EgressRule, settings: Settings) -> bool:
-    """Return whether the route belongs to the Cilium policy. Its peers are what a plain policy would open instead."""
+    """Return whether the route belongs to the Cilium policy.
+
+    The rule's peers are what a plain policy would open instead.
+    """
     return bool(rule.name) and settings.cilium is Cilium.ON
 
 

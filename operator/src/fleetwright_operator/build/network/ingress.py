@@ -1,7 +1,7 @@
 """The peers that may connect to an agent, each with its reason. Pure.
 
-They come from the agent's callers and the installation's settings. The policy and the status use one list, so they
-cannot disagree. A caller still needs a token.
+The peers come from the agent's callers and the installation's settings. The policy and the status use the same list, so
+they cannot disagree. A caller still needs a token.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,10 @@ from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.settings import PodSelector, Settings
 
 _NAMED = 20
-"""The most agents of one peer that the status names. The status lists at most three times as many peers."""
+"""The largest number of agents that the status names for one peer.
+
+The status lists at most three times as many peers.
+"""
 _LISTED = 3 * _NAMED
 
 

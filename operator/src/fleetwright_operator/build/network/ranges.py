@@ -33,8 +33,8 @@ def block_problems(
 ) -> Iterator[str]:
     """Yield why the API server or this installation would reject this range.
 
-    Args: `closed` are addresses of the API server. A range of one such address is rejected; a wider range may contain
-    it.
+    Args: `closed` are addresses of the API server. A range that consists of one such address is rejected; a wider range
+    may contain it.
     """
     try:
         whole = ipaddress.ip_network(block.cidr)

@@ -1,4 +1,4 @@
-"""The ephemeral storage of a pod: what its containers and `emptyDir` volumes may take of the node's disk. Pure.
+"""The ephemeral storage of a pod: how much of the node's disk its containers and `emptyDir` volumes may use. Pure.
 
 The kubelet evicts a pod whose writable layers, logs and `emptyDir` volumes together exceed the sum of its containers'
 limits. It leaves a container without a limit out of that sum, so every container gets one.
@@ -19,11 +19,10 @@ Resources = Mapping[str, Any]
 
 
 def limited(own: Resources | None, default: Resources, *, room: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a container's own resources, or the default ones, with a request and a limit of ephemeral storage.
+    """Return a container's own resources, or the default ones, with a request and a limit for ephemeral storage.
 
-    Values of the container take precedence over the default. `room` are the sizes of the pod's `emptyDir` volumes
-    besides
-    `/tmp`, which are added to the limit.
+    Values of the container take precedence over the default. `room` are the sizes of the pod's `emptyDir` volumes other
+    than `/tmp`. They are added to the limit.
     """
     whole = {part: dict(values) for part, values in (own or default).items()}
     requests, limits = whole.get("requests", {}), whole.get("limits", {})
@@ -39,7 +38,7 @@ def limited(own: Resources | None, default: Resources, *, room: Iterable[str] = 
 def limit_patched(
     pod: dict[str, Any], template: Mapping[str, Any], patch: Mapping[str, Any], default: Resources
 ) -> None:
-    """Give every container of a patched pod a limit, and resize `/tmp` to that of the operator's own container.
+    """Give every container of a patched pod a limit, and resize `/tmp` to the main container's limit.
 
     `pod` is the `template` after the `patch` was applied. An added container takes missing values from the default.
     """
@@ -59,7 +58,7 @@ def limit_patched(
 
 
 def resource_problems(where: str, resources: Any) -> Iterator[str]:
-    """Return why the resources in a patch cannot be read."""
+    """Yield the errors in the `resources` of a patch."""
     if not isinstance(resources, Mapping):
         yield f"{where} must be an object with requests and limits"
         return
@@ -78,17 +77,17 @@ def limit_of(container: Mapping[str, Any]) -> str | int:
 
 
 def empty_dir(name: str, size: str | int) -> dict[str, Any]:
-    """Return a volume on the node's disk that holds at most this much."""
+    """Return an `emptyDir` volume on the node's disk that holds at most `size`."""
     return {"name": name, "emptyDir": {"sizeLimit": size}}
 
 
 def tmp_volume(resources: Resources, default: Resources) -> dict[str, Any]:
-    """Return the volume behind `/tmp`, as large as the container's limit without room for other volumes."""
+    """Return the `/tmp` volume. Its size is the container's limit before other volumes are added."""
     return empty_dir("tmp", limited(resources, default)["limits"][RESOURCE])
 
 
 def sizes(volumes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the sizes of the volumes on the node's disk."""
+    """Return the size limits of the `emptyDir` volumes."""
     return [str(volume["emptyDir"]["sizeLimit"]) for volume in volumes if "sizeLimit" in volume.get("emptyDir", {})]
 
 

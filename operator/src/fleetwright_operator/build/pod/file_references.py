@@ -1,7 +1,6 @@
 """The keys of users' Secrets and ConfigMaps that an agent's pod mounts as files.
 
-The pod reads the files again on each use, so their content is in no revision and never passes through the operator.
-This module does not read their content.
+The pod reads the files at each use, so their content is not part of a revision. The operator never reads their content.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The storage of an agent's memory: a claim that by default outlives the Agent, or the pod's ephemeral storage."""
+"""The memory volume: a PersistentVolumeClaim (by default it outlives the Agent) or an `emptyDir`."""
 
 from typing import Any
 

@@ -26,7 +26,7 @@ def container_security() -> dict[str, Any]:
 
 
 def sealed_pod() -> dict[str, Any]:
-    """Return pod fields that keep the cluster's own credentials and addresses out."""
+    """Return pod fields that withhold the service account token and the addresses of Services from the pod."""
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,

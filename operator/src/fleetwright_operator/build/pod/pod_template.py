@@ -1,4 +1,4 @@
-"""Applies a user's `podTemplate` patch to a pod. It can place, equip and extend the pod, but not weaken its security.
+"""Applies a user's `podTemplate` patch to a pod. It can place and extend the pod, but not weaken its security.
 
 Allowed fields are listed and all others are rejected, so a field that Kubernetes adds later opens nothing. Added
 containers get the same security settings.
@@ -289,7 +289,7 @@ def _is_list_by(entries: Any, key: str) -> bool:
 
 
 def _laid_over(base: Any, patch: Any, field: str = "") -> Any:
-    """Merge strategically, as far as pods need it: objects by field, known lists by key, everything else replaced."""
+    """Apply a strategic merge patch: merge objects by field and known lists by key, and replace all other values."""
     if isinstance(base, Mapping) and isinstance(patch, Mapping):
         whole = {key: copy.deepcopy(value) for key, value in base.items()}
         for key, value in patch.items():

@@ -158,7 +158,7 @@ def _credential_mounts(volume: str, secret: str | None) -> list[dict[str, Any]]:
 
 
 def _credential_volumes(volume: str, secret: str | None) -> list[dict[str, Any]]:
-    """Return a volume with those of the keys that exist."""
+    """Return a volume with the credential keys that exist in the Secret."""
     if secret is None:
         return []
     whole = secret_volume(volume, secret, [{"key": key, "path": key} for key in _KEYS])

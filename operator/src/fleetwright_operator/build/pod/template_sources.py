@@ -1,7 +1,7 @@
 """The Secrets and ConfigMaps that a `podTemplate` uses. Pure.
 
 A process reads its environment once, so a new version of the environment creates a new pod; files of volumes are
-refreshed in the running pod. This reads a patch of any shape, because `pod_template` validates it.
+refreshed in the running pod. This module accepts a patch of any shape, because `pod_template` validates it.
 """
 
 from collections.abc import Iterator, Mapping

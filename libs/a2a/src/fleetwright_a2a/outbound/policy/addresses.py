@@ -59,7 +59,10 @@ _PRIVATE: Final = _networks(
 
 
 def local_block(ip: Ip) -> Network | None:
-    """Return the narrowest local range with this address; for one that maps to a local IPv4 address, itself."""
+    """Return the narrowest local range that contains the address.
+
+    For an IPv6 address that leads to a local IPv4 address, the range is that one IPv6 address.
+    """
     carried = embedded_ipv4(ip)
     if carried is not None:
         return None if local_block(carried) is None else ipaddress.ip_network(ip)

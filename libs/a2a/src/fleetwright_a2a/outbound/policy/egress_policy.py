@@ -81,8 +81,8 @@ class EgressPolicy:
         hosts: The named targets.
         ranges: The addresses that are allowed on any port.
         everywhere: Allow all public addresses on ports 80 and 443.
-        denied: Addresses that no other rule allows. For a named host, its private addresses stay allowed: Services of
-            the cluster have such addresses, and a denied private range is not meant for them.
+        denied: Addresses that no other rule allows. The private addresses of a named host stay allowed: Services of the
+            cluster have such addresses, and a denied private range is not meant for them.
     """
 
     hosts: frozenset[EgressTarget] = frozenset()
@@ -95,7 +95,7 @@ class EgressPolicy:
         """Return a policy for the endpoints in the configuration: their hosts and ports only.
 
         Raises:
-            UnusableUrl: One can never be called.
+            UnusableUrl: One of the URLs can never be called.
         """
         return cls(hosts=frozenset(target_of(url) for url in urls), denied=denied)
 
