@@ -1,6 +1,6 @@
 """Admission of messages: rejects new tasks while the memory is full, and all messages of an owner during an erasure.
 
-This module does not measure the memory; the retention sets `full`.
+This module does not measure the memory volume. `Retention` sets `full`.
 """
 
 from collections import Counter
