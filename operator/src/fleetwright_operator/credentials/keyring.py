@@ -53,7 +53,7 @@ def key_set(ring: Ring) -> str:
 
 
 def renew_ring(ring: Ring, *, now: int, rotation: Rotation, new_secret: Callable[[], str]) -> Ring:
-    """Return the ring as it should be now; usually that is the same one."""
+    """Return the ring as it should be now; it is usually unchanged."""
     # A key that was created in the future would never be rotated.
     keys = tuple(CardKey(key.key, key.secret, min(key.created, now)) for key in ring)
     if not keys or now >= keys[0].created + rotation.ttl:

@@ -30,7 +30,7 @@ def read_keys(text: str, *, asked: str) -> PushKeys:
 
 
 def renew_keys(stored: PushKeys, *, asked: str, mint: Callable[[], str]) -> PushKeys:
-    """Return the keys as they should be now; usually those are the same ones."""
+    """Return the keys as they should be now; they are usually unchanged."""
     if not stored.texts:
         return PushKeys((mint(),), asked)
     if asked in ("", stored.asked):

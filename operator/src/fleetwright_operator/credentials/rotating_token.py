@@ -69,7 +69,7 @@ def rotated(
     asked: str = "",
     lead: int = LEAD,
 ) -> RotatingToken:
-    """Return the credential as it should be now; usually that is the same one.
+    """Return the credential as it should be now; it is usually unchanged.
 
     Args:
         stored: The stored credential; None if there is none or it was tampered with.

@@ -13,9 +13,9 @@ from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.observe.watch_index import Key
 
 LONGEST_SECONDS = 15 * 60
-"""The preflight, the drain and the progress deadline of a Deployment, together."""
+"""The time for the preflight, the drain and the progress deadline of a Deployment together."""
 WAITING_SECONDS = 30
-"""How soon a waiting agent is queued by itself; usually it is woken earlier."""
+"""Seconds until a waiting agent is queued again; usually a free slot wakes it earlier."""
 
 
 class RolloutLimiter:
