@@ -65,7 +65,7 @@ class Dialect:
     details: bool = False
     """True if errors have typed details."""
     faults_in_streams: bool = True
-    """True if the error of a stream that cannot begin is sent as a stream; otherwise it is a plain response."""
+    """True if the error of a stream that cannot begin is sent as a stream; false if it is sent as a plain response."""
     chooses_ids: bool = False
     """True if callers choose the ids of their tasks."""
 

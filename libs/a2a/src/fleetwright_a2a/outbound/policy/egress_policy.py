@@ -26,7 +26,7 @@ _LOCALHOST: Final = "localhost"
 
 
 class UnusableUrl(ValueError):  # noqa: N818 - says what the URL is
-    """The URL can never be called; the text tells its author why."""
+    """The URL can never be called; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
