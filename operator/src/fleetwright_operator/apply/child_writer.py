@@ -1,6 +1,6 @@
 """Writes the children of one object, and deletes those that it no longer wants.
 
-A conflict or a rejected write stops the writing. It is returned as a violation.
+A conflict or a rejected write stops the writing. The error is returned as a violation.
 """
 
 import asyncio

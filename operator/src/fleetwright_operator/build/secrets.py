@@ -1,6 +1,6 @@
 """The Secrets of one agent: one per client, with its token, and one with the files that the pod reads.
 
-Each Secret carries the records of its credentials as an annotation, so that they are stored nowhere else.
+Each Secret carries the records of its credentials as an annotation. The records are stored nowhere else.
 """
 
 import base64

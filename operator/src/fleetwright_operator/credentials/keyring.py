@@ -1,6 +1,6 @@
 """The keys that sign this installation's cards: how they are stored, and when they rotate. Pure.
 
-The newest key signs. The one before it signs as well until the overlap ends, so clients with the old key set can still
+The newest key signs. The previous key signs as well until the overlap ends, so clients with the old key set can still
 verify. Damaged keys are dropped, and an empty ring gets a new key.
 """
 

@@ -1,4 +1,4 @@
-"""Acquires the Lease, leads while the process holds it, and waits for it again when it is lost."""
+"""Acquires the Lease, leads while the process holds it, and waits for it again after it has expired."""
 
 import asyncio
 import gc

@@ -1,6 +1,6 @@
 """All reads of an agent's reconcile, before anything is decided. Missing objects are None.
 
-This reads the cache only, so a reconcile that changes nothing makes no request.
+This module reads the cache only, so a reconcile that changes nothing makes no request.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """The credentials of one agent: the stored ones, rotated when they are due.
 
-This runs before `build/`, because minting is not pure. A pair of agents has a token only if the callee allows the
+This step runs before `build/`, because minting is not pure. A pair of agents has a token only if the callee allows the
 caller. The callee's spec determines the lifetime of the token.
 """
 
