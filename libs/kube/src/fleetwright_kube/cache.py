@@ -1,8 +1,8 @@
 """Every observed object of the cluster, in its newest version, indexed by identity and by index keys.
 
-The creator of the cache defines the index keys; this module keeps the index up to date. It ignores versions that are
-older than the cached one, because a late event must not undo a newer answer. A list that was read before an object was
-deleted does not bring the object back, even if the name was reused.
+The creator of the cache defines the index keys; this module keeps the index up to date. The cache ignores versions that
+are older than the cached one, because a late event must not undo a newer response. A list that was read before an
+object was deleted does not bring the object back, even if the name was reused.
 """
 
 from collections import defaultdict

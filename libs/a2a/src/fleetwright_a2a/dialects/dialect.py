@@ -1,7 +1,7 @@
 """The definition of an A2A dialect: a table of methods, with functions that convert requests, results and errors.
 
-The server itself uses A2A 1.0 only. A dialect converts requests to it and responses from it. This module performs no
-operations.
+The server itself uses A2A 1.0 only. A dialect converts requests to A2A 1.0 and responses from A2A 1.0. This module
+performs no operations.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -32,9 +32,8 @@ class AllowedCallersSpec:
 class AuthSpec:
     """The callers outside of the fleet, and the lifetime of tokens.
 
-    If the lifetime is unset, the installation's lifetime applies.
-
-    Without `clients` there is one client, which is named `default`. Without `allowed_origins` the runtime decides.
+    If the lifetime is unset, the installation's lifetime applies. Without `clients` there is one client, which is named
+    `default`. Without `allowed_origins` the runtime decides.
     """
 
     token_ttl: str | None = None
