@@ -24,7 +24,7 @@ class ProcessHealth:
         self._last_list = None
 
     def record_request(self) -> None:
-        """Record that a request for the Lease, or before it, has ended, whether it succeeded or not."""
+        """Record that a request for the Lease, or an earlier one, has ended, successfully or not."""
         self._last_request = self._clock()
 
     def record_list(self) -> None:

@@ -26,7 +26,7 @@ class WorkQueue(Generic[Key]):
         cap_seconds: float = 120.0,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """Args: `jitter` returns a number from 0 to 1; a pause is between half and all of its exponential value."""
+        """Args: `jitter` returns a number from 0 to 1; a pause lasts between half and all of its exponential value."""
         self._base = base_seconds
         self._cap = cap_seconds
         self._jitter = jitter

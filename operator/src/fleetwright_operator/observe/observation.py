@@ -53,7 +53,7 @@ class ObservedAgent:
     servers: Mapping[str, McpServerView | None]
     peers: Mapping[Identity, AgentView | None]
     namespace_labels: NamespaceLabels
-    """Labels of the namespaces of this agent and of the agents that name it as a peer."""
+    """Labels of the namespaces of this agent and of the agents that name this agent as a peer."""
     callers: tuple[Identity, ...]
     """The agents that name this agent as a peer and that this agent allows."""
     referenced: Mapping[tuple[str, str], CachedObject | None]

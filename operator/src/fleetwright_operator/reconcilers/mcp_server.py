@@ -59,7 +59,10 @@ class McpServerReconciler:
     schedule: ProbeSchedule
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
-        """Reconcile one McpServer. It is settled once everything was written and the server answered a probe."""
+        """Reconcile one McpServer.
+
+        The result is settled once everything was written and the server answered a probe.
+        """
         observed = observe_server(self.cluster.cache, entry, settings=self.settings)
         outcome, probe_state = await self._outcome(observed)
         status = custom_status(

@@ -20,7 +20,7 @@ WAITING_SECONDS = 30
 
 class RolloutLimiter:
     def __init__(self, cache: Cache, *, limit: int, now: Callable[[], int], wake: Callable[[Key], None]) -> None:
-        """Args: `limit` is the number of slots; `wake` is called with an agent that gets one."""
+        """Args: `limit` is the number of slots; `wake` is called with each agent that gets a slot."""
         self._cache = cache
         self._most = limit
         self._now = now
@@ -30,7 +30,7 @@ class RolloutLimiter:
         self._waiting: dict[Key, None] = {}
 
     def acquire(self, agent: Key) -> int:
-        """Return how many others hold a slot if none is free. Return 0 if the agent now holds one."""
+        """Return 0 if the agent now holds a slot; otherwise return how many agents hold one."""
         others = self._holders() - {agent}
         if len(others) >= self._most:
             self._waiting.setdefault(agent)
