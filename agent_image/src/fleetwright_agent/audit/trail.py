@@ -106,7 +106,7 @@ class AuditTrail:
         """Append a line, in the order of the calls.
 
         Raises:
-            AuditFailed: It is not on disk.
+            AuditFailed: The line is not on disk.
         """
         if self._handed == 0 and _is_short(about) and self._write_here(event, about):
             return

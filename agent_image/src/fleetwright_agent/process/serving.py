@@ -1,8 +1,8 @@
 """The HTTP servers of the process: two ports, and a graceful shutdown that drains the tasks before it closes them.
 
-The library for server-sent events cuts its streams as soon as the HTTP server handles a signal. Therefore the HTTP
-server is only told to exit after every task has come to rest and its readers have received the end. This module does
-not decide what is served.
+The library for server-sent events cuts its streams as soon as the HTTP server handles a signal. The HTTP server
+therefore exits only after all tasks have stopped and all streams have sent their last event. This module does not
+decide what is served.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class _Door(uvicorn.Server):
 
 
 class _Backstage:
-    """The operations port in its own thread and event loop, so that a blocked agent can still report that."""
+    """The operations port in its own thread, so that probes get answers while the agent's event loop is blocked."""
 
     def __init__(self, app: Application, listener: socket.socket) -> None:
         self._app = app
@@ -106,7 +106,7 @@ async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> 
     await asyncio.wait({asked, serving, watching}, return_when=asyncio.FIRST_COMPLETED)
     if asked.done():
         draining = asyncio.ensure_future(app.drain())
-        # The A2A server ends before the drain is done only after a second signal.
+        # Only a second signal makes the A2A server stop before the drain is complete.
         await asyncio.wait({draining, serving}, return_when=asyncio.FIRST_COMPLETED)
         if draining.done():
             draining.result()

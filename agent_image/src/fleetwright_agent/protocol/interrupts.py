@@ -1,6 +1,6 @@
 """Interrupts: the question that a task asks a person, as stored in the task. Pure.
 
-The messages of the task are the only record, so that a restart, a list and a caller read the same.
+The question is stored only in the messages of the task, so every reader of the task sees the same question.
 """
 
 from collections.abc import Mapping

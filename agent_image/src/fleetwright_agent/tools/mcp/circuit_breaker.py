@@ -1,7 +1,7 @@
 """A circuit breaker: turns do not keep waiting for a server that does not answer.
 
-After several consecutive failures it rejects calls for a while. Then it lets one call through, whose result decides.
-This module does not know what a call is; a server that answers with an error counts as available.
+After several consecutive failures, the breaker rejects calls for a while. Then it lets one call through. If that call
+succeeds, the breaker closes. A server that answers with an error counts as available.
 """
 
 import time

@@ -15,7 +15,7 @@ class ServerTools:
     tools: int
     """The number of tools that the agent may use."""
     missing: tuple[str, ...] = ()
-    """Tools that are allowed, need approval or have a rule, but are not offered: misspelt, or from another version."""
+    """Tools that the spec names but the server does not offer: a typo, or another server version."""
     refused: tuple[str, ...] = ()
     """Tools that are not used, because their digest differs from the pinned one."""
     oversized: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class ToolCache:
 
 
 def unoffered_tools(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
-    """Return the tools with an approval or a rule that the server does not offer, at least under this name."""
+    """Return the tools with an approval or a rule whose names the server does not offer."""
     known = {_as_called(server, tool) for tool in (*offered, *server.deny)}
     named = {*server.require_approval, *guarded}
     return frozenset(tool for tool in named if _as_called(server, tool) not in known)

@@ -33,7 +33,10 @@ class PeerQuestions:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def put(self, question: OpenQuestion) -> None:
-        """Store a question, replacing an earlier one of its slot. Above the limit, the oldest question is closed."""
+        """Store a question, replacing the open question of the same peer and conversation.
+
+        Above the limit, the oldest question is closed.
+        """
         await self.end(question.place, answered=question.task_id)
         await self._kept.put(question)
         others = [each for each in await self._kept.all() if each.place != question.place]
@@ -41,7 +44,7 @@ class PeerQuestions:
             await self.end(others[0].place)
 
     async def end(self, place: QuestionKey, *, answered: str = "") -> None:
-        """Close the question of a slot; unless it was answered, the peer is notified."""
+        """Close the open question of a peer in a conversation. Unless it was answered, notify the peer."""
         former = await self._kept.take(place)
         if former is not None and former.task_id != answered:
             self._beside(self._give_up(former))
