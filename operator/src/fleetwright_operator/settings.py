@@ -112,13 +112,16 @@ class Settings:
     Agents receive only these, because the others may change at any time.
     """
     api_server: frozenset[Endpoint] = frozenset()
-    """Private addresses of the API server. No spec may name one of them at its port."""
+    """Private addresses of the API server. No spec may name such an address together with the API server's port."""
     deny_api_server: bool = True
     """True if the operator finds the API server's addresses and denies them to agents."""
     api_audiences: frozenset[str] = frozenset()
     """The audiences of tokens that the API server accepts, as far as the operator's own token names them."""
     pod_annotations: tuple[str, ...] = _POD_ANNOTATIONS
-    """Annotations that a `podTemplate` may set, beside those without a domain. `domain/*` allows a whole domain."""
+    """Annotations that a `podTemplate` may set, in addition to annotations without a domain.
+
+    `domain/*` allows a whole domain.
+    """
     cilium: Cilium = Cilium.OFF
     identity: str = "fleetwright-operator"
     """The identity of this process as a holder of the Lease."""

@@ -25,7 +25,7 @@ def exclusive(folder: Path, patience: float) -> Iterator[None]:
     """Hold the exclusive lock of the trail; the kernel releases it if the process dies.
 
     Raises:
-        Held: Another process held it for `patience` seconds.
+        TrailLocked: Another process held it for `patience` seconds.
     """
     with os.fdopen(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)) as file:
         _lock(file, patience)

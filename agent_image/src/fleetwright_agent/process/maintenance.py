@@ -36,7 +36,7 @@ class Maintenance:
 
         Model calls that the end of the previous process interrupted are charged before that.
 
-        Raises: LogUnusable.
+        Raises: TaskLogUnavailable.
         """
         with suppress(MemoryUnusable):  # Readiness reports the failure, and the next round retries.
             await self._charge_interrupted()

@@ -1,8 +1,8 @@
 """Authentication by bearer tokens, whose digests the operator mounts.
 
-The digest of a token is compared in constant time with that of every caller, and expires by the agent's clock. Without
-a readable list of callers every request is rejected; an earlier list is not reused. If the configuration allows it, a
-client may send its token as an API key.
+The digest of a token is compared in constant time with the digests of all callers. The agent's clock determines whether
+a digest has expired. If the list of callers is not readable, every request is rejected, and an earlier list is not
+reused. If the configuration allows it, a client may send its token as an API key.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from fleetwright_agent.config.file_watcher import FileWatcher
 def parse_callers(raw: bytes) -> Callers:
     """Parse the list of callers.
 
-    Raises: ValueError: the file is invalid; the text never repeats its content.
+    Raises: ValueError: the file is invalid. The error text never repeats the content of the file.
     """
     try:
         callers = Callers.model_validate(json.loads(raw))
@@ -39,7 +39,7 @@ def parse_callers(raw: bytes) -> Callers:
 
 
 def recognise(token: str, callers: Callers) -> Caller | None:
-    """Return the caller with this token, in the same time for every caller and for an unknown token."""
+    """Return the caller with this token. The comparison takes the same time for every token, known or unknown."""
     digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
     found: Caller | None = None
     for caller in callers.callers:
@@ -49,7 +49,7 @@ def recognise(token: str, callers: Callers) -> Caller | None:
 
 
 class MountedTokens:
-    """Authentication by tokens, whose digests the operator mounts; the default."""
+    """The default authentication: by tokens, whose digests the operator mounts."""
 
     def __init__(self, callers: FileWatcher[Callers], *, realm: str, clock: Clock, api_keys: bool = False) -> None:
         self._callers = callers

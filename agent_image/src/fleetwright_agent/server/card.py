@@ -1,4 +1,4 @@
-"""The agent card: the mounted file, served byte for byte at its two well-known paths.
+"""The agent card: a mounted file, which is served byte for byte at the two well-known paths of A2A.
 
 This module does not build or change a card, because the operator wrote it and may have signed it.
 """
@@ -37,7 +37,7 @@ def card_routes(card: FileWatcher[Card]) -> list[Route]:
 
 
 def _known(asked: Headers, digest: str, modified: int) -> bool:
-    """Return whether the caller already has this card; an ETag takes precedence over a date."""
+    """Return whether the caller already has this card. An ETag takes precedence over a date."""
     if "if-none-match" in asked:
         tags = {tag.strip().removeprefix("W/") for tag in asked["if-none-match"].split(",")}
         return "*" in tags or f'"{digest}"' in tags

@@ -1,7 +1,7 @@
 """The A2A extensions that this runtime supports, and their payloads.
 
-The extensions that are declared, activated and emitted must be the same set: `spoken`. A payload contains only fields
-that its extension defines.
+The agent declares, activates and emits the same set of extensions, which `spoken` returns. A payload contains only
+fields that its extension defines.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ class CostReport:
     calls: list[Usage] = field(default_factory=list)
     peers: dict[str, Decimal] = field(default_factory=dict)
     tools: set[str] = field(default_factory=set)
-    """Ids of the tool calls that began. A call that a restart interrupts counts once."""
+    """Ids of the tool calls that have started. A call that a restart interrupts counts once."""
     before: Mapping[str, Any] | None = None
     """The cost payload of the task up to its last pause."""
 
@@ -72,7 +72,7 @@ class CostReport:
 
 
 def cost(bill: CostReport, *, duration_ms: int, success: bool) -> dict[str, Any]:
-    """Return the payload of cost-v1. `costUsd` is left out if any call has no price: the sum would be too low."""
+    """Return the payload of cost-v1. If any call has no price, `costUsd` is omitted: the sum would be too low."""
     before = bill.before or {}
     used = before.get("usage", {})
     usage: dict[str, int] = {
@@ -111,7 +111,7 @@ def _dollars(amount: Decimal) -> float:
 
 
 def call_path(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the agents that a request came through.
+    """Return the agents that forwarded a request.
 
     Raises:
         InvalidParamsError: The value is not a list of `<namespace>/<name>`.
@@ -127,7 +127,10 @@ def _is_hop(hop: object) -> bool:
 
 
 def loop_refusal(path: Sequence[str], *, myself: str) -> str | None:
-    """Return why a request is rejected as a loop or as too long a chain, for its sender; None if it is accepted."""
+    """Return why a request is rejected, as text for its sender, or None if the request is accepted.
+
+    A request is rejected if its call path contains this agent, or if the call path is too long.
+    """
     if myself in path:
         return f"The request already came through {myself} ({' > '.join(path)}); answering it again would be a loop."
     if len(path) > MAX_CALLS:
@@ -136,7 +139,7 @@ def loop_refusal(path: Sequence[str], *, myself: str) -> str | None:
 
 
 def tool_call(frame: ToolStart | ToolOutput | ToolEnd) -> dict[str, Any]:
-    """Return the payload of tool-call-v1; the turn has shortened arguments and results to previews."""
+    """Return the payload of tool-call-v1. The turn has already truncated arguments and results to previews."""
     about = _call(frame)
     if isinstance(frame, ToolStart):
         return {**about, "phase": "started", "args": frame.arguments}
@@ -164,7 +167,7 @@ def skill_artifact(task_id: str, context_id: str, learned: SkillLearned) -> Task
 
 
 def tool_artifact(task_id: str, context_id: str, frame: ToolArtifact, *, about_call: bool) -> TaskArtifactUpdateEvent:
-    """Return a file of a tool as a separate artifact. Args: `about_call` adds the call that it belongs to."""
+    """Return a file of a tool as a separate artifact. Args: `about_call` adds the tool call that returned the file."""
     file = frame.artifact
     part = Part(media_type=file.media_type, filename=file.name)
     if isinstance(file.content, str):
@@ -178,10 +181,10 @@ def tool_artifact(task_id: str, context_id: str, frame: ToolArtifact, *, about_c
 
 
 def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
-    """Return the URIs of the extensions that this agent supports; its card declares the same ones.
+    """Return the URIs of the extensions that this agent supports. Its card declares the same extensions.
 
     Args:
-        foreign: True if an a2a-sdk executor does the work; the card then declares the executor's own extensions too.
+        foreign: True if an a2a-sdk executor does the work. The card then also declares the executor's own extensions.
     """
     chosen = {CHOSEN_ID} if DialectName.V0_1 in config.dialects and len(config.dialects) > 1 else set()
     if foreign:

@@ -1,4 +1,4 @@
-"""Tuning of Python's garbage collector for a long-running server: fewer collections, without permanent objects."""
+"""Tuning of Python's garbage collector for a long-running server: fewer collections, which skip permanent objects."""
 
 import gc
 from typing import Final
@@ -11,6 +11,6 @@ collections.
 
 
 def settle() -> None:
-    """Exclude all current objects from garbage collection; call it again after large imports."""
+    """Exclude all current objects from garbage collection. Call this again after large imports."""
     gc.freeze()
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])

@@ -1,7 +1,7 @@
-"""Retention of conversations: deletes old ones to keep age, number and size within limits, and stops new tasks if full.
+"""Retention: deletes old conversations to keep age, number and size within limits. Stops new tasks if memory is full.
 
 A conversation whose task runs or waits is always kept. If other data alone exceeds the size limit, all conversations
-are kept, because deleting them would not help. This module does not delete tasks; the task log does.
+are kept, because deleting them would not help. The task log itself deletes tasks.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Retention:
         """Measure the volume, free space if necessary, and set whether new tasks are admitted.
 
         Raises:
-            LogUnusable, MemoryUnusable, OSError: Measuring or freeing space failed; the admission is unchanged.
+            TaskLogUnavailable, MemoryUnusable, OSError: Measuring or freeing space failed. The admission is unchanged.
         """
         sizes = await self._measured()
         if self._volume.over(sizes):
@@ -66,9 +66,9 @@ class Retention:
         self._metrics.memory_full.set(full)
 
     async def expire(self) -> None:
-        """Delete idle conversations, and the oldest ones of owners with too many.
+        """Delete idle conversations, and the oldest conversations of owners with too many.
 
-        Raises: LogUnusable, MemoryUnusable, OSError.
+        Raises: TaskLogUnavailable, MemoryUnusable, OSError.
         """
         found, busy = await self._storage.conversations.last_uses(), await self._log.held()
         before = self._clock.now() - self._policy.conversation_retention_seconds
@@ -101,7 +101,7 @@ class Retention:
     async def _make_room(self, sizes: VolumeUsage) -> VolumeUsage:
         now = self._clock.monotonic()
         if self._scrubbed is None or now - self._scrubbed >= _SCRUB_SECONDS:
-            # Deleted tasks leave free pages in the SQLite file until it is vacuumed.
+            # Deleted tasks leave free pages in the SQLite file until the file is vacuumed.
             self._scrubbed = now
             await self._log.scrub()
             await self._storage.file.shrink()
@@ -114,7 +114,7 @@ class Retention:
             await self._forget(places[:_AT_ONCE], "room")
             before, sizes = sizes.used, await self._measured()
             if sizes.used >= before:
-                break  # Deleting frees no space right now, so no further conversation is deleted in vain.
+                break  # Deleting frees no space right now, so keep the other conversations.
         return sizes
 
     async def _forget(self, places: Collection[Place], reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The routes of A2A: every enabled dialect, over JSON-RPC and HTTP+JSON, on one request handler."""
+"""The routes of A2A: every enabled protocol version, over JSON-RPC and HTTP+JSON, with one request handler."""
 
 from collections.abc import Collection
 from typing import Final

@@ -1,9 +1,9 @@
-"""The port of the sliding windows over the calls of rate-limited tools.
+"""The port of the sliding windows that count the calls of rate-limited tools.
 
 Every implementation guarantees:
 
-- A call is counted in all its windows or in none, in one commit.
-- The windows outlive the process.
+- A call is counted in all of its windows or in no window, in one commit.
+- The counts survive a restart of the process.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,12 @@
-"""The port of the checkpoints of conversations: LangGraph's saver, and what a turn needs besides.
+"""The port of the checkpoints of conversations: LangGraph's saver, with further methods that a turn needs.
 
 Every implementation guarantees:
 
 - Writes of one thread are stored in order. `settled` waits for them before their effects are visible outside.
-- A checkpoint, the messages that it adds and its pending node outputs are one commit.
+- A checkpoint, its new messages and its pending node outputs are stored in one commit.
 - Only the newest checkpoint of a thread exists. A message whose text was deleted keeps its position.
 
-This module imports LangGraph. Other code imports it only for types, or late.
+This module imports LangGraph, which is slow. Other modules import it only for type checking, or inside functions.
 """
 
 from abc import abstractmethod
@@ -34,11 +34,11 @@ class ConversationSaver(BaseCheckpointSaver[int]):
 
     @abstractmethod
     async def adelete_aside(self, aside: SideThread) -> None:
-        """Delete the part of a conversation that was set aside for the task, and the data of its sub-agents."""
+        """Delete the separate thread of the task, and the data of its sub-agents."""
 
 
 def message_of(serde: SerializerProtocol, identity: str, kind: str, body: bytes) -> AnyMessage:
-    """Decode a stored message; one whose text was deleted becomes an empty message at the same position."""
+    """Decode a stored message. A message whose text was deleted becomes an empty message at the same position."""
     if kind == GONE:
         return HumanMessage("", id=identity)
     message: AnyMessage = serde.loads_typed((kind, body))

@@ -1,12 +1,12 @@
-"""The port of the stored conversations as wholes: their last use, their retention and their transcripts.
+"""The port of whole stored conversations: their last use, their retention and their transcripts.
 
-A conversation is one thread. While one of its tasks waits for a person, the conversation may continue. The task's
-messages are then moved to a separate thread, and the task resumes there. The sub-agents of a task have threads below
-that one. Every implementation guarantees:
+A conversation is one LangGraph thread. While one of its tasks waits for a person, the conversation may continue. The
+task's messages are then moved to a separate thread, and the task resumes there. The names of the threads of a task's
+sub-agents begin with the name of this separate thread. Every implementation guarantees:
 
 - A thread is copied or deleted in one commit: its checkpoint, messages, node outputs, tool calls, view and archive.
-- `forget` deletes all its conversations in one commit.
-- A view that still shows a message keeps its text when the archive expires.
+- `forget` deletes all of the given conversations in one commit.
+- When the archive expires, messages that a view still shows keep their text.
 
 This port does not know which conversations are in use; the caller passes them.
 """
@@ -56,7 +56,7 @@ class ConversationUse:
     owner: str
     context_id: str
     used: float
-    """Seconds since the epoch. If parts are set aside for a task, the latest use of any part."""
+    """The time of the last use, in seconds since the epoch. Separate threads of its tasks count too."""
 
     @property
     def place(self) -> Place:
@@ -64,7 +64,7 @@ class ConversationUse:
 
 
 def uses_of(threads: Iterable[tuple[str, float]]) -> list[ConversationUse]:
-    """Return the conversations of these threads with their times of use; the least recently used first."""
+    """Return the conversations of these threads with their times of use, the least recently used first."""
     used: dict[Place, float] = {}
     for thread, at in threads:
         owner, context_id = thread.split("\n")[:2]
@@ -73,7 +73,7 @@ def uses_of(threads: Iterable[tuple[str, float]]) -> list[ConversationUse]:
 
 
 def side_threads_of(threads: Iterable[str]) -> list[SideThread]:
-    """Return every task that has a thread of its own, or threads of its sub-agents, among these threads."""
+    """Return every task that has a separate thread, or threads of sub-agents, among these threads."""
     found = (SideThread(*parts[:3]) for thread in threads if len(parts := thread.split("\n")) >= 3)
     return list(dict.fromkeys(found))
 
@@ -84,7 +84,7 @@ def idle(oldest_first: Iterable[ConversationUse], *, before: float, busy: Collec
 
 
 def beyond(oldest_first: Collection[ConversationUse], *, most: int, busy: Collection[Place]) -> list[Place]:
-    """Return the oldest conversations of each owner that has more than `most`."""
+    """Return the oldest conversations of each owner with more than `most` conversations."""
     over = Counter(each.owner for each in oldest_first)
     found: list[Place] = []
     for each in oldest_first:
@@ -98,19 +98,19 @@ class ConversationStore(Protocol):
     """The methods raise MemoryUnusable if the conversations cannot be read or written."""
 
     async def last_uses(self, owner: str = "") -> list[ConversationUse]:
-        """Return all conversations, or those of one owner; the least recently used first."""
+        """Return all conversations, or those of one owner, the least recently used first."""
 
     async def transcript(self, owner: str, context_id: str) -> list[Transcript]:
-        """Return a conversation, and each part of it that is set aside for a task. Imports LangGraph."""
+        """Return the transcripts of a conversation and of its tasks' separate threads. Imports LangGraph."""
 
     async def forget(self, places: Collection[Place]) -> None:
-        """Delete conversations with their views, archives, journals and set-aside parts."""
+        """Delete conversations with their views, archives, journals and separate threads."""
 
     async def side_threads(self) -> list[SideThread]:
-        """Return every task with a set-aside thread, or with threads of its sub-agents."""
+        """Return every task with a separate thread, or with threads of its sub-agents."""
 
     async def forget_side_thread(self, side: SideThread) -> None:
-        """Delete a set-aside thread and those of its sub-agents."""
+        """Delete a separate thread and the threads of its sub-agents."""
 
     async def expire_archive(self, before: float) -> int:
         """Delete the text of messages archived before `before`, in seconds since the epoch, and return their number.

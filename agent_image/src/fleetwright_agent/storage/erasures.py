@@ -1,10 +1,10 @@
-"""The ports of erasure: the record of running and finished erasures, and the data of one owner across the tables.
+"""The ports of erasure: the record of running and finished erasures, and the data of one owner in all tables.
 
 Every implementation guarantees:
 
-- A running erasure is recorded before anything is erased, so that a restarted process completes it.
-- `OwnerData.erase` deletes threads, sessions, open questions and task usage, and renames cost sums, in one commit.
-- Cost sums stay without the owner's name, because the agent's budgets need them.
+- An erasure is recorded before anything is erased, so that a restarted process completes it.
+- `OwnerData.erase` deletes threads, sessions, open questions and task usage, in one commit.
+- In the same commit, it removes the owner's name from the cost sums. The agent's budgets need the sums.
 
 The ports of tasks, facts, learned skills and the audit trail erase their own data.
 """
@@ -30,14 +30,14 @@ class PendingErasure:
     at: float
     """Seconds since the epoch."""
     found: Mapping[str, int]
-    """The number of entries in each store before the erasure; empty until they were counted."""
+    """The number of entries in each store before the erasure; empty until the entries are counted."""
 
 
 class Erasures(Protocol):
     """The methods raise MemoryUnusable if the record cannot be read or written."""
 
     async def begin(self, target: ErasureTarget, *, asked_by: str, at: float) -> PendingErasure:
-        """Record an erasure, and return it when it is on disk."""
+        """Record an erasure, and return when the record is on disk."""
 
     async def counted(self, begun: PendingErasure, found: Mapping[str, int]) -> None:
         """Record the number of entries in each store."""
@@ -56,7 +56,7 @@ class OwnerData(Protocol):
     """The methods raise MemoryUnusable if the data cannot be read or written."""
 
     async def counted(self, target: ErasureTarget) -> dict[str, int]:
-        """Return the number of the target's conversations, messages and sessions, and of an owner's cost sums."""
+        """Return the number of the target's conversations, messages and sessions, and for an owner of its cost sums."""
 
     async def erase(self, target: ErasureTarget, *, tasks: Collection[str]) -> None:
         """Erase the target's data. `tasks` holds the identifiers of the target's tasks."""

@@ -2,7 +2,7 @@
 
 
 class MemoryUnusable(Exception):  # noqa: N818 - states a fact about the storage, and reads so where it is raised
-    """The memory besides the task log cannot be read or written."""
+    """A store other than the task log cannot be read or written."""
 
 
 class TaskLogUnavailable(Exception):  # noqa: N818 - states a fact about the log, and reads so where it is raised
@@ -10,4 +10,4 @@ class TaskLogUnavailable(Exception):  # noqa: N818 - states a fact about the log
 
 
 class TaskNotRunning(TaskLogUnavailable):
-    """The task rests in the log already, or another process owns it. Nothing was written."""
+    """The task is already at rest in the log, or another process owns it. Nothing was written."""

@@ -2,11 +2,11 @@
 
 Every implementation guarantees:
 
-- Each call concerns one owner, and never sees the facts of another.
-- A fact and its entry in the search index are one commit.
+- Each call reads and writes the facts of one owner only.
+- A fact and its entry in the search index are stored in one commit.
 - After `erase` returns, the storage holds no trace of the erased facts.
 
-This module does not decide which facts are worth remembering, and it does not present any of them as an instruction.
+This module does not decide which facts are worth remembering. It never presents a fact as an instruction.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Fact:
     n: int
     text: str
     hot: bool
-    """Included in every turn, not only when a search finds it."""
+    """True if every turn includes the fact, and not only turns whose search finds it."""
     source: Provenance
     at: float
     """Seconds since the epoch."""
@@ -42,7 +42,7 @@ class FactStore(Protocol):
         """
 
     async def recall(self, owner: str, question: str, *, most: int) -> list[Fact]:
-        """Return the facts that match the question best, the best first."""
+        """Return the best matches for the question, the best first."""
 
     async def hot(self, owner: str, *, characters: int) -> list[Fact]:
         """Return the newest facts that are included in every turn, as many as fit into `characters`."""

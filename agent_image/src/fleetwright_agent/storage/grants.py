@@ -1,8 +1,8 @@
-"""The port of the grants of conversations: a person permits a tool something for the rest of a conversation.
+"""The port of grants: with a grant, a person permits a tool something for the rest of a conversation.
 
 Every implementation guarantees:
 
-- A grant is on disk before the call that it permits starts, with all earlier writes of the conversation's thread.
+- A grant, and all earlier writes of the conversation's thread, are on disk before the permitted call starts.
 - Grants are copied and deleted with the thread of their conversation.
 """
 
@@ -24,7 +24,7 @@ class GrantStore(Protocol):
     """The methods raise MemoryUnusable if the grants cannot be read or written."""
 
     async def put(self, owner: str, context_id: str, tool: str, keys: Collection[str]) -> None:
-        """Store grants; they are on disk when this returns."""
+        """Store grants, and return when they are on disk."""
 
     async def keys(self, owner: str, context_id: str, tool: str) -> frozenset[str]:
         """Return the keys of all grants for this tool in the conversation."""

@@ -2,12 +2,12 @@
 
 Every implementation guarantees:
 
-- Each call concerns one owner, and never sees the skills of another.
-- A skill and its entry in the search index are one commit.
+- Each call reads and writes the skills of one owner only.
+- A skill and its entry in the search index are stored in one commit.
 - `curate` reads, decides and applies the plan in one commit.
 - After `erase` returns, the storage holds no trace of the erased skills.
 
-This module does not decide which skills are worth learning or keeping, and it does not present any as an instruction.
+This module does not decide which skills are worth learning or keeping. It never presents a skill as an instruction.
 """
 
 import time
@@ -42,13 +42,13 @@ class LearnedSkill:
     n: int
     draft: SkillDraft
     source: Provenance
-    """The newest run that it was learned from."""
+    """The newest task from which the skill was learned."""
     at: float
-    """The time of that run, in seconds since the epoch."""
+    """The time of that task, in seconds since the epoch."""
     used: float
-    """When it was learned, or last shown to a model, in seconds since the epoch."""
+    """The time when the skill was learned or last shown to a model, in seconds since the epoch."""
     uses: int
-    """How often a model was shown it."""
+    """How often the skill was shown to a model."""
 
 
 def skill_v1(skill: LearnedSkill) -> dict[str, Any]:
@@ -111,22 +111,22 @@ class LearnedSkillStore(Protocol):
     """The learned skills of all owners. The methods raise MemoryUnusable if they cannot be read or written."""
 
     async def learn(self, owner: str, draft: SkillDraft, source: Provenance, *, most: int) -> bool:
-        """Store a skill, and return whether it is new. A skill of the same name is replaced with the newest run.
+        """Store a skill, and return whether it is new. The skill replaces a skill of the same name.
 
-        Beyond `most` skills, the least recently used one is deleted.
+        If the owner has more than `most` skills, the least recently used skill is deleted.
 
         Raises:
             MemoryUnusable: Nothing is learned.
         """
 
     async def recall(self, owner: str, question: str, *, most: int) -> list[LearnedSkill]:
-        """Return the skills that match the question best, the best first."""
+        """Return the best matches for the question, the best first."""
 
     async def told(self, owner: str, skills: Sequence[LearnedSkill]) -> None:
         """Record that a model was shown these skills."""
 
     async def skills(self, owner: str, *, context_id: str = "", task_id: str = "") -> list[LearnedSkill]:
-        """Return all skills, or those of one conversation or task, in the order of learning."""
+        """Return all skills, or those of one conversation or task, in the order in which they were learned."""
 
     async def erase(self, owner: str, context_id: str = "") -> None:
         """Erase the skills, and remove all traces of them."""
@@ -137,6 +137,9 @@ class LearnedSkillStore(Protocol):
     async def curate(
         self, key: str, decide: Callable[[Sequence[LearnedSkill]], Plan], *, dry_run: bool
     ) -> CurationResult | None:
-        """Apply the plan for one owner's skills, or only return it if `dry_run`; `None` if the owner has no skills."""
+        """Plan the curation of one owner's skills, apply the plan unless `dry_run`, and return the plan.
+
+        Return `None` if the owner has no skills.
+        """
 
     async def aclose(self) -> None: ...

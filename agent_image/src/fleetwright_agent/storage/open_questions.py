@@ -1,6 +1,7 @@
-"""The port of the unanswered questions of peers. They are stored so that a restart loses no answer.
+"""The port of unanswered questions of peer agents. Questions are stored so that an answer reaches the peer after a
+restart.
 
-Every implementation guarantees that a question is taken at most once. This module does not know peers.
+Every implementation guarantees that `take` returns a question at most once. This module does not call peers.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class QuestionKey:
-    """A slot for one open question of a peer."""
+    """The key of an open question. A peer has at most one open question in each conversation."""
 
     owner: str
     context_id: str
@@ -23,20 +24,20 @@ class OpenQuestion:
     task_id: str
     """The peer's task."""
     asked_in: str
-    """The task of this agent's caller, in which the question came up."""
+    """The task of this agent during which the peer asked."""
 
 
 class OpenQuestions(Protocol):
     """The methods raise MemoryUnusable if the questions cannot be read or written."""
 
     async def put(self, question: OpenQuestion) -> None:
-        """Store a question; it replaces an earlier one of the same slot."""
+        """Store a question. It replaces the open question of the same peer and conversation."""
 
     async def take(self, place: QuestionKey) -> OpenQuestion | None:
-        """Remove and return the question of a slot."""
+        """Remove and return the question with this key."""
 
     async def of(self, owner: str, task_id: str) -> list[OpenQuestion]:
-        """Return the questions of a task."""
+        """Return the questions that peers asked during a task of this agent."""
 
     async def all(self) -> list[OpenQuestion]:
         """Return all questions, the oldest first."""

@@ -2,7 +2,7 @@
 
 Every implementation guarantees:
 
-- The record that puts a task to rest and the notifications about it are written in one commit.
+- The record that puts a task to rest, and the notifications about this change, are written in one commit.
 - The notifications of one registration are delivered in order.
 - Deleting a task deletes its registrations, and deleting a registration deletes its notifications.
 
@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from a2a.types.a2a_pb2 import Task
 
 FAR_NS: Final = 60_000_000_000
-"""The longest delay of a notification. A later due time means that the clock was set back, and counts as due."""
+"""The longest delay of a notification. If the due time is further away, the clock was set back: send it at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Registration:
     host: str
     """Host and port of the URL, normalised."""
     dialect: str
-    """The protocol version that it was registered with; its notifications use the same version."""
+    """The A2A version of the registration request. Notifications use the same version."""
     sealed: bytes = field(repr=False)
     """The encrypted credentials; empty for a receiver without credentials."""
 
@@ -45,7 +45,7 @@ class StoredRegistration:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A notification in the outbox: the task as it was when it came to rest, for one registration."""
+    """A notification in the outbox, for one registration. It contains the task as it was when it came to rest."""
 
     id: int
     owner: str
@@ -71,9 +71,9 @@ class UnknownTask(Exception):  # noqa: N818 - states a fact
 
 class PushStore(Protocol):
     async def register(self, n: int, registration: Registration, *, at_ns: int, most: int) -> bool:
-        """Add or replace a registration, and return after the commit; return false if the task has `most` others.
+        """Add or replace a registration. Return after the commit, or return false if the task has `most` others.
 
-        If the task has already ended, a notification about its end is put into the outbox in the same commit.
+        If the task has already ended, a notification about the end is put into the outbox in the same commit.
 
         Raises:
             UnknownTask: There is no such task.
@@ -85,9 +85,9 @@ class PushStore(Protocol):
     async def sealed_otherwise(
         self, mark: bytes, *, after: tuple[int, str], most: int
     ) -> tuple[StoredRegistration, ...]:
-        """Return registrations whose credentials were encrypted with another key than the one of this mark.
+        """Return registrations whose credentials were not encrypted with the key that `mark` identifies.
 
-        They are ordered by task number and id, and start behind the key `after`.
+        They are ordered by task number and id, and start after the position `after`.
         """
 
     async def reseal(self, held: StoredRegistration, sealed: bytes) -> None:
@@ -117,12 +117,12 @@ class PushStore(Protocol):
         """
 
     async def next_due_ns(self, *, but: Collection[int]) -> int | None:
-        """Return the due time of the next notification, without those in `but`."""
+        """Return the due time of the next notification, except for the notifications in `but`."""
 
     async def delivered(self, letter: int) -> None: ...
 
     async def put_off(self, letter: int, *, until_ns: int) -> None:
-        """Count an attempt and set the next due time."""
+        """Count a failed attempt, and set the next due time."""
 
     async def give_up(self, letter: int, *, reason: str, at_ns: int) -> None:
         """Mark a notification as undeliverable, and delete its content."""

@@ -1,8 +1,7 @@
-"""All stores of an agent besides its task log. `app.py` chooses the implementation.
+"""All stores of an agent except its task log. `app.py` chooses the implementation.
 
-The stores of conversations, usage, journals, grants, questions, windows, sessions and erasures share one file in
-SQLite. Its `StorageFile` stands for their health. Changes that commit together are one method of one port, and its
-module says so.
+In SQLite, the stores of conversations, usage, journals, grants, questions, call windows, sessions and erasures share
+one file. `StorageFile` reports the health of this file. Changes that must commit together are one method of one port.
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from fleetwright_agent.storage.usage import InflightUsage, UsageStore
 from fleetwright_agent.storage.views import ViewStore
 
 if TYPE_CHECKING:
-    # For type checking only: it imports LangGraph, which the first task loads.
+    # For type checking only: the module imports LangGraph, which only the first task loads.
     from fleetwright_agent.storage.checkpoints import ConversationSaver
 
 
@@ -35,7 +34,7 @@ class StorageFile(Protocol):
         """Why the file is unreliable, for operators; `None` after a successful `check`."""
 
     async def check(self) -> None:
-        """Verify that the file is intact and writable; `problem` holds the result."""
+        """Verify that the file is intact and writable. `problem` holds the result."""
 
     async def shrink(self) -> None:
         """Return the space of deleted data to the file system."""

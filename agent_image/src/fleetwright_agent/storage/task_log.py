@@ -1,15 +1,16 @@
-"""The ports of the task log: tasks as durable, append-only logs of events, keyed by their owner, the caller.
+"""The ports of the task log: each task is a durable, append-only log of events. Its owner is the caller.
 
-A task is busy while a run works on it, and at rest otherwise: it has ended, or it is interrupted and waits for its
-caller. The ports assume no single process. Every implementation guarantees:
+A task is busy while a run works on it. Otherwise it is at rest: it has ended, or it is interrupted and waits for its
+caller. Several processes may use the same log. Every implementation guarantees:
 
 - Accepting a message is a compare-and-set: of several calls with the same claim, one creates the task. The claims and
-  the first record of the task are one commit. So are the claim and the records of a message that resumes a task.
-- A busy task belongs to one process, by an epoch. Taking the task up raises the epoch. Writes with another epoch have
-  no effect.
-- Nothing is appended to a task that is not busy. `busy` alone marks the tasks that a restart interrupted.
-- The last records of a task, its rest and the notifications about it are one commit.
-- A reader that has seen a sequence number reads what follows with `since`, and `watch` tells it when to read again.
+  the first record of the task are one commit. The claim and the records of a message that resumes a task are also one
+  commit.
+- A busy task belongs to one process, which is identified by an epoch. A process that takes over the task raises the
+  epoch. Writes with another epoch have no effect.
+- Nothing is appended to a task that is not busy. After a restart, the busy tasks are those that were interrupted.
+- The last records of a task, its change to rest and the notifications about this change are one commit.
+- A reader that has seen a sequence number reads the following records with `since`. `watch` reports new records.
 
 This module makes no A2A decisions.
 """
@@ -24,12 +25,12 @@ from fleetwright_a2a.task_events import Event
 from fleetwright_agent.storage.push_store import PushStore
 
 MOST_OF_PAGE: Final = 4 * 1024 * 1024
-"""The size in bytes from which on a page of a list takes no further task."""
+"""A page of a task list takes no further task once it has this size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The deduplication key of one owner's message: the same id with the same content is a repetition."""
+    """The deduplication key of an owner's message. A message with the same id and content is a repetition."""
 
     owner: str
     message_id: str
@@ -43,7 +44,7 @@ class Ownership:
     n: int
     """The task's number in the log."""
     epoch: int
-    """Rises each time that a process takes the task up, or that the task is resumed."""
+    """Rises each time that a process takes over the task, or that the task is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +58,19 @@ class AcceptedClaim:
 
 @dataclass(frozen=True, slots=True)
 class DuplicateClaim:
-    """The claim was made before, for this task."""
+    """A message with the same claim was accepted before, for this task."""
 
     task_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class TooManyWaitingTasks:
-    """The owner has the maximum number of tasks that wait for it."""
+    """The owner already has the maximum number of tasks that wait for their caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageNotAccepted:
-    """The task is running or has ended, so it takes no further message."""
+    """The task is running or has ended, so it accepts no further message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,9 @@ class StoredTask:
     updated_ns: int = 0
     """The time of the newest record with a status; the timestamp of the status itself may differ."""
     taken_up: int = 0
-    """How many processes in a row have worked on it without leaving it in good order, including this one."""
+    """The number of processes in a row that worked on the task without an orderly handover, including this process."""
     began_ns: int | None = None
-    """When the work on its newest message began, shifted by the pauses between processes."""
+    """When the work on the newest message began. The time between two processes does not count."""
     epoch: int = 1
     """A new task has epoch 1."""
     lost: bool = False
@@ -113,7 +114,7 @@ class TaskChanges:
     busy: bool
     events: tuple[EventRecord, ...] = ()
     task: Task | None = None
-    """The whole task, if the log does not hold all of the events any more; `events` is empty then."""
+    """The whole task, if the log no longer contains all of the events. `events` is then empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class DeletedTasks:
-    """The number of tasks that were or would be deleted, and of their registrations."""
+    """The number of tasks that were or would be deleted, and the number of their registrations."""
 
     tasks: int = 0
     registrations: int = 0
@@ -172,7 +173,7 @@ class DeletedTasks:
 
 
 class TaskStore(Protocol):
-    """The life of single tasks. The asynchronous methods raise TaskLogUnavailable if the log cannot be used."""
+    """Writes and reads single tasks. The asynchronous methods raise TaskLogUnavailable if the log cannot be used."""
 
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
@@ -181,7 +182,7 @@ class TaskStore(Protocol):
 
         Args:
             also: A second claim for the same message.
-            most_waiting: The number of waiting tasks from which on the owner may not start another.
+            most_waiting: The maximum number of waiting tasks. An owner with so many may not start another task.
         """
 
     async def resume(
@@ -190,24 +191,27 @@ class TaskStore(Protocol):
         """Make an interrupted task busy again, and append the records that continue it. Returns after the commit."""
 
     async def take_up(self, stored: StoredTask) -> StoredTask | None:
-        """Make this process the owner of a busy task of another process, and count it. Returns after the commit.
+        """Make this process the owner of another process's busy task, and count this process. Returns after the commit.
 
-        Returns `None` if the task is at rest or another process has taken it up since it was read.
+        Returns `None` if the task is at rest, or if another process has taken it over since it was read.
         """
 
     def began(self, run: Ownership, at_ns: int, *, again: bool) -> None:
-        """Record that the work on the newest message began, unless it is recorded already. Never raises.
+        """Record that the work on the newest message began, unless that is already recorded. Never raises.
 
         Args:
-            again: True if an earlier process worked on the task. The task may have crashed it, so the record is
-                written at once; otherwise it is written soon.
+            again: True if an earlier process worked on the task. The task may have crashed that process, so the record
+                is written at once. Otherwise the record is written soon.
         """
 
     def append(self, run: Ownership, record: EventRecord) -> None:
-        """Append a record soon, in order; it is lost if the process dies first. Never raises: see `problem`."""
+        """Append a record soon, in order. If the process dies before that, the record is lost.
+
+        Never raises: `problem` reports failures.
+        """
 
     def leave(self, run: Ownership) -> None:
-        """Leave the task to the next process in good order, and reset its count of processes. Never raises."""
+        """Hand the task over to the next process, and reset the task's count of processes. Never raises."""
 
     async def rest(
         self, run: Ownership, records: tuple[EventRecord, ...], task: Task, *, expires_ns: int | None = None
@@ -215,26 +219,26 @@ class TaskStore(Protocol):
         """Write the last records and the whole task, which is then no longer busy. Returns after the commit.
 
         Args:
-            expires_ns: Until when the task may wait for its caller; without it, the wait is unlimited.
+            expires_ns: The time until which the task may wait for its caller; None for an unlimited wait.
 
         Raises:
             TaskNotRunning: The task is at rest, or another process owns it; nothing was written.
         """
 
     async def end(self, stored: StoredTask, record: EventRecord, task: Task) -> bool:
-        """End an interrupted task, and return after the commit; return false if it has changed since it was read."""
+        """End an interrupted task, and return after the commit. Return false if the task has changed meanwhile."""
 
     async def find(self, owner: str, task_id: str) -> StoredTask | None: ...
 
     async def since(self, owner: str, task_id: str, seq: int) -> TaskChanges | None:
-        """Return what has happened to a task after that sequence number; `None` if there is no such task."""
+        """Return the changes of a task after the sequence number `seq`, or `None` if there is no such task."""
 
     def watch(self, wake: Callable[[int], None]) -> None:
-        """Args: `wake` is called with the number of a task whenever `since` returns more of it. It must not block."""
+        """Args: `wake` is called with the number of a task that has new records for `since`. It must not block."""
 
 
 class TaskQueries(Protocol):
-    """Reads over many tasks. The methods raise TaskLogUnavailable if the log cannot be used."""
+    """Reads of many tasks. The methods raise TaskLogUnavailable if the log cannot be used."""
 
     async def known(self, claim: Claim) -> DuplicateClaim | None:
         """Return the task for which the same message was accepted before."""
@@ -245,7 +249,7 @@ class TaskQueries(Protocol):
     async def page(self, query: TaskQuery) -> TaskPage: ...
 
     async def busy(self) -> tuple[Key, ...]:
-        """Return the busy tasks, in the order of acceptance: at the start, those that other processes left."""
+        """Return the busy tasks in the order of acceptance. At the start of a process, earlier processes left them."""
 
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
         """Return the tasks whose wait for their caller has expired."""
@@ -264,11 +268,11 @@ class TaskQueries(Protocol):
 
 
 class TaskRetention(Protocol):
-    """The life of the log itself, and the deletion of tasks."""
+    """Opens the log, and deletes tasks."""
 
     @property
     def problem(self) -> str | None:
-        """Why the log is not usable right now, as text for people; None if it is."""
+        """Why the log is not usable right now, as text for people. None if the log is usable."""
 
     @property
     def damaged(self) -> int:
@@ -278,10 +282,13 @@ class TaskRetention(Protocol):
         """Raises: TaskLogUnavailable."""
 
     def alive(self, at_ns: int) -> None:
-        """Record soon that the process lives, so that downtime does not count towards time limits. Never raises."""
+        """Record soon that the process is alive, so that downtime does not count towards time limits. Never raises."""
 
     async def sweep(self, before_ns: int) -> int:
-        """Delete tasks that ended before this time, with all their data; return their number. Interrupted ones stay."""
+        """Delete tasks that ended before this time, with all their data, and return their number.
+
+        Interrupted tasks stay.
+        """
 
     async def forget(self, owner: str, context_id: str = "") -> None:
         """Delete tasks in any state, with all their data. Returns after the commit."""

@@ -1,11 +1,11 @@
 """The port of the journal of tool calls: a call happens at most once, even if the process crashes.
 
-A journal belongs to a thread of a conversation. It only keeps the calls of the current turn. Every implementation
+A journal belongs to a thread of a conversation, and keeps only the calls of the current turn. Every implementation
 guarantees:
 
-- The start of a call is on disk before the call starts, together with all checkpoints that were queued for its thread.
-  So the message that requested the call is on disk too.
-- The result of a call is queued in order. It is on disk before the caller sees any effect of it.
+- Before a call starts, its start and all queued checkpoints of its thread are on disk. So the message that requested
+  the call is on disk too.
+- The result of a call is queued in order, and is on disk before the caller sees any effect of the call.
 - The result of a sub-agent's call and the deletion of its unfinished calls are one commit.
 
 A call that started and has no stored result is never repeated.
@@ -46,13 +46,16 @@ class ToolJournal(Protocol):
         """Store the state of a call, and return when it is on disk with all earlier writes of the thread."""
 
     def done(self, thread: str, call: str, body: Any) -> "asyncio.Future[None]":
-        """Store a result and return a future of its commit. Until then, the outcome of the call counts as unknown."""
+        """Queue a result, and return a future that resolves after the commit.
+
+        Until then, the outcome of the call counts as unknown.
+        """
 
     async def settled(self, thread: str) -> None:
-        """Wait until all writes of the thread are on disk, as they are whenever a call's state is written."""
+        """Wait until all writes of the thread are on disk."""
 
     async def begin(self, thread: str, call: str, begun: StartedCall) -> None:
-        """Store that a call starts, like `put`."""
+        """Store that a call starts, and return when this is on disk, like `put`."""
 
     async def get(self, thread: str, call: str) -> JournalEntry | None: ...
 
@@ -60,7 +63,7 @@ class ToolJournal(Protocol):
         """Store the result of a sub-agent's call, and delete its calls that started and never returned."""
 
     async def begun(self, thread: str, *, below: str) -> list[StartedCall]:
-        """Return the calls without a result, in the thread and in those of the sub-agents below `below`."""
+        """Return the calls without a result, in `thread` and in the threads whose names equal or extend `below`."""
 
     def forget(self, thread: str) -> None:
         """Delete the calls of the previous turn when a new turn begins. The deletion is queued like a result."""

@@ -1,14 +1,14 @@
-"""The ports of the cost of model calls: sums by hour, model, purpose and caller, and the usage of running turns.
+"""The ports for the cost of model calls: sums by hour, model, purpose and caller, and the usage of running turns.
 
 Every implementation guarantees:
 
-- The cost of a call and its line in the usage of its task are one commit.
-- Writes are stored in the order of the calls, and before data that is stored after them. A reader of a checkpoint
-  therefore finds the cost of the calls that led to it.
-- Every process has its own sums, which equal its counters. Amounts are not rounded.
+- The cost of a call, and its line in the usage of its task, are one commit.
+- Writes are stored in the order in which they were queued, also in relation to other data. So the cost of a call is on
+  disk before the checkpoint that follows the call.
+- Every process has its own sums, which equal its metrics. Amounts are not rounded.
 
-The end of a turn is stored in the task log a moment later, so the usage of the turn stays here until then. These ports
-do not interpret a cost.
+The task log stores the end of a turn a moment later than these stores do, so the usage of the turn stays here until
+then. These ports do not interpret a cost.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class UsageSum:
 
 @dataclass(frozen=True, slots=True)
 class HourlyUsage:
-    """The cost of one caller's calls of one model within an hour, for one purpose."""
+    """The cost of one caller's calls to one model within an hour, for one purpose."""
 
     hour: float
     """The start of the hour, in seconds since the epoch."""
@@ -82,19 +82,19 @@ class UsageStore(Protocol):
     """The methods raise MemoryUnusable if the sums cannot be read or written."""
 
     def put(self, entry: ModelCallUsage, line: TaskUsageLine) -> "asyncio.Future[None]":
-        """Queue the write without waiting for it; data stored later is written after it."""
+        """Queue the write without waiting for it. Data that is stored later is written after it."""
 
     async def has_charged(self, owner: str, task_id: str, call: str) -> bool:
-        """Return whether the stored usage of that task holds the cost of that call."""
+        """Return whether the stored usage of the task contains the cost of the call."""
 
     async def since(self, seconds: float) -> UsageSum:
-        """Return the sum over all processes, from the hour that contains this time."""
+        """Return the sum of all processes' usage since the beginning of the hour that contains this time."""
 
     async def of_this_life(self) -> dict[str, UsageSum]:
         """Return the sums of this process by model."""
 
     async def of(self, caller: str) -> list[HourlyUsage]:
-        """Return the sums of a caller, the oldest first; each process has its own."""
+        """Return the sums of a caller, the oldest first. Each process has its own sums."""
 
 
 class InflightUsage(Protocol):
@@ -107,7 +107,7 @@ class InflightUsage(Protocol):
         """Add a line to the usage of a turn, and return when it is on disk."""
 
     def put(self, owner: str, task_id: str, body: Any) -> None:
-        """Add without waiting; `settled` returns when it is on disk."""
+        """Queue a line of usage without waiting for the write. `settled` waits until it is on disk."""
 
     async def settled(self, owner: str, task_id: str) -> None:
         """Wait until the queued costs of that turn are on disk."""
@@ -119,7 +119,7 @@ class InflightUsage(Protocol):
         """Return the owner and id of every task with stored costs."""
 
     def end(self, owner: str, task_id: str, *, at: float) -> None:
-        """Mark the turn as ended. If that cannot be written, maintenance deletes its costs."""
+        """Mark the turn as ended. If this write fails, maintenance deletes the costs of the turn."""
 
     async def forget(self, owner: str, task_id: str) -> None:
         """Delete the usage of a task."""

@@ -1,9 +1,9 @@
-"""The port of the view of each conversation: how much of it a model sees. The rest is archived.
+"""The port of the view of each conversation. A view determines which messages a model sees. The others are archived.
 
 Every implementation guarantees:
 
-- A view and the start of the retention time of the messages before it are one commit. A crash leaves either the old or
-  the new view.
+- A new view, and the start of the retention time of the messages that it replaces, are one commit. So a crash leaves
+  either the old view or the new view.
 - Archived messages stay stored until the retention time of the archive ends.
 
 This port does not interpret a view.
@@ -20,7 +20,7 @@ class ViewStore(Protocol):
     """The methods raise MemoryUnusable if the views cannot be read or written."""
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Args: `forget` is called when rows were deleted or changed that a cache may hold."""
+        """Args: `forget` is called after rows were deleted or changed, so that caches can be cleared."""
 
     async def get(self, thread: str) -> Mapping[str, Any] | None: ...
 

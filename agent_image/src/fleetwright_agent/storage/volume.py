@@ -9,7 +9,7 @@ from typing import Final
 PARTS: Final = ("tasks", "conversations", "knowledge", "skills", "audit", "other")
 """`conversations` includes the archive, the cost sums and the summaries of earlier sessions."""
 _RESERVE: Final = 32 * 1024 * 1024
-"""Bytes that stay free for running tasks."""
+"""Bytes that must stay free for running tasks."""
 _RESERVED_PART: Final = 20
 """On a small volume, at most one twentieth of the capacity is reserved."""
 
@@ -67,15 +67,15 @@ class MemoryVolume:
         return max(0, sizes.used - self.most_bytes)
 
     def overgrown(self, sizes: VolumeUsage) -> str | None:
-        """Return the largest part apart from conversations if those parts alone exceed the limit.
+        """Return the largest part other than conversations, if these other parts alone exceed the limit.
 
-        Deleting conversations cannot free enough space then.
+        In that case, deleting conversations cannot free enough space.
         """
         others = {part: size for part, size in sizes.parts.items() if part != "conversations"}
         return max(others, key=lambda part: others[part]) if sum(others.values()) > self.most_bytes else None
 
     def is_full(self, sizes: VolumeUsage) -> bool:
-        """Return whether new work must be rejected, also if data of other programs fills the file system."""
+        """Return whether new work must be rejected. Data of other programs in the file system counts too."""
         return self.over(sizes) > 0 or sizes.free < min(_RESERVE, sizes.capacity // _RESERVED_PART)
 
 

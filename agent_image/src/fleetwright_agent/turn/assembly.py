@@ -138,7 +138,7 @@ def _work(
     chats: Sequence[Chat],
     listeners: Sequence[TaskListener],
 ) -> SubAgentRun:
-    """Create a loop for each sub-agent from the agent's dependencies; `client` connects to the agent's own model."""
+    """Compile a graph for each sub-agent. `client` is the HTTP client of the agent's own model."""
 
     def worker(sub_agent: SubAgent) -> SubAgentLoop:
         model = model_of(sub_agent, dependencies.config.model)

@@ -1,7 +1,7 @@
-"""Decides how a turn starts: with a new message, with a reply to an ask, or from the state of a dead process.
+"""Decides how a turn starts: with a new message, with a reply to a question, or from the state of a dead process.
 
 `start` is pure and reads one stored state. `TaskThreads` finds that state, and copies it to a separate thread if a
-different task continues the conversation. A turn never resumes if a tool call may or may not have taken effect.
+different task continues the conversation. A turn never resumes if the outcome of a tool call is unknown.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _LOST: Final = TurnFailed("pause_lost", "The question of this task is no longer 
 
 @dataclass(frozen=True, slots=True)
 class TurnStart:
-    """The input of the graph; `ended` is True if the stored run is complete and the graph must not be entered."""
+    """The input of the graph. `ended` is True if the stored run is complete, so the graph must not run."""
 
     entry: dict[str, Any] | Command[Any] | None
     fresh: bool = False
@@ -41,7 +41,7 @@ def start(request: TurnRequest, stored: StateSnapshot) -> TurnStart:
         if not (ours and request.restarted):
             raise _LOST
     if ours and request.restarted:
-        # Do not test `next`: a step that has finished but is not yet committed has no next node.
+        # Do not test `next`: it is also empty after a step that has finished but is not committed yet.
         return TurnStart(None, ended=not stored.tasks)
     return TurnStart({"messages": [user_message(request)], "task": request.task_id}, fresh=True)
 
@@ -53,7 +53,7 @@ def is_answered(values: Mapping[str, Any]) -> bool:
 
 
 def pending_requests(stored: StateSnapshot) -> list[InterruptRequest]:
-    """The unanswered asks of a stored state, in the order in which the model made them."""
+    """Return the unanswered questions of a stored state, in the order in which the model asked them."""
     return [_ask(found) for task in stored.tasks if task.result is None for found in task.interrupts]
 
 
@@ -63,7 +63,7 @@ def _ask(found: Interrupt) -> InterruptRequest:
 
 
 class TaskThreads:
-    """Chooses the thread of a task: the thread of its conversation, or one of its own."""
+    """Chooses the thread of a task: the thread of its conversation, or a separate thread."""
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ class TaskThreads:
     async def close(self, request: TurnRequest, thread: str) -> None:
         """End a finished task, after all of its state is on disk.
 
-        A task with a thread of its own has its messages copied back into the conversation. Its own thread and those
-        of its sub-agents are deleted.
+        The messages of a task with a separate thread are copied into the conversation. The separate thread and the
+        threads of the task's sub-agents are deleted.
         """
         main = conversation(request.owner, request.context_id)
         await self._saver.settled(thread)
@@ -121,8 +121,8 @@ class TaskThreads:
     async def drop(self, request: TurnRequest, thread: str) -> None:
         """Delete the separate thread of a failed task.
 
-        The threads of its sub-agents stay until maintenance deletes them. Otherwise the next process would start the
-        sub-agents again if this one dies before the failure is stored.
+        The threads of its sub-agents stay until maintenance deletes them. Without them, the next process would start
+        the sub-agents again if this process died before storing the failure.
         """
         if thread != conversation(request.owner, request.context_id):
             await self._saver.adelete_aside(_aside(request))
@@ -132,25 +132,25 @@ class TaskThreads:
         known = {message.id for message in now.values.get("messages", ())}
         news = [message for message in done.values["messages"] if message.id not in known]
         if news and _spoken(news):
-            # A turn that was interrupted in the main thread moves to a thread of its own and continues after this one.
+            # A turn that was interrupted in the main thread moves to a separate thread, and continues after this turn.
             await self._set_aside(request, now, main, unfinished=bool(now.tasks))
             await self._graph.aupdate_state(_place(main), {"messages": news}, as_node="model")
             await self._saver.settled(main)
 
     async def now(self, thread: str) -> StateSnapshot:
-        """The stored state of the thread, after pending writes are on disk."""
+        """Return the stored state of the thread, after pending writes are on disk."""
         await self._saver.settled(thread)
         return await self._state(thread)
 
     async def _set_aside(self, request: TurnRequest, stored: StateSnapshot, thread: str, *, unfinished: bool) -> None:
-        """Copy the state of another, unfinished task to a thread of its own, so that the task can resume there."""
+        """Copy the state of another, unfinished task to a separate thread, so that the task can resume there."""
         other = stored.values.get("task")
         if unfinished and other and other != request.task_id:
             target = SideThread(request.owner, request.context_id, other).thread
             await self._saver.acopy_thread(thread, target)
 
     async def _keep_finished(self, stored: StateSnapshot, thread: str) -> None:
-        """Store the results of finished calls next to an interrupted one; a new message would discard them."""
+        """Store the results of calls that finished in an interrupted step. A new message would discard them."""
         done = [task.result["messages"] for task in stored.tasks if task.result and "messages" in task.result]
         if messages := [message for found in done for message in found]:
             await self._graph.aupdate_state(_place(thread), {"messages": messages}, as_node="tools")

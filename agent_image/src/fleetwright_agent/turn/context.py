@@ -21,8 +21,8 @@ from fleetwright_agent.turn.compaction.view import CompactionState
 def merge_messages(before: Sequence[AnyMessage], news: Any) -> list[AnyMessage]:
     """Return the same result as LangGraph's `add_messages`.
 
-    LangGraph's reducer indexes the whole conversation by id at each of a turn's seven steps, to replace messages with
-    the same id. A message without an id replaces nothing, so it is simply appended.
+    At each of a turn's seven steps, LangGraph's reducer indexes the whole conversation by id, to replace messages with
+    the same id. A message without an id replaces nothing, so this function only appends it.
     """
     said = news if isinstance(news, list) else [news]
     if any(not isinstance(message, BaseMessage) or isinstance(message, RemoveMessage) for message in said):
@@ -60,7 +60,7 @@ class TurnContext:
     withheld: frozenset[str] = frozenset()
     """Names of tools whose declarations the model does not receive."""
     found: tuple[str, ...] = ()
-    """Withheld tools that the model has searched for or called, so that it receives their declarations after all."""
+    """Withheld tools that the model has searched for or called. The model does receive their declarations."""
     remembered: str | None = None
     """Remembered facts for this turn, as the model reads them; None before the first lookup."""
     hold: Callable[["asyncio.Future[None]"], None] = lambda _: None
@@ -78,26 +78,26 @@ class TurnContext:
     fresh: bool = True
     """True for a new message of the caller, False for a turn that resumes."""
     idle_seconds: float = 0.0
-    """Seconds before this turn in which no request of this conversation went to the provider."""
+    """Seconds between this conversation's last model call and the start of this turn."""
     called: float | None = None
     """The time of the last model answer in this turn, by the monotonic clock."""
     standing: CompactionState | None = None
-    """The state of this conversation's compaction, read at the first model call of the turn."""
+    """The compaction state of this conversation, read at the first model call of the turn."""
     patience: float | None = None
     """The longest retry delay of a failed model call, in seconds; None for no limit."""
     stands_in: bool = False
-    """True if the model that is called next replaces one that failed."""
+    """True if the model that is called next replaces a failed model."""
     failure: TurnFailed | None = None
     """A failure to raise before the next model call, set where LangGraph would swallow an exception."""
 
     @property
     def known_tools(self) -> list[str]:
-        """The names of the tools for an error message. The search in the archive is not among them."""
+        """The tool names for an error message, without the tool that searches the archive."""
         return [name for name in sorted(self.tools) if name != RECALL]
 
     @property
     def declarations(self) -> list[dict[str, Any]]:
-        """The tool declarations for the model. Tools that may be added later come last, to keep the prompt cache."""
+        """The tool declarations for the model. Tools that are added later come last, to keep the prompt cache valid."""
         offered = [self.tools[name] for name in self.known_tools if name not in self.withheld]
         offered += [self.tools[name] for name in self.found]
         # There is an archive to search only after the first compaction.

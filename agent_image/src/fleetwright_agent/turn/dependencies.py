@@ -1,4 +1,4 @@
-"""The parts of an agent that its turns need. The server uses them too; the code that opened a part closes it."""
+"""The parts of an agent that its turns need. The server uses them too. The code that opens a part also closes it."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """Grants: what a person permits a tool for the rest of a conversation.
 
-Only one thing gives a grant: the reply of a client to a request for approval that offered it. The request is read from
-the stored conversation, and the reply from the caller's message. Nothing that an agent, a tool or a model says does.
+Only a client gives a grant, in the reply to a request for approval that offered the grant. The request is read from the
+stored conversation, and the reply from the caller's message. No output of an agent, a tool or a model gives a grant.
 """
 
 from collections.abc import Collection, Sequence

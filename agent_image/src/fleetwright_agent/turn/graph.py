@@ -1,7 +1,7 @@
-"""A turn on LangGraph: compiles the loop once, runs one message through it, and emits frames.
+"""A turn on LangGraph: compiles the loop once, runs one message through the loop, and emits frames.
 
-A conversation is a thread of the checkpointer, keyed by owner and context. The caller of `run` serialises the turns
-of one conversation; turns of different conversations run concurrently on the same graph.
+A conversation is a thread of the checkpointer, with a key of owner and context. The caller of `run` serialises the
+turns of one conversation. Turns of different conversations run concurrently on the same graph.
 """
 
 import asyncio
@@ -80,8 +80,8 @@ class GraphTurn:
         unknown: Receives the calls that a dead process had started but not finished.
         closing: Further objects to close at the end, after the tools.
         over: Receives the owner and task of each turn that has ended. A turn that waits for a person, or that another
-            process resumes, has not ended.
-        learned: Returns, at the end of a turn, the frames of what was learned in it.
+            process will resume, has not ended.
+        learned: Called at the end of a turn. Returns frames with the skills that the turn learned.
         """
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
@@ -144,7 +144,7 @@ class GraphTurn:
     async def _work(
         self, request: TurnRequest, frames: asyncio.Queue[Any], hooks: TurnHooks
     ) -> InterruptRequest | TurnDone:
-        """Run the turn until it is answered or needs a person."""
+        """Run the turn until there is an answer, or a person must answer a question."""
         thread, begin, stored = await self._threads.open(request)
         if request.reply is not None:
             await self._grants.accept(request, pending_requests(stored))
@@ -158,7 +158,8 @@ class GraphTurn:
                 values = now.values
             return await self._finish(request, thread, values["messages"])
         except Exception:
-            # A cancelled turn is not dropped here: it may resume after a restart. Otherwise maintenance deletes it.
+            # The thread of a cancelled turn stays, because the turn may resume after a restart. If it does not,
+            # maintenance deletes the thread.
             await self._threads.drop(request, thread)
             raise
 
@@ -177,13 +178,13 @@ class GraphTurn:
             entry = {**entry, "prior_sessions": prior}
         steps = STEPS_PER_CALL * (self._limits.most_model_calls + 5)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
-        # "sync": each step is on disk before its effects are visible outside, that is, before a tool is called and
-        # before the end is reported.
+        # "sync": each step is on disk before its effects are visible outside: before a tool is called, and before the
+        # end of the turn is reported.
         values: dict[str, Any] | None = await self._graph.ainvoke(entry, place, context=context, durability="sync")
         return values or {}
 
     def _idle(self, stored: StateSnapshot) -> float:
-        """Seconds since the conversation was last stored, which is also when the model was last called."""
+        """Return the seconds since the conversation was last stored, which is also when the model was last called."""
         return self._clock() - datetime.fromisoformat(stored.created_at).timestamp() if stored.created_at else 0.0
 
     async def _finish(self, request: TurnRequest, thread: str, messages: Sequence[AnyMessage]) -> TurnDone:
@@ -193,7 +194,7 @@ class GraphTurn:
         remembering = self._remember(request, messages) if self._knows_sessions(request) else None
         await self._threads.close(request, thread)
         if remembering is not None:
-            # The answer is final after this row is committed. The row shares the commit of the thread's last step.
+            # The answer is final once this row is committed. The last step of the thread is in the same commit.
             await self._sessions.written(remembering)
         return TurnDone(answer, cut=end_of(messages[-1].response_metadata) is FinishReason.LIMIT)
 

@@ -1,7 +1,7 @@
 """Pictures in messages, and their replacement by text for models without vision. Pure.
 
-LangChain has one format for pictures, which each provider's client converts. Pictures are never fetched from a URL; a
-URL stays text.
+LangChain has one format for pictures, which each provider's client converts. The agent never fetches a picture from a
+URL: the model gets the URL as text.
 """
 
 from base64 import b64encode
@@ -16,7 +16,7 @@ _UNSEEN: Final = "[A picture was here, which this model cannot see.]"
 
 
 def user_message(request: TurnRequest) -> HumanMessage:
-    """The caller's message in the form in which the conversation stores it."""
+    """Return the caller's message in the form in which the conversation stores it."""
     if not request.pictures:
         return HumanMessage(request.text)
     words = [{"type": "text", "text": request.text}] if request.text else []

@@ -1,4 +1,4 @@
-"""Compiles the LangGraph loop of model and tools: one for the agent, and one for each sub-agent."""
+"""Compiles the LangGraph loop of model calls and tool calls: one for the agent, and one for each sub-agent."""
 
 from collections.abc import Callable, Sequence
 from contextvars import Context
@@ -15,8 +15,8 @@ from fleetwright_agent.turn.providers.models import Chat
 
 
 def build_loop(chat: Chat, *, links: Sequence[ModelLink], runner: ToolRunner, saver: ConversationSaver) -> Any:
-    """Return a compiled graph; its tools come from the context of each turn."""
-    # LangSmith uses a thread twice for each call, only to check whether tracing is on. Run the check in place.
+    """Return a compiled graph. Its tools come from the context of each turn."""
+    # LangSmith checks in a separate thread, twice for each call, whether tracing is on. Run the check in this thread.
     langsmith.set_runtime_overrides(aio_to_thread=_here)
     return create_agent(
         cast("BaseChatModel", chat),

@@ -1,7 +1,7 @@
 """Builds the system prompt. The parts that change least come first, for the provider's prompt cache.
 
-The order is: instructions, skills, peers, rules for failures. Memory is never part of it: earlier text of callers or
-tools is data, and goes into a user-role message that is fenced as such.
+The order is: instructions, skills, peers, rules for failures. Memory is never part of the system prompt: earlier text
+of callers or tools is data, which goes into a fenced user-role message.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def read_instructions(config: AgentConfig, layout: Layout) -> str:
 
 
 def system_prompt(config: AgentConfig, instructions: str, unreachable: Mapping[str, str]) -> str:
-    """The complete system message; `unreachable` names MCP servers whose tools are currently missing."""
+    """Return the complete system message. `unreachable` names MCP servers whose tools are currently missing."""
     sections = [instructions]
     if config.skills:
         lines = [f"- {skill.name}: {skill.description}" for skill in config.skills]
@@ -48,7 +48,7 @@ def system_prompt(config: AgentConfig, instructions: str, unreachable: Mapping[s
 
 
 def sub_agent_prompt(instructions: str, unreachable: Mapping[str, str]) -> str:
-    """The complete system message of a sub-agent: its instructions, and the same rules."""
+    """Return the complete system message of a sub-agent: its instructions, and the same rules for failures."""
     return "\n\n".join([instructions.strip(), *_ending(unreachable)])
 
 

@@ -1,4 +1,4 @@
-"""Counts what has happened since the caller's message. Pure: it reads the stored messages, so it survives restarts."""
+"""Counts model calls and tool calls since the caller's message. Pure: the counts come from the stored messages."""
 
 import json
 from collections import Counter
@@ -47,7 +47,10 @@ def answers_tools(messages: Sequence[AnyMessage]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedCall:
-    """A tool call that returned the same result `times` times in this turn, `before` times before the newest round."""
+    """A tool call that returned the same result `times` times in this turn.
+
+    `before` is the number before the newest round of calls.
+    """
 
     tool: str
     times: int
@@ -55,7 +58,7 @@ class RepeatedCall:
 
 
 def most_repeated(messages: Sequence[AnyMessage]) -> RepeatedCall | None:
-    """The call of the newest round that was made most often in this turn with the same result."""
+    """Return the call of the newest round that was made most often in this turn with the same result."""
     turn = this_turn(messages)
     newest = next((index for index in reversed(range(len(turn))) if isinstance(turn[index], AIMessage)), 0)
     before, after = _made(turn[:newest]), _made(turn)
@@ -65,7 +68,7 @@ def most_repeated(messages: Sequence[AnyMessage]) -> RepeatedCall | None:
 
 
 def _made(messages: Sequence[AnyMessage]) -> Counter[tuple[str, str, str]]:
-    """Count calls by tool, arguments and result, because some providers restart call ids in every message."""
+    """Count calls by tool, arguments and result. Ids are not usable: some providers restart them in every message."""
     made: Counter[tuple[str, str, str]] = Counter()
     calls: dict[str, tuple[str, str]] = {}
     for message in messages:

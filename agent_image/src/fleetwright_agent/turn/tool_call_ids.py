@@ -1,8 +1,8 @@
-"""Gives each tool call an id that is unique in its conversation, because some providers' ids are not.
+"""Gives each tool call an id that is unique in its conversation.
 
 Some providers restart their ids with each answer, or send no id. Results, ledger entries and pins are found by id, so
-the result of one call would be taken for that of another. Unique ids are kept, because some providers expect to see
-their own ids again.
+one call could get the result of another. Ids that are already unique stay, because some providers expect their own ids
+in the next request.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The stored view of each conversation: a view as a value, to and from the body that the storage keeps."""
+"""Loads and stores the view of each conversation. Converts views to and from the JSON body in the storage."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +13,7 @@ class Views:
         self._store = store
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Args: `forget` is called when rows were deleted or changed that a cache may hold."""
+        """Args: `forget` is called after rows were deleted or changed, so that caches can be cleared."""
         self._store.watch(forget)
 
     async def get(self, thread: str) -> CompactionState:
@@ -24,7 +24,7 @@ class Views:
         return CompactionState(view, body["failures"], body.get("retryAt", 0))
 
     async def put(self, thread: str, standing: CompactionState, *, at: float, archives: bool = False) -> None:
-        """Store a view. `archives` marks a new cut, which starts the retention time of the messages before it."""
+        """Store a view. `archives` marks a new cut, which starts the retention time of the messages before the cut."""
         view = dump_view(standing.view) if standing.view else None
         body = {"view": view, "failures": standing.failures, "retryAt": standing.retry_at}
         cut = standing.view.cut if standing.view and archives else None

@@ -1,7 +1,7 @@
 """A running local fleet: chooses ports, writes each agent's folder, and starts and replaces processes.
 
-The state folder keeps memory and credentials between runs, so conversations survive a restart of `fleetwright dev` as
-they survive the restart of a pod.
+The state folder keeps memory and credentials between runs, so conversations survive a restart of `fleetwright dev`. On
+a cluster, they likewise survive the restart of a pod.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""What every A2A server of Fleetwright shares: dialects, bindings, HTTP limits, task events, outbound policy."""
+"""The common parts of all A2A servers of Fleetwright: dialects, bindings, HTTP limits, task events, outbound policy."""

@@ -1,7 +1,7 @@
 """Reads and writes the data of an extension in messages and artifacts.
 
 The data is written to the metadata under the extension's URI, and optionally to a data part for clients of older A2A
-versions. It is read from either place, and from a part whose type is the URI. Numbers may arrive as 3.0 instead of 3.
+versions. Data is read from either place, and from a part whose type is the URI. Numbers may arrive as 3.0 instead of 3.
 This module does not validate the data against the extension.
 """
 
@@ -53,12 +53,12 @@ def read(source: Message | Artifact, uri: str) -> dict[str, Any] | None:
 
 
 def has_part(source: Message | Artifact, uri: str) -> bool:
-    """Return whether a part contains the data of that extension."""
+    """Return whether a part contains the data of the extension."""
     return any(_stated(part) in (mime_type(uri), uri) for part in source.parts)
 
 
 def lift_parts(message: Message, uris: Collection[str]) -> Message:
-    """Return the message with the data of those extensions moved from parts to the metadata.
+    """Return the message with the data of the given extensions moved from parts to the metadata.
 
     Data that is already in the metadata takes precedence over a part, and the first part over later ones.
     """

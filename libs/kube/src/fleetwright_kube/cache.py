@@ -1,8 +1,8 @@
 """Every observed object of the cluster, in its newest version, indexed by identity and by index keys.
 
-The creator of the cache defines the index keys; this module keeps the index up to date. It ignores versions that are
-older than the cached one, because a late event must not undo a newer answer. A list that was read before an object was
-deleted does not bring it back, even if its name was reused.
+The creator of the cache defines the index keys; this module keeps the index up to date. The cache ignores versions that
+are older than the cached one, because a late event must not undo a newer response. A list that was read before an
+object was deleted does not bring the object back, even if the name was reused.
 """
 
 from collections import defaultdict
@@ -103,7 +103,7 @@ class Cache:
             for entry in self.all(resource.kind)
             if (namespace is None or entry.namespace == namespace)
             and entry.id not in listed
-            # An object that is newer than the list is missing from it for that reason.
+            # A list does not contain objects that are newer than the list.
             and int(entry.resource_version) <= int(listing.resource_version)
         ]
         version = listing.resource_version

@@ -47,7 +47,7 @@ class CachedObject:
     """True if the label `app.kubernetes.io/managed-by` names this controller."""
     controller: OwnedBy | None = None
     holders: frozenset[OwnedBy] = frozenset()
-    """The owners besides the controller. The object is kept while one of them exists."""
+    """The owners besides the controller. The object is kept while any owner exists."""
     owned: Fields = field(default_factory=dict)
     """The `fieldsV1` of what we applied and still own."""
     projection: Mapping[str, Any] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Leader election with a Lease of coordination.k8s.io: acquire, renew and release.
 
 Expiry is measured from when this process saw the record change, so the clocks of other machines do not matter. A
-process that loses the Lease to another one must stop writing at once, so it exits. A process that only failed to renew
-the Lease also stops, and waits for it again. While the API server is unreachable, no other process can acquire the
-Lease.
+process that loses the Lease to another process must stop writing at once, so it exits. A process that only failed to
+renew the Lease also stops, and waits for it again. While the API server is unreachable, no other process can acquire
+the Lease.
 """
 
 import asyncio

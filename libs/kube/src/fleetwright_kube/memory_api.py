@@ -34,8 +34,8 @@ class MemoryApi:
     ) -> None:
         """Args: `views` maps a kind of the cache to the kind of the stored objects, where the two differ.
 
-        `namespace` is that of objects that a call names without one; `created` is every object's creation time.
-        `write_cap` is the number of writes from which on a write raises `WriteStorm`.
+        `namespace` is used for objects that a call names without a namespace; `created` is every object's creation
+        time. `write_cap` is the number of writes from which on a write raises `WriteStorm`.
         """
         self._scheme = scheme
         self._views = views or {}

@@ -1,6 +1,6 @@
 """Writes the children of one object, and deletes those that it no longer wants.
 
-A conflict or a rejected write stops the writing. It is returned as a violation.
+A conflict or a rejected write stops the writing. The error is returned as a violation.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ def _lane(wanted: Manifest) -> str:
 async def _write_concurrently(
     cluster: Cluster, lanes: Sequence[_WriteGroup], seen: set[tuple[str, str]]
 ) -> list[Violation]:
-    """Write the lanes concurrently. Every write ends before an error is raised, so that no answer is lost."""
+    """Write the lanes concurrently. Every write ends before an error is raised, so that no response is lost."""
     if len(lanes) == 1:
         await _write_lane(cluster, lanes[0], seen)
     else:

@@ -1,8 +1,8 @@
 """Egress to host names, as a CiliumNetworkPolicy, because a plain NetworkPolicy cannot express names. Pure.
 
 Traffic is allowed if any policy allows it, so the plain policy must not contain these routes as well. A range in the
-plain policy would allow more than a name, and a plain route to DNS would bypass the proxy that learns the addresses of
-a name. The owner of a name decides which addresses it resolves to, so this policy denies the forbidden ranges. A deny
+plain policy would allow more than a name. A plain route to DNS would bypass the proxy that learns the addresses of a
+name. The owner of a name decides which addresses it resolves to, so this policy denies the forbidden ranges. A deny
 rule takes precedence over every allow rule.
 """
 

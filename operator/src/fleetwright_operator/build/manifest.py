@@ -12,7 +12,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The object that owns children, which are deleted with it."""
+    """The object that owns the children. They are deleted with it."""
 
     kind: str
     namespace: str

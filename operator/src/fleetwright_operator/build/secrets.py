@@ -1,6 +1,6 @@
 """The Secrets of one agent: one per client, with its token, and one with the files that the pod reads.
 
-Each Secret carries the records of its credentials as an annotation, so that they are stored nowhere else.
+Each Secret carries the records of its credentials as an annotation. The records are stored nowhere else.
 """
 
 import base64
@@ -31,7 +31,7 @@ def client_secret(owner: Owner, *, client: str, credential: RotatingToken) -> Ma
 
 
 def auth_secret(owner: Owner, tokens: Tokens, *, pending: Mapping[str, str]) -> Manifest:
-    """Args: `pending` maps the digest of each token that is not in use yet to the time since which it is accepted."""
+    """Args: `pending` maps the digest of each token that is not in use yet to the time at which the token was added."""
     waiting = {names.PENDING_ANNOTATION: canonical_json(pending)} if pending else {}
     annotations = {**_records(tokens.peers), **waiting}
     files = {names.CALLERS_KEY: canonical_json(callers_document(tokens)), **peer_token_files(tokens)}

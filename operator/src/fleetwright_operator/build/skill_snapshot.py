@@ -1,6 +1,6 @@
 """The snapshot of one Skill: immutable and named by its content, so that a rollout never sees a partial edit.
 
-The Skill owns it, and the agents that mount it are additional owners, because agents outlive a deleted Skill.
+The Skill owns the snapshot, and the agents that mount it are additional owners, because agents outlive a deleted Skill.
 """
 
 from collections.abc import Sequence

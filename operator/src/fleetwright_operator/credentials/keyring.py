@@ -1,6 +1,6 @@
 """The keys that sign this installation's cards: how they are stored, and when they rotate. Pure.
 
-The newest key signs. The one before it signs as well until the overlap ends, so clients with the old key set can still
+The newest key signs. The previous key signs as well until the overlap ends, so clients with the old key set can still
 verify. Damaged keys are dropped, and an empty ring gets a new key.
 """
 
@@ -53,7 +53,7 @@ def key_set(ring: Ring) -> str:
 
 
 def renew_ring(ring: Ring, *, now: int, rotation: Rotation, new_secret: Callable[[], str]) -> Ring:
-    """Return the ring as it should be now; usually that is the same one."""
+    """Return the ring as it should be now; it is usually unchanged."""
     # A key that was created in the future would never be rotated.
     keys = tuple(CardKey(key.key, key.secret, min(key.created, now)) for key in ring)
     if not keys or now >= keys[0].created + rotation.ttl:

@@ -1,7 +1,7 @@
 """The keys with which one agent encrypts the credentials of webhook receivers in its task log. Pure.
 
 A new key is added when a user requests it, by the annotation that also rotates tokens. Former keys stay for a while,
-because they are needed to decrypt older entries. Damaged keys are dropped, and an agent without any gets a new one.
+because they are needed to decrypt older entries. Damaged keys are dropped, and an agent without keys gets a new key.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def read_keys(text: str, *, asked: str) -> PushKeys:
 
 
 def renew_keys(stored: PushKeys, *, asked: str, mint: Callable[[], str]) -> PushKeys:
-    """Return the keys as they should be now; usually those are the same ones."""
+    """Return the keys as they should be now; they are usually unchanged."""
     if not stored.texts:
         return PushKeys((mint(),), asked)
     if asked in ("", stored.asked):

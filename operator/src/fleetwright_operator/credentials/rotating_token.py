@@ -69,7 +69,7 @@ def rotated(
     asked: str = "",
     lead: int = LEAD,
 ) -> RotatingToken:
-    """Return the credential as it should be now; usually that is the same one.
+    """Return the credential as it should be now; it is usually unchanged.
 
     Args:
         stored: The stored credential; None if there is none or it was tampered with.
@@ -99,7 +99,7 @@ def rotated(
 def next_rotation(credential: RotatingToken, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
     """Return the time at which `rotated` next changes the credential.
 
-    A next token that the callee does not accept yet waits for an event instead.
+    If the callee does not accept the next token yet, an event triggers the change instead.
     """
     ends = [credential.previous.expires] if credential.previous else []
     if credential.next is None:

@@ -66,7 +66,7 @@ WATCHED = (
 """Kinds that are read as whole objects. kopf watches the first three, which users write."""
 
 OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES)
-"""Kinds of which only metadata is read."""
+"""Kinds for which only metadata is read."""
 
 RESOURCES: Mapping[str, Resource] = {
     resource.kind: resource for resource in (*WATCHED, *OBSERVED, CILIUM_POLICIES, LEASES, EVENTS)
@@ -75,6 +75,6 @@ RESOURCES: Mapping[str, Resource] = {
 PRUNED = frozenset({"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"})
 """The kinds of children that are deleted when their owner no longer wants them.
 
-ConfigMaps are not among them, because they have a history. Neither are volumes, which hold memory, and pods, which
-belong to a Deployment.
+ConfigMaps are excluded because their history is kept, volumes because they hold memory, and pods because they belong to
+a Deployment.
 """

@@ -1,4 +1,4 @@
-"""Finds the addresses of the API server behind its Service. In a managed cluster they are often public.
+"""Finds the addresses of the API server behind its Service. In a managed cluster these addresses are often public.
 
 A public address is denied on all ports. A private one is denied only on its port, because the address may be that of a
 node with other services. Removed addresses may return, so they stay denied while this process lives. If there is a new

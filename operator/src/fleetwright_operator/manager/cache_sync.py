@@ -68,9 +68,8 @@ class CacheSync:
     async def resync(self, *, every: float, on_done: Callable[[], None]) -> None:
         """List everything periodically to find changes that a watch missed.
 
-        Runs until it is cancelled or until the API server moves.
-
-        The first list follows soon, because the first watches may have missed events.
+        Runs until it is cancelled or until the API server moves. The first list follows soon, because the first
+        watches may have missed events.
         """
         await asyncio.sleep(min(every, _SOON_SECONDS))
         await self._list_again()

@@ -1,7 +1,7 @@
 """The data behind the liveness and readiness probes: the last request to the API server and the last complete list.
 
-A restart helps a process that hangs. It does not help while the API server is unreachable; the process would only start
-later.
+A restart helps a process that hangs. A restart does not help while the API server is unreachable; it would only delay
+the process.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class ProcessHealth:
         self._last_list = None
 
     def record_request(self) -> None:
-        """Record that a request for the Lease, or before it, has ended, whether it succeeded or not."""
+        """Record that a request for the Lease, or an earlier one, has ended, successfully or not."""
         self._last_request = self._clock()
 
     def record_list(self) -> None:

@@ -1,7 +1,7 @@
 """Forwards the events of kopf's watches to the cache. kopf's retries, state and API calls are not used.
 
-kopf runs in a thread with an event loop of its own, as its documentation on embedding recommends, because it cancels
-every other task of its loop when it stops.
+kopf runs in a thread with an event loop of its own, as its documentation on embedding recommends. When kopf stops, it
+cancels every other task of its event loop.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Acquires the Lease, leads while the process holds it, and waits for it again when it is lost."""
+"""Acquires the Lease, leads while the process holds it, and waits for it again after it has expired."""
 
 import asyncio
 import gc
@@ -28,7 +28,10 @@ from fleetwright_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
 _COLLECTION_THRESHOLD = 10_000
-"""New objects between two garbage collections; Python's default is 700. Reference counts free nearly all objects."""
+"""The number of new objects between two garbage collections.
+
+Python's default is 700. Reference counts free nearly all objects.
+"""
 
 
 async def stand_by_and_lead(process: Process, settings: Settings) -> None:

@@ -1,7 +1,7 @@
 """All Prometheus metrics of the operator. Names and labels are an API: dashboards and alerts depend on them.
 
-No label holds the name of an object, because the number of objects is unbounded. Only the expiry of client tokens has
-such labels, because an alert must name the client. The expiry is read from the cache at each scrape, so its series ends
+No label holds the name of an object, because the number of objects is unbounded. The expiry of client tokens is the
+exception, because an alert must name the client. The expiry is read from the cache at each scrape, so its series ends
 with its object.
 """
 

@@ -1,8 +1,8 @@
 """A work queue: keys are deduplicated, each key has one worker at a time, and new changes go before the backlog.
 
 This module does not depend on Kubernetes. A failed key is retried with jittered exponential backoff; a new event for it
-is queued at once. If the server is at fault, pauses stay short while few keys fail: after an outage of half a minute,
-keys are retried within two seconds.
+is queued at once. After server errors, pauses stay short while few keys fail: after an outage of half a minute, keys
+are retried within two seconds.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class WorkQueue(Generic[Key]):
         cap_seconds: float = 120.0,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """Args: `jitter` returns a number from 0 to 1; a pause is between half and all of its exponential value."""
+        """Args: `jitter` returns a number from 0 to 1; a pause lasts between half and all of its exponential value."""
         self._base = base_seconds
         self._cap = cap_seconds
         self._jitter = jitter

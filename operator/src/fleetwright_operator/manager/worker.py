@@ -1,4 +1,7 @@
-"""Takes keys off the queue and reconciles them. Only this module decides from a result when to reconcile again."""
+"""Takes keys off the queue and reconciles them.
+
+Only this module decides, from the result, when to reconcile a key again.
+"""
 
 import logging
 import time

@@ -1,6 +1,6 @@
 """All reads of an agent's reconcile, before anything is decided. Missing objects are None.
 
-This reads the cache only, so a reconcile that changes nothing makes no request.
+This module reads the cache only, so a reconcile that changes nothing makes no request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,13 +49,13 @@ class ObservedAgent:
     snapshots: Mapping[str, CachedObject]
     """By skill: the ConfigMap that the skill's status names, if it exists."""
     mounted_snapshots: Mapping[str, CachedObject]
-    """By skill: the ConfigMap with its files that the Deployment mounts, even if the skill was deleted."""
+    """By skill: the ConfigMap with the skill's files that the Deployment mounts, even if the Skill was deleted."""
     servers: Mapping[str, McpServerView | None]
     peers: Mapping[Identity, AgentView | None]
     namespace_labels: NamespaceLabels
-    """Labels of the namespaces of this agent and of the agents that name it as a peer."""
+    """Labels of the namespaces of this agent and of the agents that name this agent as a peer."""
     callers: tuple[Identity, ...]
-    """The agents that name this one as a peer and that it allows."""
+    """The agents that name this agent as a peer and that this agent allows."""
     referenced: Mapping[tuple[str, str], CachedObject | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps whose files the pod mounts."""
     template_files: Mapping[tuple[str, str], CachedObject | None]
@@ -168,7 +168,7 @@ class ObservedServer:
 
     @property
     def answer_depends_on(self) -> list[str]:
-        """Return what a probe's answer depends on: the serving processes and the credentials.
+        """Return what a probe's result depends on: the serving processes and the credentials.
 
         A restarted process may offer other tools. A terminating pod still counts, because it may have answered the
         probe; the probe is repeated when that pod is gone.

@@ -200,7 +200,7 @@ def holders_of_snapshot(cache: Cache, skill: CachedObject, snapshot: str) -> lis
 
 
 def _selectable(cache: Cache, agents: list[CachedObject]) -> set[Key]:
-    """Return the Skills whose number of users an agent with a selector may have changed."""
+    """Return the Skills whose number of users may change when an agent with a selector changes."""
     spaces = {agent.namespace for agent in agents if agent_of(agent).spec.skill_selector is not None}
     return {skill.id for space in spaces for skill in cache.find("in", names.SKILL, space)}
 

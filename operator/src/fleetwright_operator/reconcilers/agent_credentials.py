@@ -1,6 +1,6 @@
 """The credentials of one agent: the stored ones, rotated when they are due.
 
-This runs before `build/`, because minting is not pure. A pair of agents has a token only if the callee allows the
+This step runs before `build/`, because minting is not pure. A pair of agents has a token only if the callee allows the
 caller. The callee's spec determines the lifetime of the token.
 """
 
@@ -26,7 +26,7 @@ from fleetwright_operator.settings import Settings
 class AgentCredentials:
     tokens: Tokens
     pending: Mapping[str, str]
-    """By digest of each token that is not in use yet: the time since which the agent accepts it."""
+    """By digest of each token that is not in use yet: the time at which the token was added to `callers.json`."""
     next_rotation: int | None
     """The time at which the next credential is due; None without credentials."""
     expires: int | None

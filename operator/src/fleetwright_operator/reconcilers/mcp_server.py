@@ -39,7 +39,7 @@ from fleetwright_operator.validate.mcp_server_checks import (
 
 @dataclass(frozen=True, slots=True)
 class _ProbeState:
-    """The result of tool discovery in this reconcile. Without an answer, no probe was started."""
+    """The result of tool discovery in this reconcile. `answer` is None if no probe was started."""
 
     answer: ProbeResult | None = None
     probe: str = ""
@@ -59,14 +59,17 @@ class McpServerReconciler:
     schedule: ProbeSchedule
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
-        """Reconcile one McpServer. It is settled once everything was written and the server answered a probe."""
+        """Reconcile one McpServer.
+
+        The result is settled once everything was written and the server answered a probe.
+        """
         observed = observe_server(self.cluster.cache, entry, settings=self.settings)
         outcome, probe_state = await self._outcome(observed)
         status = custom_status(
             entry.projection["status"], outcome, generation=entry.generation, now=self.now(), rolls_out=True
         )
         await self.cluster.write_status(entry, status)
-        # Delete the pod only after the status stores its answer; until then the pod is the only copy.
+        # Delete the pod only after the status stores the result; until then the pod has the only copy.
         if probe_state.answer is not None and not isinstance(probe_state.answer, ProbePending):
             self.schedule.record_result(entry.id, failed=not isinstance(probe_state.answer, ProbeReport))
         await delete_probes(self.cluster, entry, keep=probe_state.kept)
@@ -118,7 +121,7 @@ class McpServerReconciler:
         return None if health.status else health
 
     async def _probe(self, observed: ObservedServer) -> _ProbeState:
-        """Start a probe if the answer is unknown or out of date."""
+        """Start a probe if the result is unknown or out of date."""
         server, status = observed.server, observed.server.status
         probe = server_probe(
             server, about=observed.answer_depends_on, services=observed.services, settings=self.settings

@@ -1,4 +1,4 @@
-"""Reconciles one object: read, decide, write, report. Level-triggered: it does not depend on which event came.
+"""Reconciles one object: read, decide, write, report. Level-triggered: the result does not depend on which event came.
 
     observe ─▶ validate ─▶ credentials ─▶ build ─▶ apply ─▶ status
 

@@ -76,7 +76,7 @@ class SkillReconciler:
             rolls_out=False,
         )
         await self.cluster.write_status(entry, status)
-        # Delete the pod only after the status stores its answer; until then the pod is the only copy.
+        # Delete the pod only after the status stores the result; until then the pod has the only copy.
         remote = remote_source(skill_of(entry).spec.source)
         if "look" in outcome.facts:
             self.schedule.record_result(entry.id, failed=has_failed(status))
@@ -116,7 +116,7 @@ class SkillReconciler:
         return StageOutcomes(resolved=(), written=f"snapshot {name}", facts=_facts(content, name))
 
     async def _probe(self, entry: CachedObject, source: SkillSourceSpec) -> StageOutcomes:
-        """Start a probe if the answer is unknown, or if it was a failure and the retry is due."""
+        """Start a probe if the result is unknown, or if the last probe failed and a retry is due."""
         skill, cache = skill_of(entry), self.cluster.cache
         try:
             address = git_address(skill, self.settings)

@@ -101,10 +101,8 @@ class PreflightRunner:
     def _has_begun(self, entry: CachedObject, wanted: Probe) -> bool:
         """Return whether the preflight has begun.
 
-        A preflight that has begun is finished even if the serving pod disappears for a moment.
-
-        After a restart, the operator recognises a preflight by its pod alone. A preflight that waits without a pod has
-        not failed yet.
+        A preflight that has begun is finished even if the serving pod disappears for a moment. After a restart, the
+        operator recognises a preflight by its pod alone. A preflight that waits without a pod has not failed yet.
         """
         pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
         return pod is not None or self.backoff.is_trying(entry.id, wanted.name)

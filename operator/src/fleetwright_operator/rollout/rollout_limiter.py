@@ -13,14 +13,14 @@ from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.observe.watch_index import Key
 
 LONGEST_SECONDS = 15 * 60
-"""The preflight, the drain and the progress deadline of a Deployment, together."""
+"""The time for the preflight, the drain and the progress deadline of a Deployment together."""
 WAITING_SECONDS = 30
-"""How soon a waiting agent is queued by itself; usually it is woken earlier."""
+"""Seconds until a waiting agent is queued again; usually a free slot wakes it earlier."""
 
 
 class RolloutLimiter:
     def __init__(self, cache: Cache, *, limit: int, now: Callable[[], int], wake: Callable[[Key], None]) -> None:
-        """Args: `limit` is the number of slots; `wake` is called with an agent that gets one."""
+        """Args: `limit` is the number of slots; `wake` is called with each agent that gets a slot."""
         self._cache = cache
         self._most = limit
         self._now = now
@@ -30,7 +30,7 @@ class RolloutLimiter:
         self._waiting: dict[Key, None] = {}
 
     def acquire(self, agent: Key) -> int:
-        """Return how many others hold a slot if none is free. Return 0 if the agent now holds one."""
+        """Return 0 if the agent now holds a slot; otherwise return how many agents hold one."""
         others = self._holders() - {agent}
         if len(others) >= self._most:
             self._waiting.setdefault(agent)

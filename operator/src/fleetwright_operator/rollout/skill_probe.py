@@ -42,7 +42,10 @@ def with_pull_failure(source: SkillSourceSpec, answer: ProbeResult) -> ProbeResu
 
 
 def status_of_probe(skill: SkillView, source: SkillSourceSpec, question: str, answer: ProbeResult) -> dict[str, Any]:
-    """Return the part of the status that an answer changes. Agents use the last good answer until the next one."""
+    """Return the part of the status that a probe's result changes.
+
+    Agents use the last successful result until the next one.
+    """
     if isinstance(answer, ProbePending):
         return {}
     if isinstance(answer, ProbeFailure):

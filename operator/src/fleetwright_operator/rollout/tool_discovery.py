@@ -29,7 +29,7 @@ def has_failed(status: Mapping[str, Any]) -> bool:
 
 
 def discovery_status(server: McpServerView, question: str, answer: ProbeReport | ProbeFailure) -> dict[str, Any]:
-    """Return the part of the status that a probe's answer changes. A failure keeps the tools discovered before."""
+    """Return the part of the status that a probe's result changes. A failure keeps the tools discovered before."""
     about = {"question": question, "generation": server.generation}
     facts = answer if isinstance(answer, ProbeFailure) else _facts(answer.document)
     if isinstance(facts, ProbeFailure):

@@ -74,7 +74,7 @@ class AgentReport:
     audit_process: str = ""
     """The process whose trail `audit` describes. A new process triggers a reconcile."""
     audit: AuditReport | None = field(default=None, compare=False)
-    """Changes with each tool call, which must not trigger a reconcile."""
+    """The end of the trail changes with each tool call, and such a change must not trigger a reconcile."""
 
 
 class AgentReports:

@@ -30,7 +30,7 @@ from fleetwright_operator.status.workload_health import WorkloadHealth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOutcomes:
-    """How far a reconcile came. A stage that was not reached is None."""
+    """How far a reconcile got. A stage that was not reached is None."""
 
     accepted: Sequence[Violation] = ()
     resolved: Sequence[Violation] | None = None

@@ -1,4 +1,4 @@
-"""Checks of the URLs in a spec: a pod must be able to use the URL, and it must lead somewhere. Pure."""
+"""Checks of the URLs in a spec: a pod must be able to use the URL, and the address must resolve. Pure."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address

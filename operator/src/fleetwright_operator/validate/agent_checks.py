@@ -1,7 +1,7 @@
 """Checks of an Agent's own spec, as small pure functions, in the order in which a user would look for mistakes.
 
-They repeat the validation rules of the CRD, because a cluster can lack those. `reference_checks` checks what an Agent
-refers to.
+The checks repeat the validation rules of the CRD, because the CRD in a cluster may lack these rules. `reference_checks`
+checks what an Agent refers to.
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ def add_source(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def fetch_into(options: argparse.Namespace, folder: Path) -> None:
-    """Raises: ConfigurationError, Unavailable."""
+    """Raises: ConfigurationError, SourceUnavailable."""
     from fleetwright_agent.commands.fetch.git import GitSource, fetch
 
     source = GitSource(url=options.url, commit=options.commit, path=options.path, credentials=options.credentials)
@@ -35,7 +35,7 @@ def fetch_into(options: argparse.Namespace, folder: Path) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Raises: ConfigurationError, Unavailable."""
+    """Raises: ConfigurationError, SourceUnavailable."""
     if any(options.into.iterdir()):
         if _is_whole(options.into, options.digest):
             return

@@ -48,7 +48,7 @@ def fetch(source: GitSource, into: Path, *, patience: float) -> None:
 
     Raises:
         ConfigurationError: The commit or path does not exist, or the server rejects the credentials.
-        Unavailable: The server cannot be reached, or fails.
+        SourceUnavailable: The server cannot be reached, or fails.
     """
     started = time.monotonic()
     while True:

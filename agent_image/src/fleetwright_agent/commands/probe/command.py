@@ -27,7 +27,7 @@ def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def run(options: argparse.Namespace) -> None:
-    """Raises: ConfigurationError, Unavailable: the probe failed."""
+    """Raises: ConfigurationError, SourceUnavailable: the probe failed."""
     configure("warning", stream=sys.stderr)
     report = json.dumps(asyncio.run(options.look_at(options)), separators=(",", ":"))
     if len(report.encode()) >= REPORT_LIMIT:

@@ -18,7 +18,7 @@ def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
 
 
 async def probe_skill(options: argparse.Namespace) -> dict[str, Any]:
-    """Raises: ConfigurationError, Unavailable."""
+    """Raises: ConfigurationError, SourceUnavailable."""
     if options.folder:
         return _report(options.folder)
     if not (options.url and options.commit):

@@ -1,8 +1,9 @@
 """Erasure of everything that the agent remembers of an owner, or of one conversation, from every file of the volume.
 
-All runs of the owner are cancelled first, also in its other conversations, because those may have used data of this
-one. Meanwhile no message of the owner is accepted. An erasure is recorded on disk before anything is deleted, so that
-the next process can finish it after a crash. This module does not decide who may request an erasure.
+First, all runs of the owner are cancelled. To erase one conversation, the runs of the others are cancelled too, because
+they may have used its data. During an erasure, no message of the owner is accepted. An erasure is recorded on disk
+before anything is deleted, so that the next process can finish it after a crash. This module does not decide who may
+request an erasure.
 """
 
 import asyncio
@@ -49,13 +50,13 @@ class Erasure:
         self._records = storage.erasures
         self._one_at_a_time = asyncio.Lock()
         self._left_over = True
-        """True if there may be an unfinished erasure; at the start, one of the previous process."""
+        """True if there may be an unfinished erasure. At the start, the previous process may have left one."""
 
     async def erase(self, target: ErasureTarget, *, asked_by: str) -> Mapping[str, Any]:
-        """Erase the target's data and return the receipt; if there is no data, return the previous receipt.
+        """Erase the target's data and return the receipt. If there is no data, return the previous receipt.
 
         Raises:
-            LogUnusable, MemoryUnusable, OSError: The erasure is not complete; maintenance finishes it later.
+            TaskLogUnavailable, MemoryUnusable, OSError: The erasure is not complete; maintenance finishes it later.
         """
         async with self._one_at_a_time:
             with self._admission.closed(target.owner):
@@ -68,7 +69,7 @@ class Erasure:
                 return await self._carry_out(begun, found, keys)
 
     async def resume(self) -> None:
-        """Finish interrupted erasures. Raises like `erase`."""
+        """Finish interrupted erasures. Raises the same exceptions as `erase`."""
         if not self._left_over:
             return
         async with self._one_at_a_time:
@@ -110,7 +111,7 @@ class Erasure:
     async def _carry_out(
         self, begun: PendingErasure, found: Mapping[str, int], keys: tuple[Key, ...]
     ) -> Mapping[str, Any]:
-        # The receipt includes what an earlier process has already erased.
+        # The receipt includes the entries that an earlier process has already erased.
         found = {store: max(count, begun.found.get(store, 0)) for store, count in found.items()}
         await self._records.counted(begun, found)
         owner, context_id = begun.target.owner, begun.target.context_id
@@ -120,12 +121,12 @@ class Erasure:
         await self._storage.facts.erase(owner, context_id)
         await self._storage.skills.erase(owner, context_id)
         await self._audit_trail.erase(owner, context_id)
-        # Interrupted calls are still to be charged, under the same owner name as in the ledger.
+        # Interrupted calls must still be charged, under the same owner name as in the ledger.
         self._storage.open_calls.erase(owner, named=owner if context_id else NOBODY)
         await self._task_log.scrub()
         await self._storage.file.scrub()
         receipt = _receipt(begun, found, self._clock.now())
-        # The audit line comes first: after a crash in between there are two lines, but never none.
+        # Write the audit line first: a crash between the two writes may cause a second line, but never a missing one.
         await self._tell(receipt)
         await self._records.finish(begun, receipt)
         return receipt

@@ -27,7 +27,7 @@ class MemoryExport:
         self._audit_trail = audit_trail
 
     async def lines(self, target: ErasureTarget) -> AsyncIterator[Line]:
-        """Yield the lines of the export. Raises: LogUnusable, MemoryUnusable, OSError."""
+        """Yield the lines of the export. Raises: TaskLogUnavailable, MemoryUnusable, OSError."""
         number = 0
         stores = (
             *(self._tasks, self._conversations, self._sessions, self._grants),
@@ -72,7 +72,7 @@ class MemoryExport:
             yield {"kind": "skill", "usedAt": skill.used, "uses": skill.uses, **skill_v1(skill)}
 
     async def _costs(self, target: ErasureTarget) -> AsyncIterator[Line]:
-        """Yield the costs; only for a whole owner, because costs are not stored per conversation."""
+        """Yield the costs. Only the export of a whole owner has them, because costs are not stored by conversation."""
         for costs in [] if target.context_id else await self._storage.usage.of(target.owner):
             amounts = costs.sum
             yield {

@@ -1,6 +1,6 @@
 """The administrators' endpoints to export and to erase the agent's memory. They are not part of A2A.
 
-Only clients that the configuration names as administrators may call them; other agents never may.
+Only clients that the configuration names as administrators may call them. Other agents may never call them.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Admin:
             return target
         lines = self._memory.lines(target)
         try:
-            # The first line is read here, so that an unreadable memory gives an error, and not a truncated response.
+            # Read the first line here, so that an unreadable memory causes an error status, not a truncated response.
             first = await anext(lines)
             await self._audit_trail.note("memory_exported", {"exported_owner": target.owner, "by": _who(request)})
         except (TaskLogUnavailable, MemoryUnusable, OSError):
@@ -85,7 +85,7 @@ class Admin:
             # A misspelt contextId must not erase the data of the whole owner.
             return refuse(400, f"There is no parameter {unknown[0][:40]!r}; the parameters are owner and contextId.")
         if len(given) > len(set(given)):
-            # Parsers disagree on which value counts, so a proxy may have checked the other one.
+            # Parsers disagree on which of two values counts, so a proxy may have checked the other value.
             return refuse(400, "A parameter is given twice; give owner and contextId once each.")
         if "contextId" in request.query_params and not context_id:
             return refuse(400, "contextId is empty; leave it out to address everything of the owner.")

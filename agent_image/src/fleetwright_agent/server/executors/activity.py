@@ -1,4 +1,4 @@
-"""The activity that a frame stands for, as text for the error message of a stalled task."""
+"""Maps a frame to the activity that it reports, as text for the error message of a stalled task."""
 
 from fleetwright_agent.protocol.frames import (
     CompactionEnd,

@@ -1,6 +1,6 @@
 """The streamed answer of a task: one artifact that grows by pieces and is replaced by the whole answer at the end.
 
-Pieces that arrive within a tenth of a second are sent as one event. This module does not know what an answer costs.
+Pieces that arrive within a tenth of a second are sent as one event. This module does not know the cost of an answer.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class AnswerStream:
 
     @property
     def said(self) -> str:
-        """The whole text so far, including what is not sent yet."""
+        """The whole text so far, including text that is not sent yet."""
         return "".join(self._said)
 
     def speak(self, text: str) -> None:
@@ -47,7 +47,7 @@ class AnswerStream:
         self.stop()
         text, self._unsent = "".join(self._unsent), []
         if text:
-            # The pieces are merged into one string, because a model sends many short ones.
+            # Merge the pieces into one string, because a model sends many short pieces.
             self._said = [self.said]
             self._emit(self._piece(text, append=self._shown))
             self._shown = True
@@ -59,7 +59,7 @@ class AnswerStream:
             self._timer = None
 
     def take_back(self) -> None:
-        """Discard the text, also for readers, so that the answer starts again."""
+        """Discard the text so that the answer starts again, and tell the clients to discard it too."""
         self.stop()
         self._said, self._unsent = [], []
         if self._shown:

@@ -55,7 +55,7 @@ _LONGEST_THOUGHT: Final = 16_000
 
 
 class EventMapper:
-    """The A2A events of one turn: progress while it runs, and its last events."""
+    """The A2A events of one turn: progress while the turn runs, and its last events."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class EventMapper:
         self._started = clock.monotonic()
         self._bill = CostReport(before=job.pause.cost if job.pause else None)
         self.owe = self._bill.add
-        """Adds to the cost of the turn. It is a method of the bill, so that a stored reference to it does not keep this
-        object and its task in memory."""
+        """Adds to the cost of the turn. This is a method of the cost report, so that a stored reference to the method
+        does not keep this object and its task in memory."""
         self._spoken = AnswerStream(job.task_id, job.context_id, emit)
         self._thought = ""
         self._whole: str | None = None
@@ -94,7 +94,7 @@ class EventMapper:
         self._emit(self._event(TaskState.TASK_STATE_WORKING))
 
     def resume(self, task: Task, used: Sequence[Usage | PeerCost | EarlierToolCall], *, seconds: float) -> None:
-        """Continue from what an earlier process has published, used and taken in time."""
+        """Continue from the events, the usage and the duration of an earlier process."""
         self._started = self._clock.monotonic() - seconds
         self._spoken.resume(task)
         for each in used:
@@ -105,7 +105,7 @@ class EventMapper:
         self._spoken.stop()
 
     def over(self) -> Sequence[Event]:
-        """Return the last events of a turn that has ended, or that has asked a question."""
+        """Return the last events of a turn that has ended or has asked a question."""
         if self._ask is not None:
             self._spoken.flush()
             return [self._pause(self._ask)]
@@ -114,7 +114,7 @@ class EventMapper:
     def without_success(self, state: TaskState, sentence: str, about: Mapping[str, Any]) -> Sequence[Event]:
         """Return the last events of a turn that did not succeed.
 
-        The partial answer carries the cost. If there is no answer, the status message carries it.
+        The partial answer contains the cost. If there is no answer, the status message contains the cost.
 
         Args:
             sentence: The reason, for people.
@@ -191,7 +191,7 @@ class EventMapper:
         self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
 
     def _think(self) -> None:
-        """Emit the reasoning collected so far as one message, because a message per piece would be thousands."""
+        """Emit the reasoning collected so far as one message. A message for each piece would be thousands."""
         thought, self._thought = self._thought, ""
         if thought and self._told.reasoning:
             part = data_part(REASONING, {"text": thought[:_LONGEST_THOUGHT]})
@@ -205,7 +205,7 @@ class EventMapper:
         self._progress(f"Compaction {end.outcome}: {change}.")
 
     def _pause(self, ask: InterruptRequest) -> Event:
-        """Return the event that asks the caller. An approval expires; a question waits without a limit."""
+        """Return the event that asks the caller. A request for approval expires; a question has no time limit."""
         now = self._clock.now_ns()
         expires = now + self._approval_seconds * 1_000_000_000 if ask.kind is InterruptKind.APPROVAL else None
         message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires)
@@ -214,7 +214,7 @@ class EventMapper:
         return self._event(TaskState.TASK_STATE_INPUT_REQUIRED, message)
 
     def _answer(self, *, success: bool) -> list[Event]:
-        """Return the whole answer with its cost, or nothing if the turn failed without either."""
+        """Return the whole answer with its cost, or nothing if the turn failed without an answer and without cost."""
         text = self._spoken.said if self._whole is None else self._whole
         if not (success or text or self._bill):
             return []

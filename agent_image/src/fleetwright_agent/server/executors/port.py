@@ -1,6 +1,6 @@
-"""The port between a run and the executor that does its work, with the values they exchange.
+"""The interface between a run and the executor that does its work, with the values that they exchange.
 
-It knows tasks, but not the turns of a conversation.
+This module knows tasks, but not the turns of a conversation.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ Emit = Callable[[Event], None]
 
 
 class Heartbeat:
-    """The last sign of life of a run and its activity, for stall detection."""
+    """The time of a run's last progress, and its current activity, for stall detection."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.at = clock()
         self.what = "the turn began"
         self.decided = asyncio.Event()
-        """Set, except while it is undecided whether recovered work can be resumed."""
+        """Not set while it is undecided whether recovered work can be resumed."""
         self.decided.set()
         self.left = False
-        """True if the work is cancelled to be resumed by the next process."""
+        """True if the work is cancelled because the next process will resume it."""
 
     def is_left(self) -> bool:
         return self.left
@@ -50,7 +50,7 @@ class TaskJob:
     metadata: dict[str, Any] = field(default_factory=dict)
     """The metadata of the message, overridden by the metadata of the request."""
     former: Task | None = None
-    """The task before this message; None if the message began the task."""
+    """The task as it was before this message; None if the message began the task."""
     pause: TaskInterrupt | None = None
     """The pause that the message answers, if any."""
     requested: frozenset[str] = frozenset()
@@ -58,19 +58,19 @@ class TaskJob:
     accepted: tuple[str, ...] = ()
     """The output media types that the caller accepts; empty means all."""
     pulse: Heartbeat = field(default_factory=Heartbeat)
-    """An emitted event counts as a sign of life; work that emits none must call `beat` itself."""
+    """An emitted event counts as progress. Work that emits no events must call `beat` itself."""
 
 
 class TaskWork(Protocol):
     async def run(self) -> Sequence[Event]:
-        """Do the work, and return its last events; the last one is a status in which the task rests.
+        """Do the work, and return its last events. The last event is a status in which the task is at rest.
 
         Raises:
-            TurnFailed: The work failed; the exception has a text for the caller.
+            TurnFailed: The work failed. The exception contains a text for the caller.
         """
 
     def cut(self, outcome: Termination) -> Sequence[Event]:
-        """Return the last events of work that was cancelled or has failed, with its partial result."""
+        """Return the last events of work that was cancelled or has failed. They contain the partial result."""
 
 
 @runtime_checkable
@@ -84,7 +84,7 @@ class ReportsUsage(Protocol):
 @runtime_checkable
 class Executor(Protocol):
     def begin(self, job: TaskJob, emit: Emit) -> TaskWork:
-        """Create the work without starting it. `emit` publishes an event at once."""
+        """Create the work without starting it. The work calls `emit` to publish an event at once."""
 
 
 @runtime_checkable
@@ -96,7 +96,7 @@ class RecoverableExecutor(Protocol):
         """True if this executor resumes work."""
 
     def recover(self, job: TaskJob, emit: Emit) -> TaskWork | None:
-        """Create the work for a message whose work may be partly done; return None if it cannot be resumed."""
+        """Create the work for a message whose work may be partly done. Return None if it cannot be resumed."""
 
 
 @runtime_checkable
@@ -108,5 +108,5 @@ class ReportsLostWork(Protocol):
 
         Args:
             task: The task as stored.
-            seconds: How long it was worked on.
+            seconds: The time that was spent on the task.
         """

@@ -1,8 +1,8 @@
-"""An adapter that runs any a2a-sdk `AgentExecutor` in this server: the events it enqueues become events of the task.
+"""An adapter that runs any `AgentExecutor` of the a2a-sdk. Events that the executor enqueues become task events.
 
-The rules are those of the SDK. An executor enqueues either a task, its statuses and artifact updates, and an end; or
-one message and nothing else. A message alone ends the task that was accepted for it. The task is marked, so that the
-caller receives the message itself. Events of other tasks are errors; events after the end are dropped.
+The rules of the SDK apply. An executor enqueues either a task with status and artifact updates, or a single message and
+nothing else. A single message ends the task that this server created. The task is marked, so that the caller receives
+the message instead of the task. Events of other tasks are errors. Events after the end of the task are dropped.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class _Caller(User):
 
 
 class SdkExecutor:
-    """An `AgentExecutor` behind the runtime's executor port."""
+    """An `AgentExecutor` with the runtime's executor interface."""
 
     def __init__(self, executor: AgentExecutor, *, clock: Clock) -> None:
         self.executor = executor
@@ -83,7 +83,7 @@ class SdkWork:
         try:
             await self._executor.execute(self._context, self._events)
         except BaseException:
-            # Cancelled, timed out or failed: the executor's own `cancel` must release its resources.
+            # The work was cancelled, timed out or failed. The executor's own `cancel` must release its resources.
             with suppress(Exception):
                 await self._executor.cancel(self._context, self._events)
             raise
@@ -112,7 +112,7 @@ class SdkWork:
 
 
 def _check_tellable(event: Event | Task) -> None:
-    """Check that an event can be stored and sent; only events with free-form JSON can fail.
+    """Check that an event can be stored and sent. Only events with free-form JSON can fail the check.
 
     Raises: ValueError.
     """
@@ -126,7 +126,10 @@ def _check_tellable(event: Event | Task) -> None:
 
 
 class _Events(EventQueue):
-    """The executor's event queue. Events are published at once, except a resting status, which waits for the return."""
+    """The executor's event queue. Events are published at once.
+
+    A status in which the task is at rest is published only when the executor returns.
+    """
 
     def __init__(self, job: TaskJob, emit: Emit) -> None:
         self._job = job
@@ -166,7 +169,7 @@ class _Events(EventQueue):
             raise ValueError(f"an event names task {named!r}, but the current task is {self._job.task_id!r}")
 
     def _take_task(self, task: Task) -> None:
-        """Publish the artifacts and the status of the executor's task as events; the log already has the task."""
+        """Publish the artifacts and the status of the executor's task as events. The log already contains the task."""
         former = {artifact.artifact_id for artifact in self._job.former.artifacts} if self._job.former else set()
         for artifact in task.artifacts:
             if artifact.artifact_id not in former:
@@ -192,7 +195,7 @@ class _Events(EventQueue):
         self._emit(event)
 
     def _release(self) -> None:
-        """Publish a pause that the executor has continued after."""
+        """Publish a held status, because the executor has continued after it."""
         held, self.last = self.last, None
         if held is not None and held.status.state != TaskState.TASK_STATE_AUTH_REQUIRED:
             self._emit(held)

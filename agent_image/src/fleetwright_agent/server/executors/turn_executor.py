@@ -1,6 +1,6 @@
-"""The executor that runs a turn as the work of a task: it begins, resumes, ends or pauses the turn.
+"""The executor that runs a turn as the work of a task. It begins, resumes, ends or pauses the turn.
 
-This module does not know what produces the frames, nor how they become A2A events.
+This module neither produces frames nor maps them to A2A events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class TurnExecutor:
         tracing: Tracing = UNTOLD,
         usage: TaskUsage | None = None,
     ) -> None:
-        """Args: `usage` stores the usage of tasks whose process ended; without it, their usage is unknown."""
+        """Args: `usage` stores the usage of tasks whose process has ended. Without it, their usage is unknown."""
         self._usage = usage
         self.tracing = tracing
         self.turns = turns
@@ -56,7 +56,7 @@ class TurnExecutor:
 
     def begin(self, job: TaskJob, emit: Emit) -> "TurnWork":
         if job.pause and self._usage:
-            # At once, and not when the work starts, because the process may end before. Errors show in the turn itself.
+            # Do this now, because the process may end before the work starts. The turn itself reports errors.
             with suppress(MemoryUnusable):
                 self._usage.open(job.owner, job.task_id)
         return TurnWork(self, job, emit)
@@ -126,7 +126,7 @@ class TurnWork:
     async def _turn(self, path: tuple[str, ...]) -> None:
         turn = await self._executor.turns.get()
         try:
-            # If a frame cannot be mapped to an event, the turn must stop, because it would cost money without a result.
+            # If a frame cannot be mapped to an event, stop the turn: it would cost money without a result.
             async with aclosing(turn.run(self._request(path), self._hooks())) as frames:
                 async for frame in frames:
                     self._job.pulse.beat(activity(frame))
@@ -145,7 +145,7 @@ class TurnWork:
     def cut_after(
         self, task: Task, used: Sequence[Usage | PeerCost | EarlierToolCall], outcome: Termination, *, seconds: float
     ) -> Sequence[Event]:
-        """Return the last events of a turn that another process ran, based on its stored task and usage."""
+        """Return the last events of a turn that another process ran. They are based on the stored task and usage."""
         self._telling.resume(task, used, seconds=seconds)
         return self.cut(outcome)
 
@@ -167,7 +167,7 @@ class TurnWork:
         return TurnHooks(late=self._telling.owe, left=pulse.is_left, opened=pulse.decided.set)
 
     def _metadata(self) -> dict[str, Any]:
-        """Return the metadata of the message, with the values that only the first message of a task can set."""
+        """Return the metadata of the message. Values that only the first message of a task can set come from there."""
         former = self._job.former
         began = MessageToDict(former.history[0].metadata) if former and former.history else {}
         begun = _of(began, SKILL_HINT, MODEL, REASONING_EFFORT)

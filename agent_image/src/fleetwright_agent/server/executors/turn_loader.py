@@ -1,6 +1,6 @@
-"""The turn of this process, which is built lazily for the first task.
+"""Builds the `Turn` object of this process when the first task needs it.
 
-Its modules are heavy. They are imported in a thread, and never before the server is ready.
+Importing its modules is slow. They are imported in a thread, and only after the server is ready.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _ASSEMBLY: Final = "fleetwright_agent.turn.assembly"
 
 @runtime_checkable
 class TaskCleanup(Protocol):
-    """A turn that keeps state for each task beyond the end of the turn."""
+    """A `Turn` that keeps state of a task after its turn has ended."""
 
     def over(self, owner: str, task_id: str) -> None:
         """Release the state of a task that will not continue."""
@@ -36,7 +36,7 @@ class TurnLoader:
     async def get(self) -> Turn:
         """Return the turn, and build it if necessary.
 
-        After a failure, the next task tries again. If a task is cancelled meanwhile, the next one uses its build.
+        After a failure, the next task tries again. If a task is cancelled during the build, the next task uses it.
         """
         if self._building is None:
             self._building = asyncio.ensure_future(asyncio.to_thread(self._build))
@@ -49,7 +49,7 @@ class TurnLoader:
             raise
 
     async def over(self, owner: str, task_id: str) -> None:
-        """Tell the turn that a task will not continue, for a task that ended outside of a turn."""
+        """Release the turn's state of a task that ended outside of a turn and will not continue."""
         turn = await self.get()
         if isinstance(turn, TaskCleanup):
             turn.over(owner, task_id)
@@ -68,8 +68,8 @@ def load_turn(dependencies: TurnDependencies) -> Callable[[], Turn]:
         is_new = _ASSEMBLY not in sys.modules
         assembly = importlib.import_module(_ASSEMBLY)
         if is_new:
-            # The objects of the modules live as long as the process. Without a freeze, each full garbage collection
-            # would traverse all of them and block every caller.
+            # The objects of the imported modules live as long as the process. Freeze them: otherwise each full garbage
+            # collection would traverse all of them and block every caller.
             gc.collect()
             gc_tuning.settle()
         return cast("Turn", assembly.build_turn(dependencies))

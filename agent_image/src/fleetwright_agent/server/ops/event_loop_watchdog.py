@@ -1,8 +1,8 @@
-"""Detection of a blocked event loop: the loop updates a timestamp, and another thread checks it.
+"""Detection of a blocked event loop: the loop updates a timestamp, and another thread checks the timestamp.
 
-A tool or a library that blocks the loop stops all callers. Readiness fails after five seconds, and the log shows where
-the loop is blocked. Liveness fails only after a minute, because a slow call may still return. This module does not end
-anything itself.
+A tool or a library that blocks the loop blocks all callers. Readiness fails after five seconds, and the log shows where
+the loop is blocked. Liveness fails only after a minute, because a slow call may still return. This module itself ends
+neither the call nor the process.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _FRAMES: Final = 12
 
 
 class EventLoopWatchdog:
-    """A heartbeat of the loop in which `begin` is called; any thread may read it."""
+    """The heartbeat of the event loop in which `begin` is called. Any thread may read it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class EventLoopWatchdog:
         return self._still() > self._dead_seconds
 
     def listen(self) -> None:
-        """Count each stall once and log the stack of the loop; called periodically by another thread."""
+        """Count each stall once, and log the stack of the loop. Another thread calls this periodically."""
         if self.stalled() is None:
             self._told = False
         elif not self._told:

@@ -1,4 +1,4 @@
-"""The newest compaction of this process, for the status page; earlier ones are not kept."""
+"""The newest compaction of this process, for the status page. Earlier compactions are not kept."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,7 @@
 """Reachability of the agent's MCP servers: periodic TCP connection attempts, without any MCP message.
 
-The operator itself never connects to addresses from a spec, and uses this report for the status of a server. There is
-at most one short connection per server at a time. The report does not contain IP addresses.
+The operator never connects to addresses from a spec. It uses this report for the status of an MCP server. There is at
+most one short connection for each server at a time. The report does not contain IP addresses.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Connect = Callable[[str, int], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ServerReachability:
-    """The result of the last attempt for one server; `message` explains why it is not reachable."""
+    """The result of the last attempt for one server. `message` explains why the server is not reachable."""
 
     name: str
     reachable: bool
@@ -38,7 +38,7 @@ async def _connect(host: str, port: int, denied: tuple[Network, ...] = ()) -> No
         PermissionError: The name resolves to an address that this agent may not reach.
         OSError: The connection failed.
     """
-    # Imported lazily: the libraries are heavy, and the start of the server must not wait for them.
+    # Imported here: the import is slow, and the start of the server must not wait for it.
     from fleetwright_a2a.outbound.pinned_http import DeniedAddress, allowed_addresses, resolve
 
     target = EgressTarget(host, port)
@@ -51,7 +51,7 @@ async def _connect(host: str, port: int, denied: tuple[Network, ...] = ()) -> No
 
 
 class Reachability:
-    """Periodic checks of all servers; `report` is empty until the first round is complete."""
+    """Periodic checks of all servers. `report` is empty until the first round is complete."""
 
     def __init__(
         self,

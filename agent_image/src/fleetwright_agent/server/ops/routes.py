@@ -1,8 +1,8 @@
 """The operations port: health, readiness with its reason, metrics, and a status report.
 
-The port is not part of the Service; the kubelet, the operator and Prometheus use it. It is served by a separate thread,
-so that it answers also while the agent's event loop is blocked. Therefore its handlers only read. It contains nothing
-about callers or the content of tasks.
+The Service does not expose this port. The kubelet, the operator and Prometheus use it. A separate thread serves the
+port, so that it answers even while the agent's event loop is blocked. Its handlers therefore only read. Responses
+contain nothing about callers or the content of tasks.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ def ops_app(
     """Return the application of the operations port.
 
     Args:
-        is_starting: Returns true until the agent has opened its memory. A readiness probe that arrives earlier is
-            answered after that; otherwise the kubelet would repeat it only a second later.
+        is_starting: Returns true until the agent has opened its memory. Until then, the response to a readiness probe
+            is delayed, because the kubelet would repeat a failed probe only a second later.
     """
 
     async def healthz(_: Request) -> Response:

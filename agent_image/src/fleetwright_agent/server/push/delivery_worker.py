@@ -1,8 +1,8 @@
 """The delivery worker of the outbox: sends due push notifications, retries them, and gives up after the last attempt.
 
 Delivery is at least once: a notification leaves the outbox only after its receiver has accepted it. Concurrent
-deliveries are limited per receiver host and per caller, so that a slow receiver does not delay the others. This module
-does not know why a notification was created.
+deliveries are limited for each receiver host and each caller, so that a slow receiver does not delay other receivers.
+This module does not know why a notification was created.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ def place(owner: str, task_id: str, registration_id: str, url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A delivery under way: its owner, the receiver's host, and the id of its outbox row, if it has one."""
+    """A running delivery: its owner, the receiver's host, and the id of its outbox row if it has one."""
 
     owner: str
     host: str
@@ -74,7 +74,7 @@ class DeliveryWorker:
         self._dead: tuple[int, tuple[UndeliveredNotification, ...]] = (0, ())
 
     def wake(self) -> None:
-        """Make the worker look at the outbox again, because a notification may be due."""
+        """Make the worker check the outbox again, because a notification may be due."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -93,9 +93,9 @@ class DeliveryWorker:
             self._woken.clear()
 
     def update(self, owner: str, registration: Registration, task: Task) -> asyncio.Task[None] | None:
-        """Send the state of a running task at most once, and drop it if the receiver has no free slot.
+        """Send the state of a running task without retries. Drop the update if the receiver's limit is reached.
 
-        A dropped update is harmless: the next update or the final notification contains newer state.
+        A dropped update is harmless, because the next update or the final notification contains newer state.
         """
         if not self._has_room(owner, registration.host):
             self._metrics.push_deliveries.labels("dropped").inc()
@@ -103,7 +103,7 @@ class DeliveryWorker:
         return self._fly(self._deliver_update(owner, registration, task), _Flight(owner, registration.host))
 
     async def flush(self, seconds: float) -> None:
-        """Wait up to `seconds` for due notifications to be delivered; the rest is delivered after the restart."""
+        """Wait up to `seconds` until due notifications are delivered. The others are delivered after the restart."""
         self.wake()
         with suppress(TimeoutError, TaskLogUnavailable):
             async with asyncio.timeout(seconds):
@@ -117,7 +117,7 @@ class DeliveryWorker:
         await asyncio.gather(*flights, return_exceptions=True)
 
     def report(self) -> dict[str, Any]:
-        """Return the number of undeliverable notifications and the newest of them, for the status page."""
+        """Return the number of undeliverable notifications, and the newest of them, for the status page."""
         total, newest = self._dead
         return {
             "dead": total,
@@ -183,7 +183,7 @@ class DeliveryWorker:
             return DeliveryResult(DeliveryVerdict.NEVER, "the agent could not send it because of an internal error")
 
     async def _send(self, owner: str, registration: Registration, task: Task) -> DeliveryResult:
-        """Raises: Unopenable."""
+        """Raises: DecryptionFailed."""
         bound = place(owner, task.id, registration.id, registration.url)
         credentials = self._seals.open(registration.sealed, place=bound)
         headers = {"Content-Type": "application/json", "User-Agent": _NAME, **credentials.headers()}
@@ -191,10 +191,10 @@ class DeliveryWorker:
         return await self._receivers.post(owner, registration.url, headers, body.encode())
 
     async def _record(self, letter: Notification, answer: DeliveryResult) -> None:
-        """Write the result of an attempt and count it. If the log is unusable, the notification is sent again.
+        """Write and count the result of an attempt. If the log is unusable, the notification will be sent again.
 
         Raises:
-            LogUnusable: The result was not written.
+            TaskLogUnavailable: The result was not written.
         """
         now = self._clock.now_ns()
         if answer.verdict is DeliveryVerdict.DELIVERED:
@@ -218,7 +218,7 @@ class DeliveryWorker:
         if len(self._flights) >= _MOST:
             return _LOOK_SECONDS  # a finished delivery wakes the worker earlier
         due = await self._store.next_due_ns(but=self._flying())
-        # A notification that is due but was not sent waits for a free slot, and a freed slot wakes the worker as well.
+        # A due notification that was not sent waits for other deliveries, and each finished delivery wakes the worker.
         ahead = (due - self._clock.now_ns()) / 1e9 if due is not None else _LOOK_SECONDS
         return min(ahead, _LOOK_SECONDS) if ahead > 0 else _LOOK_SECONDS
 

@@ -1,7 +1,8 @@
-"""Encryption of receiver credentials at rest: AES-GCM with a mounted key, bound to one registration.
+"""Encryption of stored receiver credentials: AES-GCM with a mounted key, bound to one registration.
 
-A reader of the memory volume cannot read the credentials, and a writer cannot move them to another registration. The
-newest key encrypts. Older keys still decrypt while they are mounted; a mark in front of the ciphertext names the key.
+A process that can read the memory volume cannot read the credentials. A process that can write it cannot move them to
+another registration. The newest key encrypts. Older keys still decrypt while they are mounted. A prefix of the
+ciphertext identifies the key.
 """
 
 import base64
@@ -29,7 +30,7 @@ class PushCredentials:
     """The credentials of the scheme."""
 
     def headers(self) -> dict[str, str]:
-        """Return the HTTP headers; if only the token or only a bearer secret was given, both headers carry it."""
+        """Return the HTTP headers. If only a token or only a bearer secret is given, both headers contain it."""
         scheme, secret = (self.scheme or BEARER, self.secret) if self.secret else (BEARER, self.token)
         token = self.token or (self.secret if scheme.lower() == BEARER.lower() else "")
         return {
@@ -46,10 +47,10 @@ def parse_keys(raw: bytes) -> tuple[bytes, ...]:
     """Parse the keys of a file: one per line, the newest first, each 32 bytes in URL-safe base64.
 
     Raises:
-        ValueError: The file is invalid; the text never repeats its content.
+        ValueError: The file is invalid. The error text never repeats the content of the file.
     """
     try:
-        # Padding is optional, because the length implies it.
+        # Padding is optional, because it follows from the length.
         keys = tuple(base64.urlsafe_b64decode(line + b"=" * (-len(line) % 4)) for line in raw.split())
     except ValueError:
         raise ValueError("its lines must be URL-safe base64") from None
@@ -68,12 +69,12 @@ class CredentialCipher:
 
     @property
     def mark(self) -> bytes:
-        """The prefix of everything that the newest key encrypted; empty if there is no key."""
+        """The prefix of every ciphertext of the newest key; empty if there is no key."""
         keys = self._keys.read()[0]
         return _mark(keys[0]) if keys else b""
 
     def seal(self, credentials: PushCredentials, *, place: str) -> bytes:
-        """Encrypt credentials. Raises: Unopenable: there is no key."""
+        """Encrypt credentials. Raises: DecryptionFailed: there is no key."""
         if credentials == PushCredentials():
             return b""
         keys = self._keys.read()[0]
@@ -86,7 +87,7 @@ class CredentialCipher:
         return _mark(keys[0]) + nonce + AESGCM(keys[0]).encrypt(nonce, text, place.encode())
 
     def open(self, sealed: bytes, *, place: str) -> PushCredentials:
-        """Decrypt credentials. Raises: Unopenable."""
+        """Decrypt credentials. Raises: DecryptionFailed."""
         if not sealed:
             return PushCredentials()
         from cryptography.exceptions import InvalidTag

@@ -1,7 +1,7 @@
-"""DNS lookups of host names that callers chose, limited per caller.
+"""DNS lookups of host names that callers chose, with a limit for each caller.
 
-The limit keeps one caller's hanging lookups from delaying those of others. A lookup keeps its slot until it ends, even
-if its caller has stopped waiting. This module does not decide which addresses are allowed.
+Because of the limit, slow lookups of one caller do not delay the lookups of other callers. A lookup counts until it
+ends, even if its caller has stopped waiting. This module does not decide which addresses are allowed.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
 
 
 class TooManyLookups(Exception):  # noqa: N818 - says how it is
-    """No lookup slot became free in time, so nothing was looked up."""
+    """The limit of concurrent lookups was reached for too long, so the name was not looked up."""
 
 
 class NameLookups:
     def __init__(self, resolving: Resolve | None = None, *, seconds: float = _SECONDS) -> None:
         """Args: `seconds` is the time limit of one lookup."""
-        # The system's resolver blocks a thread per name. A pool of its own keeps the default executor free.
+        # The system's resolver blocks a thread for each name. A separate pool keeps the default executor free.
         self._threads = ThreadPoolExecutor(max_workers=LOOKUPS, thread_name_prefix="push-lookup")
         self._given = resolving
         self._seconds = seconds
@@ -39,10 +39,10 @@ class NameLookups:
         """Return every address of the name.
 
         Args:
-            patience: The longest wait for a lookup slot, in seconds; without it, the wait is unlimited.
+            patience: The longest wait for a free lookup, in seconds; None for an unlimited wait.
 
         Raises:
-            Crowded: No slot became free in time.
+            TooManyLookups: The limit of concurrent lookups was reached for too long.
             OSError: The name is unknown, or the lookup took too long.
         """
         try:

@@ -1,4 +1,4 @@
-"""The body of a push notification in each dialect. Pure; modules of rarely used dialects are imported lazily."""
+"""The body of a push notification in each A2A version. Pure. Modules of old versions are imported when needed."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

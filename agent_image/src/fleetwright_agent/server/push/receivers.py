@@ -1,7 +1,7 @@
 """HTTP requests to push receivers: the check whether a URL is allowed, and a single delivery attempt.
 
-Redirects are not followed, because the credentials are meant for the registered address only. Only the status of a
-response is read. This module does not retry and does not know tasks.
+Redirects are not followed, because the credentials are meant only for the registered address. Only the status of a
+response is read. This module does not retry, and does not know tasks.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ class DeliveryResult:
 
 
 class ForbiddenReceiver(ValueError):  # noqa: N818 - reads as what the address is
-    """The agent does not send to this address; the text explains the reason to the caller that registered it."""
+    """The agent does not send to this address. The text explains the reason to the caller that registered it."""
 
 
 def judged(status: int) -> DeliveryResult:
-    """Classify a response: redirects and most 4xx statuses are permanent, anything else may be retried."""
+    """Classify a response: redirects and most 4xx statuses are permanent failures; other failures are retried."""
     if 200 <= status < 300:
         return DeliveryResult(DeliveryVerdict.DELIVERED)
     if 300 <= status < 400:
@@ -73,8 +73,8 @@ class Receivers:
         """Check that notifications may be sent to a URL.
 
         Raises:
-            Unwelcome: The URL is invalid, or no address that it resolves to is allowed.
-            Crowded: No slot for the DNS lookup became free in time.
+            ForbiddenReceiver: The URL is invalid, or none of its resolved addresses is allowed.
+            TooManyLookups: The limit of concurrent DNS lookups was reached for too long.
         """
         from fleetwright_a2a.outbound.pinned_http import DeniedAddress
 
@@ -84,7 +84,7 @@ class Receivers:
         except UnusableUrl as error:
             raise ForbiddenReceiver(str(error)) from None
         except (DeniedAddress, OSError):
-            # The same text for unknown and for denied names, so that a caller cannot probe internal host names.
+            # Use the same text for unknown and for denied names, so that a caller cannot probe internal host names.
             raise ForbiddenReceiver(
                 f"{target.text} does not resolve to an address that this agent may send to;"
                 " ask for an entry in spec.a2a.push of the Agent"
@@ -95,7 +95,7 @@ class Receivers:
         """Make one delivery attempt.
 
         The name is resolved and checked again, because its addresses may have changed since the registration. The time
-        limit of the attempt does not include the wait for a lookup slot.
+        limit of the attempt does not include the wait for a free DNS lookup.
         """
         import httpx
 
@@ -122,7 +122,7 @@ class Receivers:
         self._lookups.close()
 
     async def _addresses(self, owner: str, target: EgressTarget, *, patience: float | None = None) -> Sequence[Ip]:
-        """Raises: DeniedAddress, Crowded, OSError."""
+        """Raises: DeniedAddress, TooManyLookups, OSError."""
         from fleetwright_a2a.outbound.pinned_http import allowed_addresses
 
         looking = partial(self._lookups.addresses, owner, patience=patience)
@@ -135,7 +135,7 @@ class Receivers:
             return self._client
 
     def _open(self) -> "httpx.AsyncClient":
-        """Build the client; slow, because it loads all CA certificates of the system."""
+        """Build the client. This is slow, because it loads all CA certificates of the system."""
         import httpx
 
         from fleetwright_a2a.outbound.pinned_http import PinnedTransport

@@ -41,7 +41,7 @@ def _check(field: str, value: str) -> None:
 
 
 def shown(task_id: str, identifier: str, url: str, credentials: PushCredentials) -> TaskPushNotificationConfig:
-    """Return the configuration as its owner may read it: the token, but never the credentials of the scheme."""
+    """Return the configuration as its owner may read it: with the token, but without the scheme's credentials."""
     config = TaskPushNotificationConfig(task_id=task_id, id=identifier, url=url, token=credentials.token)
     if credentials.scheme or credentials.secret:
         config.authentication.CopyFrom(AuthenticationInfo(scheme=credentials.scheme))
@@ -51,7 +51,7 @@ def shown(task_id: str, identifier: str, url: str, credentials: PushCredentials)
 def listed(
     configs: Sequence[TaskPushNotificationConfig], request: ListTaskPushNotificationConfigsRequest
 ) -> ListTaskPushNotificationConfigsResponse:
-    """Return one page of the configurations, which are ordered by id; the page token is the last id on the page."""
+    """Return one page of the configurations, ordered by id. The page token is the last id on the page."""
     left = [config for config in configs if config.id > request.page_token]
     page = left[: request.page_size] if request.page_size > 0 else left
     following = page[-1].id if len(page) < len(left) else ""

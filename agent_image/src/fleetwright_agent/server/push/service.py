@@ -1,8 +1,8 @@
-"""Push notifications as the rest of the server uses them: registration of receivers, and notice of task changes.
+"""The interface of push notifications for the rest of the server: it registers receivers and observes task changes.
 
-The notification about a task that ends or pauses is committed to the outbox together with that status, and is sent at
-once. Progress in between is debounced: a receiver gets the current task at most every 1.5 seconds. This module does
-not deliver notifications.
+If a task ends or pauses, the notification is committed to the outbox together with the new status, and is sent at once.
+Progress before that is debounced: a receiver gets the current task at most every 1.5 seconds. This module does not
+deliver notifications.
 """
 
 import asyncio
@@ -85,8 +85,8 @@ class PushService:
     async def refresh(self) -> None:
         """Reload the set of tasks that have registrations, and encrypt old credentials with the newest key.
 
-        A registration that is added while the store is being read would be missing in the result. In that case the
-        current set is kept.
+        A registration that is added during the read would be missing in the result. In that case, the current set is
+        kept.
         """
         added = self._added
         listened = await self._store.listened_to()
@@ -110,7 +110,7 @@ class PushService:
                 after = (each.n, registration.id)
 
     def on_event(self, live: ActiveTask) -> None:
-        """Handle an event of a task: notify at once when it rests, and debounced while it runs."""
+        """Handle an event of a task: notify at once when the task comes to rest, and debounced while it runs."""
         if live.n not in self._listened:
             return
         if live.resting:
@@ -125,8 +125,8 @@ class PushService:
 
         Raises:
             InvalidParamsError: The configuration is invalid, or its URL is not allowed.
-            LimitReached: No slot for a DNS lookup became free in time.
-            Unavailable: There is no key to encrypt the credentials with.
+            LimitReached: The limit of concurrent DNS lookups was reached for too long.
+            ServiceUnavailable: There is no key to encrypt the credentials.
         """
         credentials = credentials_of(config)
         if credentials != PushCredentials() and not self._seals.mark:
@@ -140,7 +140,7 @@ class PushService:
         return RegistrationDraft(config.id, config.url, target.text, dialect, credentials)
 
     async def register(self, live: ActiveTask, draft: RegistrationDraft) -> TaskPushNotificationConfig:
-        """Store a registration and return it as its owner may see it.
+        """Store a registration, and return it in the form that its owner may see.
 
         Raises:
             UnsupportedOperationError: The task has the maximum number of registrations.
@@ -149,8 +149,8 @@ class PushService:
         identifier = draft.id or live.task_id
         sealed = self._seals.seal(draft.credentials, place=place(live.owner, live.task_id, identifier, draft.url))
         registration = Registration(identifier, draft.url, draft.host, draft.dialect, sealed)
-        # The task is marked before the commit, because it may change right after it. It is marked again after the
-        # commit, because a concurrent `refresh` may have read the store before the registration was visible.
+        # Mark the task before the commit, because the task may change directly after the commit. Mark it again after
+        # the commit, because a concurrent `refresh` may have read the store before the registration was visible.
         self._listen(live.n)
         try:
             fits = await self._store.register(live.n, registration, at_ns=self._clock.now_ns(), most=MOST_OF_TASK)
@@ -199,7 +199,7 @@ class PushService:
 
     @property
     def problem(self) -> str | None:
-        """Why credentials cannot be stored, as text for people; None if they can."""
+        """Why credentials cannot be stored, as text for people. None if they can be stored."""
         return self._seals.problem
 
     def report(self) -> dict[str, Any]:
@@ -228,13 +228,13 @@ class PushService:
         update.add_done_callback(lambda _: self._updates.pop(live.n))
 
     async def _update(self, live: ActiveTask) -> None:
-        with suppress(TaskLogUnavailable):  # Readiness reports it, and the final notification is sent anyway.
+        with suppress(TaskLogUnavailable):  # Readiness reports the error, and the final notification is sent anyway.
             registrations = await self._store.registrations(live.n)
             flights = [self._courier.update(live.owner, each, live.task) for each in registrations]
             await asyncio.gather(*(flight for flight in flights if flight is not None))
 
     def _hush(self, n: int) -> bool:
-        """Cancel a pending or running update, which newer state replaces; return true if there was one."""
+        """Cancel a pending or running update, because newer state replaces it. Return true if there was an update."""
         timer, update = self._timers.pop(n, None), self._updates.get(n)
         if timer:
             timer.cancel()
@@ -244,7 +244,7 @@ class PushService:
 
 
 def policy_of(push: Push, denied: tuple[Network, ...] = ()) -> EgressPolicy:
-    """Return the egress policy: only the configured hosts and ranges, or every public address if none is configured."""
+    """Return the egress policy: the configured hosts and ranges. If none is configured, every public address."""
     return EgressPolicy(
         hosts=frozenset(EgressTarget(each.host, each.port) for each in push.allowed_hosts),
         ranges=push.allowed_cidrs,
@@ -263,7 +263,7 @@ def build_pushes(
     times: DeliveryTimes,
     denied: tuple[Network, ...] = (),
 ) -> PushService:
-    """Build the push service; no connection or file is opened yet."""
+    """Build the push service, without opening a connection or a file."""
     receivers = Receivers(policy_of(push, denied), seconds=times.attempt)
     seals = CredentialCipher(FileWatcher(layout.secret(push.key_file), parse_keys))
     courier = DeliveryWorker(store, receivers=receivers, seals=seals, metrics=metrics, clock=clock, pauses=times.pauses)

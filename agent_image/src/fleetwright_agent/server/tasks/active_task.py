@@ -39,7 +39,7 @@ _TAIL = 512
 
 
 PublishHook = Callable[["ActiveTask"], None]
-"""A callback for every published event of every task; it must not block."""
+"""A callback for every published event of every task. It must not block."""
 
 
 class ActiveTask:
@@ -48,7 +48,7 @@ class ActiveTask:
     ) -> None:
         self.owner = stored.owner
         self.taken_up = stored.taken_up
-        """How many processes in a row have worked on it without leaving it in good order, including this one."""
+        """The number of processes in a row that worked on the task without an orderly handover, including this one."""
         self.updated_ns = stored.updated_ns
         self._began_ns = stored.began_ns
         self._ownership = stored.ownership
@@ -74,7 +74,7 @@ class ActiveTask:
 
     @property
     def busy(self) -> bool:
-        """True while a run works on the task, or is going to."""
+        """True while a run works on the task or is queued for it."""
         return self._busy
 
     @property
@@ -108,20 +108,20 @@ class ActiveTask:
         self._publish(record)
 
     def leave(self, event: Event) -> None:
-        """Publish that the process ends before the task, and release the waiters. In the log the task stays running."""
+        """Publish that the process ends before the task, and release the waiters. In the log, the task stays busy."""
         self.append(event)
         self._log.leave(self._ownership)
         self._sealed = self._left = True
 
     def let_go(self) -> None:
-        """Release the readers that wait for the caller's next message, because this process will not receive it."""
+        """Release readers that wait for the caller's next message, because this process will not receive it."""
         self._left = True
         self._wake()
 
     def begin(self, *, again: bool) -> int:
-        """Start or continue the work on the newest message, and return its start time in nanoseconds.
+        """Start or continue the work on the newest message, and return the start time in nanoseconds.
 
-        The start time is shifted by the pauses between processes.
+        The start time is shifted by the time between two processes, which does not count.
         Args:
             again: True if an earlier process worked on the message.
         """
@@ -131,7 +131,7 @@ class ActiveTask:
         return self._began_ns
 
     async def take_up(self) -> bool:
-        """Make this process the owner of a task that another process left running. Return false if it is not free."""
+        """Make this process the owner of a task that another process left busy. Return false if it is not free."""
         taken = await self._log.take_up(self.stored())
         if taken is None:
             return False
@@ -143,7 +143,7 @@ class ActiveTask:
         return 0.0 if self._began_ns is None else max(0, now_ns - self._began_ns) / 1e9
 
     async def resume(self, claim: Claim, message: Message) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
-        """Continue an interrupted task with the caller's message. After the commit the task is working."""
+        """Continue an interrupted task with the caller's message. After the commit, the task's state is working."""
         now = self._clock.now_ns()
         works = status_event(self.task_id, self.context_id, TaskState.TASK_STATE_WORKING, at_ns=now)
         records = (EventRecord(self._seq + 1, now, message), EventRecord(self._seq + 2, now, works))
@@ -165,7 +165,7 @@ class ActiveTask:
         """Write the last events of a run, including the final status, and publish them together after the commit.
 
         Raises:
-            LogUnusable: The events are neither on disk nor published.
+            TaskLogUnavailable: The events are neither on disk nor published.
         """
         self._sealed = True
         now = self._clock.now_ns()
@@ -188,7 +188,7 @@ class ActiveTask:
     async def end(self, event: Event) -> bool:
         """End an interrupted task, and publish the end after the commit.
 
-        Return false, without a change, if the task was continued in the meantime.
+        If the task was continued in the meantime, change nothing and return false.
         """
         final = self._head.copy()
         fold(final, event)
@@ -199,7 +199,7 @@ class ActiveTask:
         return ended
 
     def rest_unwritten(self, events: Sequence[Event]) -> None:
-        """End the task in memory only, because the log cannot be written; `settle` or a restart ends it durably."""
+        """End the task in memory only, because the log cannot be written. `settle` or a restart ends it in the log."""
         self._sealed, self._busy = True, False
         now = self._clock.now_ns()
         fitting = [event for event in map(self._fit, events) if event is not None]
@@ -214,32 +214,32 @@ class ActiveTask:
         return self._unwritten is not None
 
     async def settle(self) -> None:
-        """Write the end that could not be written before.
+        """Write the end of the task, which could not be written before.
 
         Raises:
-            LogUnusable: The log still cannot be written.
+            TaskLogUnavailable: The log still cannot be written.
         """
         if self._unwritten is not None:
-            # A commit that reported an error may have reached the disk. In that case the end on disk is kept.
+            # A commit that reported an error may still be on disk. In that case, the end on disk is kept.
             with suppress(TaskNotRunning):
                 await self._log.rest(self._ownership, (self._unwritten,), self.task)
             self._unwritten = None
 
     async def rested(self) -> Task:
-        """Wait until the task rests or is left to the next process, and return it."""
+        """Wait until the task is at rest or is left to the next process, and return the task."""
         while not (self.resting or self._left):
             await self._changed()
         return self.task
 
     async def moved(self) -> None:
-        """Return when the task has changed since the caller's last message, or no run works on it."""
+        """Wait until the task has changed since the caller's last message, or until no run works on it."""
         while self._busy and self._seq == self._asked:
             await self._changed()
 
     async def read(self) -> AsyncGenerator[Task | Event, None]:
-        """Yield the task as it is, then its events until it rests or is left to the next process.
+        """Yield the current task, then its events until the task is at rest or is left to the next process.
 
-        A slow reader gets consecutive pieces of an artifact as one event.
+        A slow reader gets several consecutive pieces of an artifact as one event.
         """
         cursor = self._seq
         self._readers += 1
@@ -262,7 +262,7 @@ class ActiveTask:
 
     def _since(self, cursor: int) -> list[Event]:
         if self._tail and self._tail[0][0] <= cursor + 1:
-            # Messages of the caller are left out: in a stream a message would look like the agent's answer.
+            # Messages of the caller are left out, because clients would take them for the agent's answer.
             return join([event for seq, event in self._tail if seq > cursor and not isinstance(event, Message)])
         missed = catch_up(self._head.current())
         return [*map(mark_going_on, missed)] if self._busy else missed

@@ -1,7 +1,7 @@
 """The registry of the tasks in the memory of this process.
 
-Runs and readers hold strong references, and the registry holds weak ones, so a task at rest without readers uses no
-memory.
+Runs and readers hold strong references to tasks. The registry holds weak references, so a task at rest without readers
+uses no memory.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class ActiveTasks:
         self._added = 0
 
     def let_go(self) -> None:
-        """Release all readers of tasks at rest, now and from now on, because the process is about to end."""
+        """Release all current and future readers of tasks at rest, because the process is about to end."""
         self._leaving = True
         for live in tuple(self._known.values()):
             if not live.busy:
@@ -46,7 +46,7 @@ class ActiveTasks:
         return live
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """Remove tasks that were deleted from the log; their remaining readers keep their objects."""
+        """Remove tasks that were deleted from the log. Readers of these tasks keep the objects."""
         for key in keys:
             self._known.pop((key.owner, key.task_id), None)
 

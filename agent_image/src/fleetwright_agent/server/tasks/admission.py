@@ -1,6 +1,6 @@
 """Admission of messages: rejects new tasks while the memory is full, and all messages of an owner during an erasure.
 
-This module does not measure the memory; the retention sets `full`.
+This module does not measure the memory volume. `Retention` sets `full`.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class Admission:
 
         Raises:
             MemoryFull: There is no space for another task.
-            Unavailable: The owner's memory is being erased.
+            ServiceUnavailable: The owner's memory is being erased.
         """
         if self._closed[owner]:
             raise ServiceUnavailable(_ERASING)

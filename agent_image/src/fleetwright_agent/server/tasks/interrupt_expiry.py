@@ -1,6 +1,6 @@
 """Expiry of tasks that wait for people, and cleanup of the data kept for tasks that will not continue.
 
-No state is in memory: the log stores until when each task may wait. This module does not define what a pause is.
+The task log stores the time until which each task may wait, so this module keeps no state in memory.
 """
 
 from contextlib import suppress
@@ -37,7 +37,7 @@ class InterruptExpiry:
         """End the tasks whose approval was not given in time.
 
         Raises:
-            LogUnusable: The log cannot be read or written; the next call finds the tasks again.
+            TaskLogUnavailable: The log cannot be read or written. The next call finds the tasks again.
         """
         for key in await self._log.expired(self._clock.now_ns()):
             live = await self._tasks.find(key.owner, key.task_id)

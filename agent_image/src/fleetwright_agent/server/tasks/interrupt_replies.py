@@ -1,6 +1,6 @@
 """Answers of callers to the question of a task. Pure.
 
-The identity of the person who answered is never taken from the caller's message.
+The server sets the identity of the person who answered, and never takes it from the caller's message.
 """
 
 from typing import Any
@@ -18,9 +18,9 @@ from fleetwright_agent.tools.human.approval import read_reply
 
 
 def answer_value(message: Message) -> Any:
-    """Return the value of an answer: its data, also if written as JSON text, or else its text.
+    """Return the value of an answer: its data, its text parsed as JSON, or its text.
 
-    JSON text must meet the same rules as a request body, for example in its nesting depth; otherwise it stays text.
+    JSON text must meet the same rules as a request body, for example the limit of nesting. Otherwise it stays text.
     """
     for part in message.parts:
         if part.HasField("data"):
@@ -57,7 +57,7 @@ def _decision(value: Any, pause: TaskInterrupt) -> dict[str, Any]:
 
 
 def answers_another(message: Message, pause: TaskInterrupt | None) -> bool:
-    """Return whether the message names another question than the one that waits."""
+    """Return whether the message names a question other than the open question of the task."""
     named = MessageToDict(message.metadata).get(ASK)
     return isinstance(named, dict) and (pause is None or named.get("id") != pause.identity)
 

@@ -1,4 +1,4 @@
-"""ListTasks: conversion of its parameters to a query of the log, and of a page to the response. Pure."""
+"""ListTasks: converts its parameters to a query of the task log, and a page of tasks to the response. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,7 +19,7 @@ from fleetwright_agent.server.tasks.messages import check_id
 from fleetwright_agent.storage.task_log import PagePosition, TaskPage, TaskQuery
 
 _LATEST_NS: Final = 2**63 - 1
-"""The largest timestamp that fits into an SQLite integer; the protocol allows dates up to the year 9999."""
+"""The largest timestamp that fits into an SQLite integer. A2A allows later dates, up to the year 9999."""
 
 
 def query_of(owner: str, params: ListTasksRequest) -> TaskQuery:

@@ -1,6 +1,7 @@
-"""Acceptance of a caller's message: finds or creates the task it belongs to, exactly once.
+"""Acceptance of a caller's message: finds or creates the task of the message, exactly once.
 
-It rejects messages that the card does not allow, tasks of other callers, and tasks that take no further message.
+It rejects messages that the card does not allow, messages to tasks of other callers, and messages to tasks that accept
+no further message.
 """
 
 import asyncio
@@ -47,9 +48,9 @@ from fleetwright_agent.telemetry.metrics import Metrics
 _logger = logging.getLogger(__name__)
 
 Start = Callable[[], None]
-"""Lets the accepted work begin. Idempotent; does nothing for a message that was sent before."""
+"""Starts the accepted work. Idempotent. Does nothing for a message that was already sent before."""
 _Taken = tuple[ActiveTask, TaskJob | None]
-"""The task and its job; a message that was sent before has no job."""
+"""The task and its job. A message that was already sent before has no job."""
 
 
 class MessageAcceptor:
@@ -70,9 +71,9 @@ class MessageAcceptor:
     ) -> None:
         """
         Args:
-            cards: The agent cards; the first readable one defines the accepted media types and output modes.
-            most: How many tasks one caller may run at once.
-            most_waiting: How many tasks may wait for one caller before it can start no other.
+            cards: The agent cards. The first readable card defines the accepted media types and output modes.
+            most: The maximum number of tasks that one caller may run at once.
+            most_waiting: If so many tasks wait for a caller, the caller cannot start another task.
             extensions: The URIs of extensions that are read from messages.
             choices: The allowed values of metadata keys.
         """
@@ -100,13 +101,13 @@ class MessageAcceptor:
         requested: Iterable[str] = (),
         trace: Mapping[str, str] | None = None,
     ) -> tuple[ActiveTask, Start]:
-        """Accept a message; it is on disk when this returns, and its work starts only when `Start` is called.
+        """Accept a message, and return when it is on disk. Its work starts when the returned `Start` is called.
 
         Args:
-            called: The id of the request, for callers that choose task ids and send no message ids (A2A 0.1). If there
-                is no task with the id that the message names, it is created under that id.
-            requested: The extensions that the caller asks for.
-            trace: The trace context, if the metadata has none; not part of the message's identity.
+            called: The id of the request, for callers that choose task ids and send no message ids (A2A 0.1). If the
+                message names a task that does not exist, the task is created with this id.
+            requested: The extensions that the caller requests.
+            trace: The trace context, used if the metadata contains none. It is not part of the deduplication key.
         """
         request = understood(request, self._extensions)
         card = next((found for card in self._cards if (found := card.recent()[0]) is not None), None)
@@ -116,10 +117,10 @@ class MessageAcceptor:
         try:
             release = self._shares.take(owner)
         except LimitReached:
-            # A message that was sent before is answered despite the limit.
+            # A message that was already sent before gets its response despite the limit.
             if known := await self._known(owner, request, called):
                 return (await self._again(owner, known, called))[0], _nothing
-            # An answer to a waiting task is accepted despite the limit too, because the task cannot end without it.
+            # An answer to a waiting task is also accepted despite the limit, because the task cannot end without it.
             if not await self._waits(owner, request.message.task_id):
                 raise
             release = self._shares.take(owner, beyond=True)
@@ -137,7 +138,7 @@ class MessageAcceptor:
         return live, self._runs.take_up(live, job, then=release)
 
     def again(self, live: ActiveTask) -> Release:
-        """Count a resumed task towards its caller's limit, even beyond the limit; return the function to release it."""
+        """Count a resumed task towards its caller's limit, even beyond it. Return a function that uncounts the task."""
         return self._shares.take(live.owner, beyond=True)
 
     async def _waits(self, owner: str, task_id: str) -> bool:
@@ -145,7 +146,7 @@ class MessageAcceptor:
         return live is not None and _waiting(live)
 
     async def _known(self, owner: str, request: SendMessageRequest, called: str | None) -> DuplicateClaim | None:
-        """Return the task for which this same request was sent before."""
+        """Return the task that an earlier, identical request created or continued."""
         first = await self._log.known(claim_of(owner, request))
         if first or not called:
             return first
@@ -161,8 +162,8 @@ class MessageAcceptor:
     async def _begin_or_follow(self, owner: str, request: SendMessageRequest, called: str) -> _Taken:
         """Begin the task that the caller names, or continue it if it exists.
 
-        A message to an existing task is a repetition if it equals the task's first message, or if its request was
-        answered before. Any other message is new.
+        A message to an existing task is a retransmission if it equals the task's first message, or if the same request
+        was accepted before. Any other message is new.
         """
         task_id = request.message.task_id
         async with self._choosing.setdefault((owner, task_id), asyncio.Lock()):
@@ -179,7 +180,7 @@ class MessageAcceptor:
     async def _answers_anew(self, live: ActiveTask, begun: Claim, named: Claim) -> bool:
         """Return whether a known message is a new answer to a waiting task, and not a retransmission.
 
-        A caller may use one request id for all requests. If it has used the id for different content of this task, the
+        A caller may use one request id for all requests. If the caller has used the id for other content before, the
         message counts as new. This does not apply to approvals, which must be unambiguous.
         """
         pause = pause_of(live.task) if _waiting(live) else None
@@ -193,7 +194,7 @@ class MessageAcceptor:
         try:
             self._admission.admit(claim.owner, begins=True)
         except ServiceUnavailable:
-            # A message that was sent before is answered even while no new task is admitted.
+            # A message that was already sent before gets its response even while no new task is admitted.
             if await self._log.known(claim) is None:
                 raise
         answer = await self._log.accept(claim, task, at_ns=now, most_waiting=self._most_waiting, also=also)
@@ -250,7 +251,7 @@ class MessageAcceptor:
         live = await self._tasks.find(owner, known.task_id)
         if live is None:
             raise TaskNotFoundError
-        # A caller with message ids means the same message. A caller with request ids may use one id for all requests.
+        # For a caller with message ids, it is the same message. A caller without them may reuse one request id.
         if called is not None and _waiting(live) and self._clock.now_ns() - live.updated_ns > _PLAUSIBLE_NS:
             raise InvalidRequestError(_SAID_BEFORE)
         return live, None
@@ -273,7 +274,7 @@ _ADVICE_RUNNING = "wait until it rests, or cancel it"
 
 
 _PLAUSIBLE_NS: Final = 60 * 1_000_000_000
-"""For this long after a task has begun to wait, a repeated message counts as a retransmission."""
+"""A repeated message counts as a retransmission for this time after the task has begun to wait."""
 _SAID_BEFORE: Final = (
     "A request with this id has already sent this message to the task. Answer the agent's question in a request with a"
     " new id, and not with the message that began the task"

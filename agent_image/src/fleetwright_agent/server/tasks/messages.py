@@ -36,7 +36,7 @@ def check_id(value: str, *, field: str) -> None:
 
 
 def understood(request: SendMessageRequest, uris: Collection[str]) -> SendMessageRequest:
-    """Return the request with the data of these extensions in the metadata, whether it came as metadata or as parts."""
+    """Move the data of these extensions from message parts to the metadata, and return the request."""
     message = lift_parts(request.message, uris)
     if message is request.message:
         return request
@@ -53,11 +53,11 @@ def check_message(
 
     Args:
         request: The request with the message.
-        input_modes: The media types that the card declares; text is always accepted.
+        input_modes: The media types that the card declares. Text is always accepted.
         choices: The allowed values of metadata keys.
 
     Raises:
-        InvalidParamsError: A field is invalid; the text names it.
+        InvalidParamsError: A field is invalid. The error text names the field.
         ContentTypeNotSupportedError: The agent does not accept the media type of a part.
     """
     message = request.message
@@ -66,7 +66,7 @@ def check_message(
     check_id(message.task_id, field="message.taskId")
     if message.role != Role.ROLE_USER:
         raise InvalidParamsError("message.role must be ROLE_USER")
-    # The answer to a form may consist of data alone.
+    # The answer to a form may consist of data only.
     rest = [part for part in message.parts if not (message.task_id and part.HasField("data"))]
     for part in rest:
         _check_part(part, input_modes)
@@ -125,7 +125,7 @@ def _check_reference(part: Part, stated: str) -> None:
 
 
 def text_of(message: Message) -> str:
-    """Return the text for the model: texts, named files between marks, and the URLs of other files."""
+    """Return the text for the model: texts, named files between marker lines, and the URLs of other files."""
     return "\n".join(_told(part) for part in message.parts if part.HasField("text") or part.HasField("url"))
 
 
@@ -148,14 +148,14 @@ def _told(part: Part) -> str:
 
 
 def _attached(filename: str, text: str) -> str:
-    """Return the text of a named file with marks around it, which show that the user did not write it."""
+    """Return the text of a named file between two marker lines, which show that the user did not write it."""
     name = "".join(each for each in filename if each.isprintable() and each not in "[]")[:MAX_ID]
     inside = _FILE_MARK.sub(r" \1", text)
     return f"[Attached file: {name}]\n{inside}\n[End of the attached file]"
 
 
 _FILE_MARK: Final = re.compile(r"^[ \t]*(\[(?:attached|end of the attached))", re.IGNORECASE | re.MULTILINE)
-"""A line of a file that looks like one of the marks around it."""
+"""A line of a file that looks like one of the marker lines."""
 
 
 def metadata_of(request: SendMessageRequest) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def metadata_of(request: SendMessageRequest) -> dict[str, Any]:
 
 
 def claim_of(owner: str, request: SendMessageRequest) -> Claim:
-    """Return the deduplication key of a request; it ignores the configuration of the response."""
+    """Return the deduplication key of a request. The key does not depend on the configuration of the response."""
     said = request.message.SerializeToString(deterministic=True)
     around = request.metadata.SerializeToString(deterministic=True)
     digest = hashlib.sha256(len(said).to_bytes(8) + said + around).digest()
@@ -174,9 +174,9 @@ def claim_of(owner: str, request: SendMessageRequest) -> Claim:
 
 
 def further(request: SendMessageRequest, called: str) -> SendMessageRequest:
-    """Return a later message of a caller without message ids, with an id derived from the request id.
+    """Add a message id, derived from the request id, to a later message of a caller without message ids.
 
-    Without a request id, the message gets a random id and is never a repetition.
+    Without a request id, the message gets a random id and never counts as a retransmission.
     """
     named = SendMessageRequest()
     named.CopyFrom(request)
@@ -186,13 +186,13 @@ def further(request: SendMessageRequest, called: str) -> SendMessageRequest:
 
 
 def addressed(request: SendMessageRequest, task: Task) -> Message:
-    """Return the message as stored in the task, with the metadata of the request, which resumed work needs."""
+    """Return the message as the task stores it. It includes the request's metadata, which resumed work needs."""
     kept = Message()
     kept.CopyFrom(request.message)
     kept.task_id, kept.context_id = task.id, task.context_id
     if request.metadata.fields:
         kept.metadata.update(MessageToDict(request.metadata))
-    # The server sets the identity of the answering person; a caller's value must not be trusted.
+    # Only the server may set the identity of the answering person. A caller's value must not be trusted.
     if ANSWER in kept.metadata.fields:
         del kept.metadata.fields[ANSWER]
     return kept

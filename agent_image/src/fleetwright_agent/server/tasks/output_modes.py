@@ -1,7 +1,7 @@
 """Accepted output modes: filters answers by the media types that a caller accepts. Pure.
 
-A caller that names no media types accepts everything. Other parts are left out of the response, but not out of the
-stored task. A request is rejected if the agent cannot produce any accepted media type.
+A caller that names no media types accepts everything. Parts with other media types are removed from the response, but
+stay in the stored task. A request is rejected if the agent cannot produce any accepted media type.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -19,9 +19,9 @@ from fleetwright_agent.server.tasks.messages import metadata_of
 MOST: Final = 64
 _FIELD: Final = "acceptedOutputModes"
 _WORDS: Final = {"text": "text/*", "data": "application/json", "*": "*/*"}
-"""The words that clients of 0.1 and 0.2 use for media types."""
+"""The words that clients of A2A 0.1 and 0.2 use for media types."""
 _TEXT: Final = ("text/plain", "text/markdown")
-"""The media types of a text part that declares none: it may contain Markdown, which is also readable as plain text."""
+"""The media types of a text part that declares none. It may contain Markdown, which is also readable as plain text."""
 _BYTES: Final = "application/octet-stream"
 Told = TypeVar("Told", bound=Event | Task)
 
@@ -57,7 +57,7 @@ def check_output_modes(request: SendMessageRequest, card: Card) -> None:
 
     Raises:
         InvalidParamsError: The request names too many media types.
-        ContentTypeNotSupportedError: The agent offers no accepted media type.
+        ContentTypeNotSupportedError: The agent cannot produce any accepted media type.
     """
     stated = request.configuration.accepted_output_modes
     if len(stated) > MOST:
@@ -68,7 +68,7 @@ def check_output_modes(request: SendMessageRequest, card: Card) -> None:
 
 
 def offered(card: Card, metadata: dict[str, Any]) -> Collection[str]:
-    """Return the media types of possible answers: those of the skill that the request names, or of the whole card."""
+    """Return the media types of possible answers, from the skill that the request names, or from the whole card."""
     hint = metadata.get(SKILL_HINT)
     if isinstance(hint, str):
         return card.skill_output_modes.get(hint, card.output_modes)
@@ -78,8 +78,8 @@ def offered(card: Card, metadata: dict[str, Any]) -> Collection[str]:
 def tailored(told: Told, accepted: OutputModes) -> Told | None:
     """Return an answer without the parts that the caller does not accept.
 
-    Return None if nothing is left of an event and more events follow. A final event without accepted parts is sent
-    unchanged, because the caller would otherwise get no answer.
+    Return None if no part of an event is left and more events follow. If no part of a final event is accepted, the
+    event stays unchanged, because the caller would otherwise get no answer.
     """
     if not accepted:
         return told
@@ -97,7 +97,7 @@ def tailored(told: Told, accepted: OutputModes) -> Told | None:
 
 
 def _cut(holder: Any, accepted: OutputModes) -> bool:
-    """Remove parts that are not accepted, unless none is accepted; return whether any part is accepted."""
+    """Remove parts that are not accepted, unless no part is accepted. Return whether any part is accepted."""
     taken = accepted.of(holder.parts)
     if taken and len(taken) < len(holder.parts):
         taken = deepcopy(taken)

@@ -1,7 +1,7 @@
 """The operations of A2A on the task log: send, stream, get, list, cancel, subscribe, push.
 
-Every task, context, list and push configuration belongs to the caller that created it; for other callers it does not
-exist. This module does not know the dialects.
+Every task, context, list and push configuration belongs to the caller that created it. For other callers, it does not
+exist. This module does not know the older protocol versions.
 """
 
 # ruff: noqa: ARG002 - the SDK's interface fixes the arguments, also of operations that are rejected
@@ -77,7 +77,7 @@ class TaskRequestHandler(RequestHandler):
         Args:
             pushes: The push service, if the agent offers push notifications.
             may_reply: True if the executor may answer with a message instead of a task.
-            most_streams: How many streams one caller may have open.
+            most_streams: The maximum number of streams that one caller may have open.
             extended: The extended agent card, if the agent has one.
         """
         self._streams = ConcurrencyLimit(
@@ -249,13 +249,13 @@ async def _stream(
 ) -> AsyncGenerator[Task | Event, None]:
     """Yield the events of a task, beginning with the task itself.
 
-    With `start`, the stream ends at once if the task is at rest. A subscriber to an interrupted task, who sends no
-    message, receives its later events.
+    With `start`, the stream ends at once if the task is at rest. Without it, the stream of an interrupted task waits
+    for later events, because a subscriber sends no message.
     """
     events = live.read()
     async with aclosing(events):
-        # The first event is a snapshot of the task, so that no event of the run is missed. The run starts before the
-        # first event is sent, because the caller may disconnect right after it.
+        # The first event is a snapshot of the task, so that the caller misses no event of the run. Start the run before
+        # the first event is sent, because the caller may disconnect directly after the event.
         first = await anext(events)
         if start is not None:
             start()

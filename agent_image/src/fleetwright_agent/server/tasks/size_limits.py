@@ -1,6 +1,6 @@
-"""Size limits of a task: an answer that is too long is cut and marked, and a full task takes no further message.
+"""Size limits of a task: too long answers are truncated and marked, and a full task accepts no further message.
 
-Pure. Messages of callers are never cut.
+Pure. Messages of callers are never truncated.
 """
 
 from typing import Final, TypeVar
@@ -15,14 +15,14 @@ MOST_OF_ARTIFACTS: Final = 4 * 1024 * 1024
 MOST_SAID: Final = 4 * 1024 * 1024
 """Bytes of all messages of the agent in one task."""
 MOST_OF_TASK: Final = 8 * 1024 * 1024
-"""The size in bytes from which on a task takes no further message."""
+"""A task accepts no message that would make it larger than this, in bytes."""
 MOST_MESSAGES: Final = 200
 _NOTHING_LEFT: Final = "…"
 Updated = TypeVar("Updated", TaskArtifactUpdateEvent, TaskStatusUpdateEvent)
 
 
 def is_full(task: Task, message: Message) -> bool:
-    """Return whether the task takes no further message."""
+    """Return whether the task has no room for the message."""
     return len(task.history) >= MOST_MESSAGES or task.ByteSize() + message.ByteSize() > MOST_OF_TASK
 
 
@@ -36,7 +36,7 @@ class TaskSize:
         self._left = most_said - sum(each.ByteSize() for each in said if each.role == Role.ROLE_AGENT)
 
     def fit(self, event: Event) -> Event | None:
-        """Return the event, cut to the space that is left; None if nothing of it fits."""
+        """Return the event, truncated to the space that is left, or None if no part of it fits."""
         if isinstance(event, TaskStatusUpdateEvent):
             return self._fit_said(event)
         return self._fit_artifact(event) if isinstance(event, TaskArtifactUpdateEvent) else event

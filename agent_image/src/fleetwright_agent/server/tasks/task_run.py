@@ -1,6 +1,6 @@
 """One run: from an accepted message to a task at rest, regardless of what the work does.
 
-A run ends its task exactly once: because the work ends, its deadline passes, it stalls, or it is stopped. Otherwise it
+A run ends its task exactly once: when the work ends, exceeds its time limit, stalls or is stopped. Otherwise the run
 leaves the task to the next process. A run does not wait indefinitely for work that ignores its cancellation.
 """
 
@@ -63,8 +63,8 @@ class TaskRun:
         """
         Args:
             turn: The lock of the conversation.
-            gate: The work begins after this event is set.
-            again: True after a restart.
+            gate: The work begins when this event is set.
+            again: True if an earlier process worked on the message.
         """
         self._again = again
         self._gate = gate
@@ -81,13 +81,13 @@ class TaskRun:
 
     @property
     def decided(self) -> asyncio.Event:
-        """An event that is set once recovered work has resumed or ended."""
+        """An event that is set when recovered work has resumed or ended."""
         return self._pulse.decided
 
     def stop(self, outcome: Termination) -> None:
         """Cancel the work. The first outcome counts, and finished work keeps its result.
 
-        A run that is being left to the next process, and has not ended yet, ends with this outcome instead.
+        If the run is about to be left to the next process, it ends with this outcome instead.
         """
         self._outcome = self._outcome or outcome
         self.leave()
@@ -122,7 +122,7 @@ class TaskRun:
             events = (*events, *self._last_words(BROKE))
         refused = await self._refused(events)
         if refused is BROKE:
-            # The work's own last events may be the ones that cannot be serialised.
+            # The events that cannot be serialised may be the last events of the work itself.
             refused = await self._refused(self._last_words(BROKE))
         if refused is BROKE:
             refused = await self._refused((self._ending(BROKE),))
@@ -130,7 +130,7 @@ class TaskRun:
             self._live.rest_unwritten(self._unwritten(refused))
 
     async def _refused(self, events: Sequence[Event]) -> Termination | None:
-        """Write the last events; return None, or the outcome to use if they cannot be written."""
+        """Write the last events, and return None. If they cannot be written, return the outcome to use instead."""
         try:
             await self._live.rest(events)
         except TaskLogUnavailable:
@@ -145,7 +145,7 @@ class TaskRun:
     def _unwritten(self, outcome: Termination) -> Sequence[Event]:
         """Return the last events of a task that could not be stored.
 
-        They include the work's usage, unless the work reports a success whose result is lost.
+        The events include the usage of the work, unless the work reports a success whose result is lost.
         """
         words = self._last_words(outcome) if outcome is UNWRITTEN else ()
         last = words[-1] if words else None
@@ -180,13 +180,13 @@ class TaskRun:
                 self._watching.cancel()
 
     def _let_go(self) -> None:
-        """Release the conversation's lock, so that its next message may be processed."""
+        """Release the lock of the conversation, so that the next message of the conversation is processed."""
         if self._in_hand:
             self._in_hand = False
             self._turn.release()
 
     def _watch(self, seconds: float) -> None:
-        """Stop a stalled run, or check again when it could have stalled."""
+        """Stop the run if it has stalled. Otherwise, schedule the next check."""
         if not self._timing.stall:
             return
         silent = self._clock.monotonic() - self._pulse.at
@@ -204,12 +204,12 @@ class TaskRun:
             state = TaskState.TASK_STATE_REJECTED if failure.refused else TaskState.TASK_STATE_FAILED
             return self._last_words(Termination(state, failure.message, failure.reason, failure.details))
         except (Exception, asyncio.CancelledError):
-            # A cancellation that this run did not request comes from inside the work and counts as its failure.
+            # A cancellation that this run did not request comes from the work itself, and counts as a failure.
             _logger.exception("turn broke", extra={"task": self._live.task_id})
             return self._last_words(BROKE)
 
     async def _cancelled(self, working: asyncio.Future[Sequence[Event]]) -> bool:
-        """Cancel the work and wait for the cleanup time; return true if the work has returned a result anyway."""
+        """Cancel the work, and wait at most for the cleanup time. Return true if the work returned a result anyway."""
         working.cancel()
         await asyncio.wait({working}, timeout=self._timing.cleanup)
         if not working.done():

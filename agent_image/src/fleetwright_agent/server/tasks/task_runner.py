@@ -1,4 +1,4 @@
-"""The runs of this process: one at a time per owner and context, in the order of acceptance.
+"""The runs of this process: one at a time for each owner and context, in the order of acceptance.
 
 This module does not know how a single run ends.
 """
@@ -61,14 +61,14 @@ class TaskRunner:
         cleanup_seconds: float = CLEANUP_SECONDS,
         outlived: bool = True,
     ) -> None:
-        """Args: `outlived` is true if the memory that the executor resumes from survives the process."""
+        """Args: `outlived` is true if the stored state from which the executor resumes survives the process."""
         self._executor = executor
         self._timing = RunTimeouts(limit, stall, cleanup_seconds)
         self._goes_on = outlived and isinstance(executor, RecoverableExecutor) and executor.recovers
         self._metrics = metrics
         self._clock = clock
         self._running: dict[asyncio.Task[None], tuple[ActiveTask, TaskRun]] = {}
-        # Strong references until the log is written. Without them, the task would be read from the log as running.
+        # Strong references to tasks until the log is written. Without them, a read of the log would return a busy task.
         self._unwritten: set[ActiveTask] = set()
         self._ending: set[ActiveTask] = set()
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -79,7 +79,7 @@ class TaskRunner:
         return len(self._running)
 
     def take_up(self, live: ActiveTask, job: TaskJob, *, then: Callable[[], None]) -> Callable[[], None]:
-        """Queue a run in its conversation, where it can be cancelled; return a function that lets it begin.
+        """Queue a run in its conversation, and return a function that lets it begin. A queued run can be cancelled.
 
         Args:
             then: Called when the run is over.
@@ -128,7 +128,7 @@ class TaskRunner:
             self.stop(live, CANCELED)
 
     async def over(self, live: ActiveTask) -> None:
-        """Wait until no run works on the task any more."""
+        """Wait until no run works on the task."""
         if working := [running for running, (held, _) in self._running.items() if held is live]:
             await asyncio.wait(working)
 
@@ -145,7 +145,7 @@ class TaskRunner:
     async def _last_words(self, live: ActiveTask, outcome: Termination) -> Sequence[Event]:
         """Return the last events of a task without a run, with its cost if the executor knows it.
 
-        An executor that fails here does not keep the task from ending.
+        If the executor fails here, the task ends nevertheless.
         """
         job, task, now_ns = _interrupted(live), live.task, self._clock.now_ns()
         if job is not None and isinstance(self._executor, ReportsLostWork):
@@ -169,15 +169,15 @@ class TaskRunner:
     def is_left(self, live: ActiveTask) -> bool:
         """Return whether a task is busy although no run of this process works on it.
 
-        An earlier attempt to open the log may have resumed it, or it is being cancelled.
+        Return false if an earlier attempt to open the log has resumed the task, or if the task is being cancelled.
         """
         return live.busy and self._run_of(live) is None and live not in self._ending
 
     def recover(self, live: ActiveTask, *, share: Callable[[ActiveTask], Callable[[], None]]) -> bool:
-        """Resume a task whose run died with the previous process; return false if it cannot be resumed.
+        """Resume a task whose run died with the previous process. Return false if the task cannot be resumed.
 
         Args:
-            share: Counts the task towards its caller's limit, and returns the function that releases it.
+            share: Counts the task towards its caller's limit, and returns a function that uncounts it.
         """
         if not self.is_left(live):
             return True
@@ -195,7 +195,7 @@ class TaskRunner:
     async def decided(self, seconds: float) -> None:
         """Wait until every recovered task has resumed or ended, at most for this many seconds.
 
-        Only the first task of each conversation is awaited, because the others run after it.
+        Wait only for the first task of each conversation, because the other tasks run after it.
         """
         first: dict[tuple[str, str], TaskRun] = {}
         for live, run in self._running.values():
@@ -209,21 +209,21 @@ class TaskRunner:
     async def lose(self, live: ActiveTask) -> None:
         """End a task that cannot be resumed.
 
-        Raises: LogUnusable.
+        Raises: TaskLogUnavailable.
         """
         await self._end(live, GIVEN_UP if live.taken_up > MOST_TAKEN_UP else RESTARTED)
 
     async def settle(self) -> None:
-        """Write the ends of tasks that could not be written before; the next call retries those that fail again."""
+        """Write the ends of tasks that could not be written before. The next call retries failed writes."""
         for live in tuple(self._unwritten):
             with suppress(TaskLogUnavailable):
                 await live.settle()
                 self._unwritten.discard(live)
 
     async def drain(self, seconds: float) -> None:
-        """Wait up to `seconds` for running tasks, leave the rest to the next process, and return when nothing runs.
+        """Wait up to `seconds` for running tasks, leave other tasks to the next process, and return when no task runs.
 
-        If the next process could not resume them, they are ended instead.
+        If the next process could not resume the tasks, they are ended instead.
         """
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)

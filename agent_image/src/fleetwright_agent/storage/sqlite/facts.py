@@ -1,7 +1,7 @@
-"""Facts in SQLite files: each owner has a file of its own.
+"""Facts in SQLite files, one file for each owner.
 
-Search and ranking for one caller never touch another caller's facts. Search uses FTS5 and BM25 and starts with the rare
-words, which bounds its time.
+Search and ranking for one caller never read another caller's facts. The search uses FTS5 and BM25. It starts with rare
+words, so that its time is bounded.
 """
 
 import sqlite3
@@ -37,7 +37,7 @@ CREATE TRIGGER fact_gone AFTER DELETE ON facts BEGIN
 
 
 class SqliteFactStore:
-    """The facts of all owners. Each call concerns one owner."""
+    """The facts of all owners. Each call reads or writes the facts of one owner."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
         self._files = OwnerDatabases(folder, SCHEMA)
@@ -54,7 +54,7 @@ class SqliteFactStore:
         return await (await self._files.of(owner)).run(lambda db: _remember(db, row, most))
 
     async def recall(self, owner: str, question: str, *, most: int) -> list[Fact]:
-        """Return the facts that match the question best, the best first."""
+        """Return the best matches for the question, the best first."""
         if not self._files.has(owner):
             return []
         return await (await self._files.of(owner)).read(lambda db: _recall(db, question, most))
@@ -140,7 +140,7 @@ def _recall(db: sqlite3.Connection, question: str, most: int) -> list[Fact]:
 def _told_apart(db: sqlite3.Connection, question: str) -> tuple[list[str], list[str]]:
     """Return the rarest words of the question, which together occur in at most 400 facts, and the next three words.
 
-    A frequent word says little about a fact, and SQLite would read and rank every fact with it.
+    A frequent word distinguishes few facts, and SQLite would read and rank every fact that contains it.
     """
     count = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     asked = quoted(words(question)[:MOST])

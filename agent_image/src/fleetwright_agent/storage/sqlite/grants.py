@@ -30,7 +30,7 @@ class SqliteGrantStore:
         query = f"SELECT thread, tool, key, at FROM grants WHERE {threads.BELOW} ORDER BY thread, tool, key"  # noqa: S608 - interpolates only constants
         rows = await self._database.run(lambda db: db.execute(query, values).fetchall())
         found = ((thread.split("\n"), tool, key, at) for thread, tool, key, at in rows)
-        # The thread of a task that was set aside has copies of the grants of its conversation.
+        # Skip the separate threads of tasks: they have copies of the grants of their conversations.
         return [StoredGrant(parts[1], tool, key, at) for parts, tool, key, at in found if len(parts) == 2]
 
 

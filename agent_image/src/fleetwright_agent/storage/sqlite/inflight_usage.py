@@ -20,7 +20,7 @@ class SqliteInflightUsage:
         await self._database.run(lambda db: add(db, owner, task_id, body))
 
     def put(self, owner: str, task_id: str, body: Any) -> None:
-        """Add without waiting; `settled` returns when it is on disk."""
+        """Queue a line of usage without waiting for the write. `settled` waits until it is on disk."""
         self._database.put(lambda db: add(db, owner, task_id, body), of=name(owner, task_id))
 
     async def settled(self, owner: str, task_id: str) -> None:
@@ -46,7 +46,7 @@ class SqliteInflightUsage:
         return await self._database.run(lambda db: db.execute("SELECT DISTINCT owner, task FROM spent").fetchall())
 
     def end(self, owner: str, task_id: str, *, at: float) -> None:
-        """Mark the turn as ended. If that cannot be written, maintenance deletes its costs."""
+        """Mark the turn as ended. If this write fails, maintenance deletes the costs of the turn."""
         self._database.put(lambda db: _end(db, owner, task_id, at))
 
     async def forget(self, owner: str, task_id: str) -> None:
@@ -54,7 +54,7 @@ class SqliteInflightUsage:
 
 
 def name(owner: str, task_id: str) -> str:
-    """The name under which a turn's costs are queued."""
+    """Return the name under which a turn's costs are queued."""
     return f"cost\n{owner}\n{task_id}"
 
 

@@ -1,4 +1,4 @@
-"""Learned skills in SQLite files: each owner has a file of its own, as for facts. Search uses FTS5 and BM25."""
+"""Learned skills in SQLite files, one file for each owner. The search uses FTS5 and BM25."""
 
 import json
 import sqlite3
@@ -13,7 +13,7 @@ from fleetwright_agent.storage.words import MOST, quoted, words
 
 FOLDER: Final = "skills"
 _SHORT: Final = 4
-"""Shorter words are mostly frequent function words."""
+"""Words with fewer characters are mostly frequent function words."""
 SCHEMA: Final = (
     """
 CREATE TABLE skills (
@@ -40,15 +40,17 @@ CREATE TRIGGER skill_changed AFTER UPDATE OF description, template, tools ON ski
 
 
 class SqliteLearnedSkillStore:
-    """The learned skills of all owners. Each call concerns one owner."""
+    """The learned skills of all owners. Each call reads or writes the skills of one owner."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
-        """`now` is in seconds since the epoch."""
+        """Args: `now` returns the seconds since the epoch."""
         self._files = OwnerDatabases(folder, SCHEMA)
         self._now = now
 
     async def learn(self, owner: str, draft: SkillDraft, source: Provenance, *, most: int) -> bool:
-        """Store a skill, and return whether it is new. Beyond `most` skills, the least recently used one is deleted.
+        """Store a skill, and return whether it is new.
+
+        If the owner has more than `most` skills, the least recently used skill is deleted.
 
         Raises:
             MemoryUnusable: Nothing is learned.
@@ -57,7 +59,7 @@ class SqliteLearnedSkillStore:
         return await (await self._files.of(owner)).run(lambda db: _learn(db, draft, source, now, most))
 
     async def recall(self, owner: str, question: str, *, most: int) -> list[LearnedSkill]:
-        """Return the skills that match the question best, the best first."""
+        """Return the best matches for the question, the best first."""
         if not self._files.has(owner):
             return []
         return await (await self._files.of(owner)).read(lambda db: _recall(db, question, most))
@@ -70,7 +72,7 @@ class SqliteLearnedSkillStore:
         await (await self._files.of(owner)).run(lambda db: _use(db, uses))
 
     async def skills(self, owner: str, *, context_id: str = "", task_id: str = "") -> list[LearnedSkill]:
-        """Return all skills, or those of one conversation or task, in the order of learning."""
+        """Return all skills, or those of one conversation or task, in the order in which they were learned."""
         if not self._files.has(owner):
             return []
         values = {"context": context_id, "task": task_id}
@@ -87,9 +89,9 @@ class SqliteLearnedSkillStore:
     async def curate(
         self, key: str, decide: Callable[[Sequence[LearnedSkill]], Plan], *, dry_run: bool
     ) -> CurationResult | None:
-        """Apply the plan for one owner's skills, or only return it if `dry_run`; `None` if the owner has no skills.
+        """Plan the curation of one owner's skills, apply the plan unless `dry_run`, and return the plan.
 
-        Raises: MemoryUnusable.
+        Return `None` if the owner has no skills. Raises: MemoryUnusable.
         """
         return await (await self._files.at(key)).run(lambda db: _curate(db, decide, dry_run=dry_run))
 

@@ -1,8 +1,8 @@
-"""Model calls that have started and not ended, in an append-only file beside the databases.
+"""Model calls that have started and not ended, in an append-only file next to the databases.
 
-A line is written before a call starts. It outlives the process, because the kernel holds it; no call waits for an
-fsync, so a power failure may lose it. A line names the owner and the task of a call, and never any content. The file is
-empty while no call runs. This module does not know what a call costs.
+A line is written before a call starts. The line survives a crash of the process, but not always a power failure,
+because no call waits for an fsync. A line contains the owner and the task of a call, but no content. The file is empty
+while no call runs. This module does not know the cost of a call.
 """
 
 import json
@@ -16,7 +16,7 @@ FILE: Final = "calls.jsonl"
 _OURS_ALONE: Final = 0o600
 _log = logging.getLogger(__name__)
 _MOST_BYTES: Final = 64 * 1024
-"""The size from which the lines of finished calls are removed, once they are at least half of the file."""
+"""The file size above which the lines of finished calls are removed, if they are at least half of the file."""
 
 
 class FileOpenModelCalls:
@@ -29,7 +29,7 @@ class FileOpenModelCalls:
         self._left: dict[str, Any] | None = None
 
     def begin(self, call: str, about: Any) -> None:
-        """Record a call. If the file cannot be written, an error is logged and the call goes ahead."""
+        """Record a call. If the file cannot be written, an error is logged and the call starts anyway."""
         line = self._running[call] = _line({"call": call, "about": about})
         self._size += len(line)
         try:
@@ -53,7 +53,7 @@ class FileOpenModelCalls:
                 self._shorten()
 
     def left(self) -> dict[str, Any]:
-        """Return what former processes recorded of calls that never ended, by call.
+        """Return the records of calls that earlier processes started and that never ended, by call id.
 
         Raises:
             OSError: The file cannot be read.
@@ -62,9 +62,9 @@ class FileOpenModelCalls:
         return dict(self._left or {})
 
     def erase(self, owner: str, *, named: str) -> None:
-        """Replace that owner by `named` in the calls that former processes left. Running calls keep their owner.
+        """Replace the owner's name by `named` in the calls that earlier processes left. Running calls keep their owner.
 
-        The lines of all calls that have ended are dropped as well.
+        The lines of all calls that have ended are removed too.
 
         Raises:
             OSError: The file cannot be written.
@@ -111,7 +111,7 @@ def _line(document: Any) -> bytes:
 
 
 def _left(written: bytes) -> dict[str, Any]:
-    """Return the calls that have no end. A line that cannot be read is skipped: the process may have ended in it."""
+    """Return the calls that have not ended. A damaged line is skipped: the process may have died while writing it."""
     found: dict[str, Any] = {}
     for line in written.splitlines():
         with suppress(ValueError, KeyError, TypeError, AttributeError):

@@ -18,18 +18,18 @@ class SqliteOpenQuestions:
         self._database = database
 
     async def put(self, question: OpenQuestion) -> None:
-        """Store a question; it replaces an earlier one of the same slot."""
+        """Store a question. It replaces the open question of the same peer and conversation."""
         place = question.place
         row = (place.owner, place.context_id, place.peer, question.task_id, question.asked_in)
         await self._database.run(lambda db: _put(db, row))
 
     async def take(self, place: QuestionKey) -> OpenQuestion | None:
-        """Remove and return the question of a slot."""
+        """Remove and return the question with this key."""
         found = await self._select(_TAKE, (place.owner, place.context_id, place.peer))
         return found[0] if found else None
 
     async def of(self, owner: str, task_id: str) -> list[OpenQuestion]:
-        """Return the questions of a task."""
+        """Return the questions that peers asked during a task of this agent."""
         return await self._select(f"{_ALL} WHERE owner=? AND asked_in=?", (owner, task_id))
 
     async def all(self) -> list[OpenQuestion]:

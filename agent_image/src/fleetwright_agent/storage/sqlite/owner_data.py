@@ -47,7 +47,7 @@ async def _counted(database: Database, target: ErasureTarget) -> dict[str, int]:
 
 
 async def _erase(database: Database, target: ErasureTarget, *, tasks: Collection[str]) -> None:
-    # Imported late, because it imports LangGraph.
+    # Imported here, because the module imports LangGraph, which is slow.
     scrub = await asyncio.to_thread(importlib.import_module, _SCRUB)
 
     def write(db: sqlite3.Connection) -> None:

@@ -37,7 +37,7 @@ def sqlite_storage(
     Args:
         now: Seconds since the epoch.
         now_ns: Nanoseconds since the epoch, for the windows of rate-limited tools.
-        conversations: The database of conversations, if it is not the one in the folder.
+        conversations: The database of conversations, if it is not the file in the folder.
     """
     database = conversations or Database(folder / schema.FILE, schema.SCHEMA)
     return Storage(
@@ -61,14 +61,14 @@ def sqlite_storage(
 
 
 def _saver(database: Database, now: Callable[[], float]) -> "ConversationSaver":
-    # Imported late: it imports LangGraph, which the first task loads.
+    # Imported here, because the module imports LangGraph, which only the first task loads.
     from fleetwright_agent.storage.sqlite.conversations.checkpoints import SqliteConversationSaver
 
     return SqliteConversationSaver(database, now=now)
 
 
 def _views(database: Database) -> ViewStore:
-    # Imported late, like the saver.
+    # Imported here for the same reason as the saver.
     from fleetwright_agent.storage.sqlite.conversations.views import SqliteViewStore
 
     return SqliteViewStore(database)

@@ -22,12 +22,15 @@ class SqliteToolJournal:
         await self._database.run(lambda db: _put(db, row), after=thread)
 
     def done(self, thread: str, call: str, body: Any) -> "asyncio.Future[None]":
-        """Store a result and return a future of its commit. Until then, the outcome of the call counts as unknown."""
+        """Queue a result, and return a future that resolves after the commit.
+
+        Until then, the outcome of the call counts as unknown.
+        """
         row = (thread, call, CallState.DONE.value, json.dumps(body))
         return self._database.put(lambda db: _put(db, row), of=thread)
 
     async def settled(self, thread: str) -> None:
-        """Wait until all writes of the thread are on disk, as they are whenever a call's state is written."""
+        """Wait until all writes of the thread are on disk."""
         await self._database.settled(thread)
 
     async def begin(self, thread: str, call: str, begun: StartedCall) -> None:
@@ -44,7 +47,7 @@ class SqliteToolJournal:
         await self._database.run(lambda db: _settle(db, row))
 
     async def begun(self, thread: str, *, below: str) -> list[StartedCall]:
-        """Return the calls without a result, in the thread and in those of the sub-agents below `below`."""
+        """Return the calls without a result, in `thread` and in the threads whose names equal or extend `below`."""
         query = f"SELECT body FROM calls WHERE (thread = :thread OR {threads.BELOW}) AND state = :state ORDER BY body"  # noqa: S608 - interpolates only constants
         values = {"thread": thread, "state": CallState.BEGUN.value, **threads.below(below)}
         rows = await self._database.read(lambda db: db.execute(query, values).fetchall())

@@ -22,13 +22,13 @@ _HOUR: Final = 3600
 
 class SqliteUsageStore:
     def __init__(self, database: Database, *, now: Callable[[], float]) -> None:
-        """`now` is in seconds since the epoch."""
+        """Args: `now` returns the seconds since the epoch."""
         self._database = database
         self._now = now
         self._life: int | None = None
 
     def put(self, entry: ModelCallUsage, line: TaskUsageLine) -> "asyncio.Future[None]":
-        """Queue the write without waiting for it; data stored later is written after it."""
+        """Queue the write without waiting for it. Data that is stored later is written after it."""
         at = self._now()
 
         def write(db: sqlite3.Connection) -> None:
@@ -40,7 +40,7 @@ class SqliteUsageStore:
         return writing
 
     async def has_charged(self, owner: str, task_id: str, call: str) -> bool:
-        """Return whether the stored usage of that task holds the cost of that call.
+        """Return whether the stored usage of the task contains the cost of the call.
 
         Raises:
             MemoryUnusable: It cannot be read.
@@ -50,7 +50,7 @@ class SqliteUsageStore:
         return any(json.loads(body).get("call") == call for (body,) in rows)
 
     async def since(self, seconds: float) -> UsageSum:
-        """Return the sum over all processes, from the hour that contains this time."""
+        """Return the sum of all processes' usage since the beginning of the hour that contains this time."""
         query = f"SELECT {_SUMS} FROM ledger WHERE hour >= ?"  # noqa: S608 - interpolates only constants
         row = await self._database.run(lambda db: db.execute(query, (int(seconds) // _HOUR,)).fetchone())
         return _sum(row)
@@ -71,7 +71,7 @@ class SqliteUsageStore:
     def _write(self, db: sqlite3.Connection, entry: ModelCallUsage, at: float) -> None:
         if self._life is None:
             self._life = db.execute("INSERT INTO lives (at) VALUES (?)", (at,)).lastrowid
-        # Repeated, because the commit of the first insert may have failed.
+        # Insert again, because the commit of the first insert may have failed.
         db.execute("INSERT OR IGNORE INTO lives (life, at) VALUES (?,?)", (self._life, at))
         amounts = (
             1,

@@ -48,7 +48,7 @@ class PeerResponse:
         return [*self._costs.values(), *last]
 
     def take(self, event: StreamResponse) -> None:
-        """Raises: TooMuchSaid."""
+        """Raises: TooManyArtifacts."""
         kind = event.WhichOneof("payload")
         if kind == "task":
             self._begin(event.task)

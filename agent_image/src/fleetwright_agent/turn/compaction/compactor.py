@@ -1,7 +1,7 @@
-"""Makes a new view of a conversation: truncated results, or a summary in place of its older part. Stores nothing.
+"""Makes a new view of a conversation: with truncated results, or with a summary of the older part. Stores nothing.
 
-A new view is rejected if it loses a pin, the active request, or one half of a call and its result. It is also rejected
-if it saves too little.
+A new view is rejected if it loses a pin, the active request, or only one of a tool call and its result. It is also
+rejected if it saves too little.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from fleetwright_agent.turn.compaction.view import View, position
 _RATIO: Final = 4
 """A summary grows by at most a quarter of the messages that it replaces."""
 _EXPECTED_RATIO: Final = 10
-"""Published summaries of agent conversations have about a tenth of the size of the replaced messages."""
+"""Summaries of agent conversations in publications have about a tenth of the size of the replaced messages."""
 _CHARACTERS: Final = 4
 
 
@@ -50,7 +50,7 @@ class CompactionResult:
     payback: float | None = None
     """Model calls until the compaction has paid for itself."""
     cheapest: int | None = None
-    """The trigger, in tokens, with the lowest cost for a conversation like this one."""
+    """The prompt size, in tokens, at which summarising a conversation like this one costs least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Compactor:
 
         Args:
             prompt: The current prompt.
-            refused: The prompt size that a provider has refused; the answering model has less room than that.
+            refused: The prompt size that a provider has refused, so the model's window is smaller than this.
         """
         known = effective_room(self._policy, self._window)
         fitting = known if refused is None else min(known, refused)
@@ -93,7 +93,7 @@ class Compactor:
     def expected_payback(self, prompt: Prompt, leaving: int, *, warm: bool) -> float:
         """Return the number of model calls after which a summary made now would have paid for itself.
 
-        The new summary is expected to grow by a tenth of what it replaces, up to its cap.
+        The summary is expected to grow by a tenth of the replaced messages, up to its maximum length.
 
         Args:
             prompt: The current prompt.
@@ -131,12 +131,13 @@ class Compactor:
         Args:
             prompt: The current prompt.
             ask: Calls a model.
-            reading: The cache of extracted messages; the rest is extracted while the model writes.
+            reading: The cache of extracted messages; messages that it lacks are extracted while the model writes.
             chat: The model that continues the conversation.
-            own: The agent's own model, if `chat` is a different one; it creates the client of the summary model.
+            own: The agent's own model, if `chat` is another model. The client of the summary model is derived from it.
             cold: True if the prompt is no longer in the provider's cache.
             refused: The prompt size that the provider has just refused; any shorter view is then accepted.
-            settings: The prompt-cache arguments of the conversation's own calls, so that the provider finds the prefix.
+            settings: The prompt-cache arguments of the conversation's own calls; with them, the provider finds its
+                cached prefix.
 
         Raises:
             SummaryFailed: No better view was found; the old one stays.
@@ -197,7 +198,7 @@ class Compactor:
         return self._judged(made, material, prompt)
 
     def _judged(self, made: CompactionResult, material: SummaryInput, prompt: Prompt) -> CompactionResult:
-        """Add the payback and the cheapest trigger, by the prices of the agent's own model."""
+        """Add the payback and the cheapest trigger, computed with the prices of the agent's own model."""
         leaving = material.gone + estimate_text(material.earlier)
         summary = estimate_text(made.view.summary)
         kept = max(0, made.rewritten - summary)
@@ -227,14 +228,14 @@ class Compactor:
         return replace(gathered, held=held, pinned=self._pinned(held))
 
     def _with_later(self, gathered: _Gathered, later: Mapping[str, str]) -> _Gathered:
-        """Return the inputs with later statements added to rules, if the summary does not contain those statements."""
+        """Return the inputs with later statements added to the rules. Statements in the summary are not added."""
         held = [pins.with_later(pin, later) for pin in gathered.held]
         if all(pin.later == old.later for pin, old in zip(held, gathered.held, strict=True)):
             return gathered
         return replace(gathered, held=held, pinned=self._pinned(held))
 
     def repinned(self, view: View) -> tuple[View, int]:
-        """Return the view with pins read again from their sources, and the number of missing pins."""
+        """Read the pins again from their sources. Return the view with these pins, and the number of missing pins."""
         found = self._pinned(view.pins)
         if found.digest == view.digest:
             return view, 0
@@ -276,7 +277,7 @@ class Compactor:
         )
 
     def _fitting(self, prompt: Prompt, view: View, until: int, refused: int) -> View:
-        """Truncate results in the tail: the longest first, and all long ones if that is not enough."""
+        """Truncate the longest results in the tail first, then all long results if the prompt is still too large."""
         enough = min(self._window, int((1 - float(self._policy.guard.min_gain)) * refused))
         for over in (FORCED_OVER, self._policy.prune.over_chars):
             cut = self._shapes(oversized(prompt.stored[until:], over=over))
@@ -286,7 +287,7 @@ class Compactor:
         return view
 
     def _leaves_little(self, prompt: Prompt, until: int | None, refused: int) -> bool:
-        """Return True if the messages to summarise are too small to matter, because long results fill the prompt."""
+        """Return True if a summary would replace too few tokens, because long results fill the rest of the prompt."""
         leaving = prompt.stored[prompt.cut : until] if until is not None else ()
         return estimate(leaving) <= float(self._policy.guard.min_gain) * refused
 

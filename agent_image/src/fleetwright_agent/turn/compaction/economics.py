@@ -1,7 +1,7 @@
-"""Computes the cost of a change of the prompt, and after how many model calls it has paid for itself. Pure.
+"""Computes the cost of changing the prompt, and after how many model calls the change has paid for itself. Pure.
 
-A provider bills cached tokens at a fraction of the price of fresh ones. A change in the middle of a prompt invalidates
-the cache behind it. All amounts are in fresh input tokens.
+A provider bills cached tokens at a fraction of the price of uncached tokens. A change in the middle of a prompt
+invalidates the cache of everything after the change. The unit of all amounts is the price of an uncached input token.
 """
 
 import math
@@ -13,7 +13,7 @@ from fleetwright_agent.config.model import Price
 
 @dataclass(frozen=True, slots=True)
 class PriceRatios:
-    """Prices per token, relative to a fresh input token."""
+    """Prices per token, divided by the price of an uncached input token."""
 
     cache_read: float
     cache_write: float
@@ -25,7 +25,10 @@ USUAL: Final = PriceRatios(cache_read=0.1, cache_write=1.25, output=5.0)
 
 
 def rates(price: Price | None) -> PriceRatios:
-    """The rates by the declared price, as the ledger charges. Without a cache price, the plain input price applies."""
+    """Return the price ratios of the declared price. Without a cache price, the plain input price applies.
+
+    Cost accounting applies the same ratios.
+    """
     if price is None or price.input_per_million == 0:
         return USUAL
     base = price.input_per_million
@@ -35,7 +38,10 @@ def rates(price: Price | None) -> PriceRatios:
 
 
 def prune_payback(rates: PriceRatios, *, freed: int, after: int) -> float:
-    """Calls until removing `freed` tokens has paid for rewriting the `after` tokens behind them to the cache."""
+    """Return the number of calls after which removing `freed` tokens has paid for itself.
+
+    The removal costs one uncached read of the `after` tokens that follow the removed ones.
+    """
     if freed <= 0:
         return math.inf
     rewrite = max(0.0, rates.cache_write - rates.cache_read) * after
@@ -45,7 +51,10 @@ def prune_payback(rates: PriceRatios, *, freed: int, after: int) -> float:
 
 
 def summary_payback(rates: PriceRatios, *, leaving: int, summary: int, kept: int, warm: bool) -> float:
-    """Calls until a summary of `leaving` tokens before `kept` ones has paid for itself."""
+    """Return the number of calls after which a summary has paid for itself.
+
+    The summary replaces `leaving` tokens, and `kept` tokens follow it.
+    """
     if summary >= leaving or rates.cache_read == 0:
         return math.inf
     reading = rates.cache_read if warm else 1.0
@@ -55,14 +64,14 @@ def summary_payback(rates: PriceRatios, *, leaving: int, summary: int, kept: int
 
 
 def cheapest_trigger(rates: PriceRatios, *, floor: int, growth: float, summary: int, kept: int) -> int | None:
-    """The prompt size at which summarising costs least in the long run, for any window; None if nothing is cached.
+    """Return the prompt size at which summarising costs least in the long run, or None if nothing is cached.
 
     Args:
         rates: The prices.
         floor: Tokens that remain after each compaction.
         growth: Tokens that each call adds.
         summary: Tokens of a summary.
-        kept: Tokens behind the summary, which the provider reads uncached.
+        kept: Tokens after the summary, which the provider reads uncached.
     """
     if rates.cache_read in {0.0, 1.0}:
         return None
@@ -71,7 +80,10 @@ def cheapest_trigger(rates: PriceRatios, *, floor: int, growth: float, summary: 
 
 
 def other_is_cheaper(own: Price | None, other: Price | None, *, prefix: int, transcript: int, summary: int) -> bool:
-    """Return True if another model reading a transcript costs less than the own model reading its cached prefix."""
+    """Return True if it is cheaper that another model reads a transcript.
+
+    The alternative is that the agent's own model reads its cached prefix.
+    """
     if own is None or other is None:
         return False
     cached = own.input_per_million if own.cached_input_per_million is None else own.cached_input_per_million

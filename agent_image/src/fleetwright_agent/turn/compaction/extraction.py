@@ -1,6 +1,6 @@
 """Extracts the ledger entries and words of one message. Pure.
 
-A message is extracted once. Only the selection from a long result depends on what other messages mention.
+A message is extracted once. From a long result, only the lines that other messages mention are selected later.
 """
 
 import json
@@ -41,7 +41,7 @@ class MessageExtract:
     """The extracted content of one message."""
 
     words: tuple[str, ...] = ()
-    """The words, with repetitions; of a long text, only those at its beginning."""
+    """The words, with repetitions; for a long text, only the words at its beginning."""
     entries: tuple[LedgerEntry, ...] = ()
     """The entries: statements of a person or the model, or one entry for each line of a result with an identifier."""
     spoken: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class MessageExtract:
     first: "Sentence | None" = None
     """The first sentence of a result."""
     whole: bool = False
-    """True for a result that is short enough for all of its lines."""
+    """True for a result that is short enough to keep all of its lines."""
     names: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """For a longer result: the indexes of the entries that mention each identifier."""
 
@@ -103,7 +103,7 @@ def _result(said: Sequence[Sentence], used: tuple[str, ...], *, whole: bool) -> 
 
 
 def _known(entry: LedgerEntry) -> LedgerEntry:
-    """Compute the cached properties of an entry now, so that a compaction need not."""
+    """Compute the cached properties of an entry now, so that a later compaction takes less time."""
     _ = entry.identity, entry.folded
     if entry.kind in GROUPED:
         _ = entry.subject
@@ -111,7 +111,7 @@ def _known(entry: LedgerEntry) -> LedgerEntry:
 
 
 def found(messages: Sequence[AnyMessage], pages: Sequence[MessageExtract]) -> list[LedgerEntry]:
-    """The entries of some messages, oldest first. Args: `pages` are the pages of these messages."""
+    """Return the entries of some messages, oldest first. Args: `pages` are the extracts of these messages."""
     made = {identity: call for page in pages for identity, call in page.made.items()}
     spoken: frozenset[str] = frozenset().union(*(page.spoken for page in pages))
     entries: list[LedgerEntry] = []
@@ -129,7 +129,7 @@ _STATEMENTS: Final = frozenset((EntryKind.DECISION, EntryKind.IDENTIFIER, EntryK
 
 
 def _with_antecedents(entries: Sequence[LedgerEntry], before: Sequence[str]) -> list[LedgerEntry]:
-    """Return the entries; a correction without a subject of its own also quotes the statement that it corrects."""
+    """Add the corrected statement to each correction that does not name its subject, and return all entries."""
     told: list[LedgerEntry] = []
     said = list(before[-_BEFORE:])
     for entry in entries:
@@ -170,12 +170,12 @@ def _of_text(
 
 
 def _quoted(text: str) -> list[str]:
-    """Return the lines of a message of a user that the user quotes."""
+    """Return the quoted lines in a user's message."""
     return [line.text for line in lines(text) if line.voice is Voice.QUOTED and len(line.text) >= _QUOTATION]
 
 
 _QUOTATION: Final = 12
-"""The least length of a quoted line. Shorter lines are parts of many sentences."""
+"""The minimum length of a quoted line. Shorter text also occurs by chance within other sentences."""
 
 
 def _of_result(
@@ -188,7 +188,7 @@ def _of_result(
     read = (*made.words, *used) if done == whole else words(done)
     if message.status == "error":
         return [LedgerEntry(EntryKind.ERROR, done, made.signature, read)]
-    # From a long result, keep only lines that the conversation mentions; it may hold thousands of irrelevant numbers.
+    # Keep only those lines of a long result that the conversation mentions. Thousands of others may be irrelevant.
     told = page.entries if page.whole else _told(page, spoken)
     return [*[*made.files, *told][:_MOST_OF_RESULT], LedgerEntry(EntryKind.DONE, done, made.signature, read)]
 
@@ -212,12 +212,12 @@ def _signature(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text, each on one line; long ones are split at words."""
+    """Return the sentences and lines of a text, each on one line. Long sentences are split between words."""
     return [piece for part in whole_sentences(text) for piece in _pieces(part)]
 
 
 def _pieces(part: str) -> list[str]:
-    # Skip wrapping where possible: it costs ten times as much as finding the sentences.
+    # Skip wrapping where possible: it takes ten times as long as finding the sentences.
     return [part] if len(part) <= ENTRY else textwrap.wrap(part, ENTRY)
 
 

@@ -1,7 +1,7 @@
-"""A cache of extracted messages, so that no message is extracted twice and a compaction has little left to do.
+"""A cache of extracted messages, so that no message is extracted twice and a compaction takes little time.
 
 Extracting a long conversation is slow, so it runs in a thread while the model works. The cache is bounded: it holds a
-few conversations, and only their messages after the summary. It does not decide which entries are kept.
+few conversations, and only their messages after the summary. The cache does not decide which entries a summary keeps.
 """
 
 from collections import Counter, OrderedDict
@@ -33,7 +33,7 @@ class ExtractionCache:
         return self._words
 
     def read(self, messages: Sequence[AnyMessage], *, behind: int, most: int | None = None) -> None:
-        """Extract up to `most` new messages; of the first `behind` messages, only the words are kept."""
+        """Extract up to `most` new messages. Of the first `behind` messages, the cache keeps only the words."""
         with self._alone:
             while self._over:
                 self._pages.pop(self._over.pop(), None)
@@ -54,7 +54,7 @@ class ExtractionCache:
         return extraction.found(messages, read)
 
     def forget(self, messages: Sequence[AnyMessage]) -> None:
-        """Drop messages that a summary has replaced. Freeing them is slow, so it happens in the next `read`."""
+        """Drop messages that a summary has replaced. Freeing their memory is slow, so the next `read` does it."""
         self._over += [message.id or "" for message in messages]
 
 

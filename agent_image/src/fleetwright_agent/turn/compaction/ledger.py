@@ -1,8 +1,8 @@
-"""Extracted entries of the earlier conversation, which code selects and no model rewrites. Pure.
+"""The ledger: entries extracted from the earlier conversation. Code selects them, and no model rewrites them. Pure.
 
-Summarising a summary loses information every time; an entry stays verbatim until newer ones need its room. Entries
-come from the messages that a summary replaces, each read once: the caller's own words, identifiers, files, decisions,
-errors, and finished work.
+Each summary of a summary loses information. A ledger entry stays verbatim until newer entries need its space. Entries
+come from the messages that a summary replaces: the caller's own words, identifiers, files, decisions, errors, and
+finished work.
 """
 
 import re
@@ -29,7 +29,7 @@ class EntrySource(StrEnum):
     AGENT = "agent"
     TOOL = "tool"
     SUMMARY = "summary"
-    """The model that wrote a summary; it may repeat statements that were corrected since."""
+    """The model that wrote a summary. It may repeat statements that were corrected later."""
 
 
 class EntryKind(StrEnum):
@@ -54,13 +54,13 @@ class LedgerEntry:
     kind: EntryKind
     text: str
     key: str = ""
-    """A newer entry of the same kind and key replaces this one; if empty, the text is the key."""
+    """A newer entry with the same kind and key replaces this entry. If the key is empty, the text is the key."""
     read: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
     """The words of the text, if the caller already has them."""
     source: EntrySource = field(default=EntrySource.AGENT, compare=False)
 
     mark: str = field(default="", compare=False)
-    """`LATEST`, `EARLIER` or empty: the position among the shown statements on its subject."""
+    """`LATEST` or `EARLIER` if several statements on the same subject are shown, otherwise empty."""
 
     def marked(self, mark: str) -> "LedgerEntry":
         return self if mark == self.mark else replace(self, mark=mark)
@@ -84,7 +84,7 @@ class LedgerEntry:
 
 
 def merge_entries(earlier: Sequence[LedgerEntry], newer: Sequence[LedgerEntry]) -> list[LedgerEntry]:
-    """Return both, oldest first, without duplicates; of entries with the same identity, the newest stays."""
+    """Return the entries of both lists, oldest first. Of several entries with the same identity, the newest stays."""
     entries: dict[tuple[EntryKind, str], LedgerEntry] = {}
     for entry in [*earlier, *newer]:
         entries.pop(entry.identity, None)
@@ -97,7 +97,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 GROUPED: Final = frozenset((EntryKind.DECISION, EntryKind.IDENTIFIER, EntryKind.SAID, EntryKind.NOTED))
-"""The kinds that are grouped by subject. For the other kinds, a new result of a call replaces its earlier result."""
+"""The kinds that are grouped by subject. In the other kinds, a new result of the same call replaces the old result."""
 _HEADINGS: Final = {
     EntryKind.DECISION: "Decisions",
     EntryKind.IDENTIFIER: "Names, numbers and identifiers, to the letter",

@@ -1,6 +1,6 @@
-"""Measures a prompt in tokens: the provider's last count, plus an estimate of what was added since.
+"""Measures a prompt in tokens: the provider's last count, plus an estimate of the messages added since then.
 
-Pure. An estimate is a quarter of the characters, plus a constant for each message and call.
+Pure. The estimate is one token for four characters, plus a constant for each message and tool call.
 """
 
 import json
@@ -15,7 +15,7 @@ _PER_MESSAGE = 4
 _PER_CALL = 10
 _PER_PROMPT = 10
 _PER_PICTURE = 1500
-"""About what providers charge for a picture of their usual maximum size; the size in bytes tells nothing."""
+"""The approximate tokens for a picture of the usual maximum size. The tokens do not depend on the size in bytes."""
 
 
 def estimate_text(text: str) -> int:
@@ -43,8 +43,8 @@ def prompt_tokens(
         messages: The messages for the model.
         system: The system message.
         tools: The tool declarations.
-        trusted_from: The id of the message after which usage reports measured this same view, or None if the view
-            never changed.
+        trusted_from: The id of a message; only token counts that the provider reported after it are for this view.
+            None if the view never changed.
     """
     start = 0
     if trusted_from is not None:

@@ -1,4 +1,4 @@
-"""Keeps tool calls and their results together, because providers refuse a history with one half missing. Pure."""
+"""Keeps tool calls and their results together, because providers refuse a history in which one is missing. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
 """Pins: text that is shown verbatim after a compaction, taken from its source and never from a summary. Pure.
 
 Standing rules come from the caller's own messages, and skills from their folder. Plans and todos come from the
-arguments of the tool call that wrote them. No summariser is involved, so none can omit a rule.
+arguments of the tool call that wrote them. No model summarises pins, so no model can omit a rule.
 """
 
 import hashlib
@@ -44,32 +44,32 @@ _HELD: Final = 400
 _PROPOSALS: Final = 12
 """The maximum number of rules that one summary may propose."""
 _ENDS: Final = 0.6
-"""The fraction of a withdrawal's words that a rule must contain to be ended by it."""
+"""A withdrawal ends a rule only if the rule contains at least this fraction of the withdrawal's words."""
 ReadSkill = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A rule, a plan or a list of todos; for a skill only the name, because the text is in the skill's folder."""
+    """A rule, a plan, a list of todos, or the name of a skill. The text of a skill is in the skill's folder."""
 
     kind: PinKind
     text: str
     voice: Voice = Voice.OWN
     withdraws: bool = False
-    """True if this withdraws an earlier rule."""
+    """True if this pin withdraws an earlier rule."""
     personal: bool = field(default=True, compare=False)
     """True if the text is an order, or mentions the user or the agent."""
     message: str = field(default="", compare=False)
-    """The id of its message."""
+    """The id of the message that contains the pin."""
     begins: str = field(default="", compare=False)
-    """The first words of its message."""
+    """The first words of that message."""
     later: str = field(default="", compare=False)
-    """A later statement of the user on its subject, if the summary has no room for that statement."""
+    """A later statement of the user on the same subject, if the summary has no room for that statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class PinMessage:
-    """The message with the pins, and the number of pins that did not fit."""
+    """The message that shows the pins, and the number of pins that did not fit."""
 
     text: str = ""
     missing: int = 0
@@ -119,8 +119,8 @@ def proposed_rules(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> 
 
 
 def merge_pins(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind]) -> list[Pin]:
-    """Return both, without duplicates and without ended rules; of plans and of todos, only the newest stays."""
-    # `earlier` is a merged list: rules that a withdrawal ended are gone already, and the withdrawal is kept.
+    """Return the pins of both lists, without duplicates and ended rules. Only the newest plan and todo list stay."""
+    # `earlier` is the result of a previous merge: ended rules are already removed, and their withdrawals are kept.
     kept: dict[Pin, Pin] = {pin: pin for pin in earlier if pin.kind in kinds}
     single = (PinKind.PLAN, PinKind.TODOS)
     for pin in newer:
@@ -142,13 +142,13 @@ def merge_pins(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[Pin
 
 
 def _ended(pin: Pin, known: Mapping[Pin, Pin]) -> list[Pin] | None:
-    """Return the pins that a rule or a withdrawal ends; None for a withdrawal that matches no known rule."""
+    """Return the pins that a rule or a withdrawal ends, or None if a withdrawal matches no known rule."""
     rules = [each for each in known if each.kind is PinKind.POLICY and each.voice is Voice.OWN]
     if pin.kind is not PinKind.POLICY or pin.voice is not Voice.OWN:
         return []
     about = subject_of(pin.text)
     if not pin.withdraws:
-        # Setting a rule again ends its withdrawal.
+        # If the user states a withdrawn rule again, the withdrawal ends.
         return [each for each in rules if each.withdraws and _covers(about, subject_of(each.text))]
     standing = [each for each in rules if not each.withdraws]
     words = about.words - _OF_WITHDRAWALS
@@ -173,7 +173,7 @@ def _without_items(listed: Pin, withdrawal: Pin) -> Pin | None:
 
 
 def _is_withdrawn(header: str, item: str, withdrawal: Subject) -> bool:
-    """Return True if a withdrawal names all of an item, and little that is in neither the item nor its header."""
+    """Return True if a withdrawal contains all words of an item, and few words that the item and its header lack."""
     words = subject_of(item).words
     return bool(words) and words <= withdrawal.words and _covers(subject_of(f"{header} {item}"), withdrawal)
 
@@ -199,13 +199,13 @@ _OF_WITHDRAWALS: Final = frozenset(
 
 
 def _covers(rule: Subject, withdrawal: Subject) -> bool:
-    """Return True if a withdrawal is about a rule: most of its words are in the rule."""
+    """Return True if a withdrawal is about a rule: most words of the withdrawal are in the rule."""
     words = withdrawal.words - _OF_WITHDRAWALS
     return bool(words) and len(words & rule.words) >= _ENDS * len(words)
 
 
 def _with_object(pin: Pin, ended: Sequence[Pin]) -> Pin:
-    """Return a withdrawal that names no subject together with the rule that it ends."""
+    """Add the ended rule to the text of a withdrawal that names no subject, and return the pin."""
     if not pin.withdraws or not ended or subject_of(pin.text).words - _OF_WITHDRAWALS:
         return pin
     return replace(pin, text=f"{pin.text} (said of: {ended[-1].text})")
@@ -230,13 +230,13 @@ def with_later(pin: Pin, later: Mapping[str, str]) -> Pin:
 def render_pins(
     pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *, window: int | None = None
 ) -> PinMessage:
-    """Return the message with the pins. If the room does not suffice, pins of the lowest rank are omitted and counted.
+    """Return the message with the pins. If they do not all fit, pins of the lowest rank are omitted and counted.
 
     Args:
         pins: All stored pins, oldest first.
-        policy: The room for pins.
+        policy: The maximum size of the message.
         read_skill: Returns the text of a skill, or None.
-        window: The tokens of the model's window; pins use at most 15 % of it.
+        window: The model's context window in tokens; pins use at most 15 % of it.
     """
     marks = _marks(pins)
     texts = {pin: read_skill(pin.text) if pin.kind is PinKind.SKILLS else pin.text for pin in pins}
@@ -264,7 +264,7 @@ _FRAME: Final = estimate_text(fence(PINNED, _NOTE, ""))
 
 
 def _rank(pin: Pin) -> tuple[bool, int, bool, bool]:
-    """Return the rank of a pin: clearly the user's words first, rules before plans, short orders before the rest."""
+    """Return the rank of a pin: certainly the user's own words first, then rules before plans, then short orders."""
     return (pin.voice is Voice.OWN, -_place(pin), len(pin.text) <= _SHORT, pin.personal)
 
 
@@ -273,7 +273,7 @@ def _place(pin: Pin) -> int:
 
 
 def _marks(pins: Sequence[Pin]) -> dict[Pin, str]:
-    """Return the marks of rules that a later rule revises, and of the revising rules."""
+    """Mark each rule that a later rule revises as `EARLIER`, and the revising rule as `LATEST`."""
     rules = [pin for pin in pins if pin.kind is PinKind.POLICY and pin.voice is Voice.OWN and not pin.withdraws]
     groups, marks = SubjectGroups(), dict[Pin, str]()
     for place, pin in enumerate(rules):

@@ -43,13 +43,13 @@ class PromptState:
     batch: PruneBatch | None = None
     """The results that pruning would truncate."""
     cold: bool = False
-    """True if the provider's cache of this prompt has surely expired."""
+    """True if the provider's cache of this prompt has certainly expired."""
     busy: bool = False
-    """True if a tool call or an ask is open."""
+    """True if a tool call has no result yet, or a question to the caller has no answer yet."""
     resting: bool = False
-    """True if compaction has failed and pauses."""
+    """True if compaction pauses after a failure."""
     calls_since_summary: int | None = None
-    """Model calls since the last summary within this turn; None if this turn has made none."""
+    """Model calls since the last summary within this turn; None if there was no summary in this turn."""
     payback: float = 0.0
     """Model calls until a summary made now would have paid for itself."""
     nearly_full: bool = False
@@ -57,17 +57,20 @@ class PromptState:
 
 
 def room(model: Model) -> int:
-    """The maximum tokens of a prompt: the window less the reserve for the answer."""
+    """Return the maximum tokens of a prompt: the context window minus the tokens reserved for the answer."""
     return max(1, model.window - model.max_output_tokens)
 
 
 def effective_room(policy: Compaction, room: int) -> int:
-    """The room to which fractions apply: the cap in tokens limits it, because most of a large window is never used."""
+    """Return the prompt size from which fractions are computed.
+
+    The declared cap in tokens limits this size, because most of a large window is never used.
+    """
     return max(1, min(room, int(policy.trigger.tokens / policy.trigger.context_fraction)))
 
 
 def due(policy: Compaction, *, tokens: int, messages: int, room: int) -> str | None:
-    """The trigger that has fired, or None."""
+    """Return the name of the trigger that has fired, or None."""
     trigger = policy.trigger
     if tokens >= trigger.tokens:
         return "tokens"
@@ -79,14 +82,14 @@ def due(policy: Compaction, *, tokens: int, messages: int, room: int) -> str | N
 
 
 def may_act(policy: Compaction, *, trigger: str | None, tokens: int, room: int, cold: bool) -> bool:
-    """Return True if anything may be due; only then is the whole conversation examined."""
+    """Return True if a compaction may be due. Only then does the agent examine the whole conversation."""
     if policy.mode is CompactionMode.OFF:
         return False
     return trigger is not None or cold or _is_filled(policy, tokens, room)
 
 
 def decide(policy: Compaction, now: PromptState) -> CompactionDecision:
-    """Prune if that frees enough, because it loses least; otherwise summarise."""
+    """Truncate results if that frees enough tokens, because it loses least; otherwise summarise."""
     if policy.mode is CompactionMode.OFF or now.busy or now.resting:
         return _NOTHING
     gain = float(policy.guard.min_gain) * now.tokens
@@ -105,13 +108,13 @@ def _pays_again(now: PromptState) -> bool:
     """Return True if another summary within one turn is worth its cost.
 
     A turn is expected to continue for about as many calls as have passed since its last summary. The first summary of
-    a turn is never held back. Neither is one without which the provider would refuse the prompt.
+    a turn is never held back. If the provider would refuse the prompt without a summary, it is not held back either.
     """
     return now.calls_since_summary is None or now.nearly_full or now.payback <= now.calls_since_summary
 
 
 def _early(policy: Compaction, now: PromptState) -> CompactionDecision:
-    """Before a trigger fires, prune only if that is free or pays back soon."""
+    """Decide before a trigger fires: truncate results only if that costs nothing or pays for itself soon."""
     if now.batch is None:
         return _NOTHING
     if now.cold:
@@ -125,15 +128,15 @@ def _early(policy: Compaction, now: PromptState) -> CompactionDecision:
 
 
 def _is_filled(policy: Compaction, tokens: int, room: int) -> bool:
-    """Return True if the prompt is large enough for pruning before a trigger."""
+    """Return True if the prompt is large enough to truncate results before a trigger fires."""
     return tokens >= float(policy.prune.context_fraction) * room
 
 
 def choose_cut(messages: Sequence[AnyMessage], policy: Compaction, *, room: int) -> int | None:
-    """The index at which the kept tail begins, or None if a cut would gain nothing.
+    """Return the index at which the kept tail begins, or None if a cut would gain nothing.
 
-    The tail has the smaller of the two declared sizes, but at least the newest message. It never begins between a call
-    and its results.
+    The tail has the smaller of the two declared sizes, but at least the newest message. The tail never begins between
+    a call and its results.
     """
     allowed = int(float(policy.keep.context_fraction) * room)
     index = len(messages)
@@ -148,9 +151,9 @@ def choose_cut(messages: Sequence[AnyMessage], policy: Compaction, *, room: int)
 
 
 def _with_its_request(messages: Sequence[AnyMessage], index: int) -> int:
-    """Move the cut so that the active request stays in the tail if it directly precedes the tail.
+    """Move the cut to keep the active request in the tail, if the request directly precedes the tail.
 
-    Shown again after the work that was done for it, the request would read as not yet done.
+    If the request were shown again after the finished work, the model would take the request as not yet done.
     """
     if 0 < index < len(messages) and isinstance(messages[index - 1], HumanMessage):
         return index - 1 if not any(isinstance(later, HumanMessage) for later in messages[index:]) else index
@@ -158,7 +161,7 @@ def _with_its_request(messages: Sequence[AnyMessage], index: int) -> int:
 
 
 def _whole_pairs(messages: Sequence[AnyMessage], index: int) -> int:
-    """Move a cut forward past the results of a removed call, or back before the call if no message would remain."""
+    """Move a cut between a call and its results: after the results, or before the call if no message would remain."""
     forward = index
     while forward < len(messages) and isinstance(messages[forward], ToolMessage):
         forward += 1

@@ -14,7 +14,7 @@ from fleetwright_agent.turn.compaction.view import View, head, position, visible
 
 @dataclass(frozen=True)
 class Prompt:
-    """The inputs of a prompt. Derived values are cached, because each needs a pass over the conversation."""
+    """The inputs of a prompt. Derived values are cached, because computing each one reads the whole conversation."""
 
     stored: Sequence[AnyMessage]
     """The whole conversation."""
@@ -32,7 +32,7 @@ class Prompt:
 
     @cached_property
     def head(self) -> list[AnyMessage]:
-        """The messages before the tail, without a summary whose place in the conversation is unknown."""
+        """The messages before the tail. A summary is left out if its place in the conversation is unknown."""
         known = self.view if self.view and (self.cut or not self.view.cut) else None
         return head(known, self.prior_sessions)
 

@@ -1,7 +1,7 @@
-"""Truncates the middle of old, long tool results: selects them, and computes the savings and the shown text. Pure.
+"""Truncates the middle of old, long tool results. Selects them, and computes the savings and the shown text. Pure.
 
-A truncated result never changes again. If the set of truncated results moved with each call, the provider would have to
-read the whole prompt uncached every time.
+A truncated result never changes again. If the set of truncated results changed with each call, the provider would read
+the whole prompt uncached every time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 
 _SKILL_TOOLS: Final = frozenset({"load_skill", "read_skill_file"})
 FORCED_OVER: Final = 20_000
-"""If the provider refuses the prompt, results with more characters than this are truncated wherever they are."""
+"""If the provider refuses the prompt, all results with more characters than this are truncated."""
 
 Shape = tuple[int, int]
 """The number of characters that are kept at the beginning and at the end."""
@@ -30,7 +30,7 @@ class PruneBatch:
     freed: int
     """The saved tokens."""
     after: int
-    """Tokens behind the first truncated result, which the provider must read uncached."""
+    """Tokens after the first truncated result, which the provider must read uncached."""
     payback: float
     """Model calls until the truncation has paid for itself."""
 
@@ -46,8 +46,8 @@ def best_batch(
 ) -> PruneBatch | None:
     """Select the results to truncate among the first `before` messages.
 
-    Without `thrifty`, that is every candidate. With `thrifty`, it is the most profitable set of the newest candidates:
-    the later the first truncated result, the fewer tokens are read uncached.
+    Without `thrifty`, all candidates are selected. With `thrifty`, only the most profitable number of newest candidates
+    is selected: the later the first truncated result is, the fewer tokens are read uncached.
     """
     candidates = [i for i in range(before) if _prunable(messages[i], policy, pruned)]
     if not candidates:
@@ -82,7 +82,7 @@ def shorten_results(messages: Sequence[AnyMessage], pruned: Mapping[str, Shape])
 
 
 def hardest(messages: Sequence[AnyMessage], policy: CompactionPrune) -> list[AnyMessage]:
-    """Truncate every long result, for a reader that needs no details."""
+    """Truncate every long result, for a model that needs no details."""
     return [
         _cut(message, policy.head, policy.tail)
         if isinstance(message, ToolMessage) and len(message.text) > policy.over_chars
@@ -92,7 +92,7 @@ def hardest(messages: Sequence[AnyMessage], policy: CompactionPrune) -> list[Any
 
 
 def oversized(messages: Sequence[AnyMessage], *, over: int = FORCED_OVER) -> tuple[str, ...]:
-    """The ids of results with more than `over` characters, which are truncated as a last resort."""
+    """Return the ids of results with more than `over` characters. They are truncated as a last resort."""
     return tuple(
         message.id or "" for message in messages if isinstance(message, ToolMessage) and len(message.text) > over
     )

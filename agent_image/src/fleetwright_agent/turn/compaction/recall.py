@@ -1,4 +1,4 @@
-"""Searches messages that a summary has replaced, and truncated results. The search is pure."""
+"""Searches the archive: messages that a summary has replaced, and truncated results. The search is pure."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -32,9 +32,9 @@ class _Passage:
 
 
 class ArchiveTools:
-    """Offers the search in the archive of the conversation.
+    """Offers a tool that searches the archive of the conversation.
 
-    The model receives its declaration after the first compaction, when there is an archive (`TurnContext`).
+    The model receives the tool's declaration after the first compaction, when there is an archive (`TurnContext`).
     """
 
     name = "archive"
@@ -81,7 +81,7 @@ def _passages(message: AnyMessage) -> Iterator[_Passage]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Split a text into pieces that end with a line, else with a sentence, else with a word."""
+    """Split a text into pieces: after a line if possible, otherwise after a sentence or a word."""
     while text.strip():
         end = len(text)
         if end > _PASSAGE:

@@ -1,4 +1,4 @@
-"""Finds the standing rules in a message of a user, and the sentences that withdraw earlier ones.
+"""Finds the standing rules in a message of a user, and the sentences that withdraw earlier rules.
 
 This module is pure. It reads English; the summariser proposes rules in other languages (`accepted`). A rule is a whole
 line, or a list with its header, verbatim, because part of a sentence may mean the opposite.
@@ -87,7 +87,7 @@ _SHORTEST_PROPOSAL: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, or the withdrawal of one, verbatim."""
+    """One rule, or one withdrawal of a rule, verbatim."""
 
     text: str
     voice: Voice = Voice.OWN
@@ -96,7 +96,7 @@ class Rule:
 
 
 def beginning(text: str) -> str:
-    """Return the first words of a message, by which a reader can identify it."""
+    """Return the first words of a message, which identify the message to the model."""
     first = " ".join(text.split())
     return first if len(first) <= _BEGINNING else f"{first[:_BEGINNING].rsplit(' ', 1)[0]} …"
 
@@ -114,7 +114,7 @@ class _Part:
 
 
 def _judged(part: _Part, message: str) -> Rule:
-    """Return the rule with the voice that its whole message suggests."""
+    """Return the rule, with the voice determined from the whole message."""
     said = own_words(part.text)
     personal = _PERSONAL.search(said) is not None or _IMPERATIVE.match(said) is not None
     voice = part.voice
@@ -200,7 +200,7 @@ def _is_question(said: str) -> bool:
 
 
 def is_withdrawal(text: str) -> bool:
-    """Return True if a line takes an earlier rule back."""
+    """Return True if a line withdraws an earlier rule."""
     return _WITHDRAWAL.search(own_words(text)) is not None and not text.endswith("?")
 
 
@@ -226,7 +226,7 @@ _ABBREVIATED: Final = re.compile(r"(?:^|[\s(])(?:\S{1,3}|[A-Z]\w*)\.$")
 
 
 def _passages(text: str) -> list[str]:
-    """Return the line; of a very long line, return the passages with rules, which end at definite sentence ends."""
+    """Return the line. If it is very long, return only the passages with rules, split at certain sentence ends."""
     if len(text) <= _LONGEST_LINE:
         return [text]
     passages: list[str] = []

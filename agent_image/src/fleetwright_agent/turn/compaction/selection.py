@@ -27,17 +27,17 @@ _SHARES: Final = {
 }
 """The initial share of the room for each kind. Lines of a summary use the share of noted statements."""
 _MORE: Final = {EntryKind.ERROR: 0.15, EntryKind.DONE: 0.15}
-"""The share of errors and finished calls in the remaining room, because repeating finished work is a costly mistake."""
+"""A second share for errors and finished calls, because repeating finished work is a costly mistake."""
 _LAST: Final = dict.fromkeys(_SHARES, 1.0)
 _RAISED: Final = 0.2
-"""How much more a correction weighs than the statement that it corrects."""
+"""The weight of a correction exceeds that of the corrected statement by this amount."""
 _AUTHORITY: Final = {EntrySource.USER: 2, EntrySource.AGENT: 1, EntrySource.TOOL: 1, EntrySource.SUMMARY: 0}
 _MARK: Final = len(EARLIER)
 _PER_LINE: Final = len(line(LedgerEntry(EntryKind.SAID, "")))
 
 
 class _Logarithms(dict[int, float]):
-    """A cache of logarithms: words have few distinct use counts, but there are many words."""
+    """A cache of logarithms. There are many words, but few distinct use counts."""
 
     def __missing__(self, times: int) -> float:
         self[times] = logarithm = math.log(times + 1)
@@ -53,24 +53,24 @@ def _weights(entries: Sequence[LedgerEntry], used: Counter[str]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class WeightedEntries:
-    """Entries, oldest first, with everything that a selection needs and that does not depend on the summary."""
+    """Entries, oldest first, with the precomputed values that do not depend on the summary."""
 
     entries: list[LedgerEntry]
     weights: list[float]
     ranked: list[int]
-    """The indexes of the entries by descending weight; of equal weights, the newest first."""
+    """The indexes of the entries by descending weight. Among entries of equal weight, the newest comes first."""
     texts: dict[str, int]
-    """The index of each case-folded text; of equal texts, the last."""
+    """The index of each case-folded text. If several entries have the same text, the index of the last one."""
     groups: SubjectGroups
     """The statements among the entries, grouped by subject."""
     members: dict[int, list[int]]
     """The indexes of the statements of each group, oldest first."""
     of: dict[int, frozenset[int]]
-    """For each index, its groups with both an earlier and a latest statement."""
+    """For each index, the entry's groups that contain more than one statement."""
     latest: dict[int, int]
     """The index of the latest statement of each of those groups."""
     repeated: frozenset[int] = frozenset()
-    """The indexes of entries that the summary repeats verbatim. They may use the room of its lines."""
+    """The indexes of entries that the summary repeats verbatim. They may use the room reserved for its lines."""
 
     def is_latest(self, place: int) -> bool:
         """Return True if an entry is the latest statement of each of its groups, or has no group."""
@@ -120,8 +120,8 @@ def _order(entries: Sequence[LedgerEntry], weights: list[float], places: Sequenc
 def join_summary(known: WeightedEntries, notes: Sequence[LedgerEntry], used: Counter[str]) -> WeightedEntries:
     """Return the entries with the lines of a summary added to the groups of the statements that they repeat.
 
-    A line with the text of an entry adds no entry; that entry may use the room of the line. No line counts as the
-    latest statement on a subject, because the summary may be based on statements that were corrected since.
+    A line that equals the text of an entry adds no entry, but the entry may use the room of the line. No line counts as
+    the latest statement on a subject, because the summary may be based on statements that were corrected later.
     """
     repeated = frozenset(known.texts[note.folded] for note in notes if note.folded in known.texts)
     new = [note for note in notes if note.folded not in known.texts]
@@ -144,7 +144,10 @@ def join_summary(known: WeightedEntries, notes: Sequence[LedgerEntry], used: Cou
 
 
 def required(known: WeightedEntries, shown: Iterable[str]) -> dict[int, list[str]]:
-    """Return the latest statements on the subjects of texts that are shown next to the ledger, with those texts."""
+    """Return the latest statement on the subject of each text that is shown next to the ledger.
+
+    The keys are the indexes of the statements. The values are the texts.
+    """
     places: dict[int, list[str]] = {}
     texts = list(shown)
     said = "\n".join(texts).casefold()
@@ -157,9 +160,9 @@ def required(known: WeightedEntries, shown: Iterable[str]) -> dict[int, list[str
 
 
 def fit_entries(known: WeightedEntries, limit: int, needed: Collection[int] = ()) -> list[LedgerEntry]:
-    """Return the entries that fit into `limit` characters, in order; each kind keeps those with the highest weight.
+    """Return the entries that fit into `limit` characters, in order. Each kind keeps the entries with most weight.
 
-    Whenever a statement is included, the latest one on its subject is included too.
+    Whenever a statement is included, the latest statement on its subject is included too.
 
     Args:
         known: All entries.
@@ -179,7 +182,7 @@ def fit_entries(known: WeightedEntries, limit: int, needed: Collection[int] = ()
 
 
 class _Filling:
-    """The room of one summary while it is filled with entries."""
+    """The remaining room of a summary while entries are added."""
 
     def __init__(self, known: WeightedEntries, sizes: Sequence[int], limit: int) -> None:
         self._known = known
@@ -200,7 +203,7 @@ class _Filling:
                 self._put(place)
 
     def share(self, shares: dict[EntryKind, float], limit: int) -> None:
-        """Give each kind its share of the room, as far as room is left."""
+        """Add entries of each kind, up to its share of `limit` and up to the remaining room."""
         for kind, part in shares.items():
             room = min(self._left, int(part * limit))
             for place in self._of_kind[kind]:
@@ -218,7 +221,7 @@ class _Filling:
             self._left -= self._sizes[place]
 
     def with_latest(self) -> set[int]:
-        """Return the indexes with the latest statement of each group. An earlier statement gives up its room for it."""
+        """Add the latest statement of each group, if necessary in place of an earlier one. Return the kept indexes."""
         known, sizes = self._known, self._sizes
         for place in [i for i in known.ranked if i in self._kept and i in known.of]:
             for latest in {known.latest[group] for group in known.of[place]} - self._kept:
@@ -233,7 +236,7 @@ class _Filling:
 def _marked(known: WeightedEntries, places: Iterable[int], needed: Container[int]) -> list[LedgerEntry]:
     """Return the entries at those indexes, in order and without duplicate texts.
 
-    A statement is marked if another one on its subject is shown, here or next to the ledger.
+    A statement is marked if another statement on the same subject is shown, in the ledger or next to it.
     """
     chosen: dict[str, int] = {}
     for place in sorted(places, key=lambda i: (known.is_latest(i), i)):

@@ -68,9 +68,9 @@ _FILLERS: Final = _words(
     "else other",
 )
 _LENIENT: Final = 0.5
-"""The fraction of the lighter statement's words that a correction must share with what it corrects."""
+"""The minimum overlap of a correction and the corrected statement, as a fraction of the lighter statement's weight."""
 _STRICT: Final = 0.4
-"""The same for a statement that does not say that it is a correction."""
+"""The minimum overlap of other statements on one subject."""
 _LONGER: Final = 0.2
 _NEAR_BEST: Final = 0.9
 _KEYS: Final = 5
@@ -89,7 +89,7 @@ class Subject:
     """The subject of one statement."""
 
     tokens: tuple[str, ...]
-    """The content words and values in order, with a colon at the end of each slot."""
+    """The content words and values in order. A colon stands for each word between a subject and its value."""
     content: frozenset[str]
     words: frozenset[str]
     """The content words without numbers."""
@@ -103,7 +103,7 @@ class Subject:
     marked: bool
     """True if the statement says that it corrects something."""
     leans: bool
-    """True if it begins with a pronoun, or corrects what was said just before."""
+    """True if the statement begins with a pronoun, or corrects the sentence directly before it."""
 
     @property
     def numbered(self) -> bool:
@@ -222,7 +222,7 @@ class SubjectGroups:
         return place
 
     def _related(self, subject: Subject) -> list[int]:
-        """Return the earlier statements on the same subject: the nearest, and all that are nearly as near."""
+        """Return the earlier statements on the same subject: the most similar one, and those almost as similar."""
         if not subject.words:
             return []
         weight = self._weight(subject.words)
@@ -231,7 +231,7 @@ class SubjectGroups:
         return [place for place, score in scores.items() if score and score >= least]
 
     def _candidates(self, subject: Subject) -> set[int]:
-        """Return the newest statements that share one of the rarest words, or all words."""
+        """Return the newest statements that share all words, or one of the rarest words, with the subject."""
         holders = self._holders
         found = set(self._alike.get(subject.words, ())[-_COMPARED:])
         known = sorted((len(held), word) for word in subject.content if (held := holders.get(word)))
@@ -241,7 +241,7 @@ class SubjectGroups:
         return found
 
     def _weight(self, words: Iterable[str]) -> float:
-        """Return the total information of some words; rare words count more."""
+        """Return the total information content of some words; rare words have more."""
         holders, most = self._holders, math.log(len(self._subjects) + 2) + 0.1
         return sum(most - math.log(len(holders[word]) + 1) if word in holders else most for word in words)
 
@@ -256,7 +256,7 @@ class SubjectGroups:
         elsewhere = _differ(earlier.anchors, later.anchors)
         apart = elsewhere and earlier.anchors.isdisjoint(later.words) and later.anchors.isdisjoint(earlier.words)
         if earlier.numbered and later.numbered and (apart or _differ(earlier.names, later.names)):
-            # The numbers are the values, so the names distinguish the subjects.
+            # In both statements the number is the value, so the names or places distinguish their subjects.
             return 0.0
         if later.marked and coverage >= _LENIENT:
             return coverage
@@ -278,7 +278,7 @@ def _differ(some: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def _slots(subject: Subject, shared: frozenset[str]) -> int:
-    """Return the number of slots in which a statement has words that the other one lacks."""
+    """Return the number of runs of adjacent words that the other statement lacks."""
     slots, inside = 0, False
     for each in subject.tokens:
         lacking = each != ":" and each not in shared
@@ -288,7 +288,7 @@ def _slots(subject: Subject, shared: frozenset[str]) -> int:
 
 
 def antecedent(text: str, earlier: Sequence[str]) -> str | None:
-    """Return the earlier statement that a correction without a subject of its own refers to.
+    """Return the earlier statement to which a correction refers, if the correction names no subject itself.
 
     Args:
         text: A sentence of the user.

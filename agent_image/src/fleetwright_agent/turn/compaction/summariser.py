@@ -1,8 +1,8 @@
-"""Has a summary written, either by the conversation's model on the cached prompt prefix or from a transcript.
+"""Requests a summary from a model, which reads either the cached prompt or a transcript of the conversation.
 
-The conversation's model reads the unchanged prompt with one instruction at its end, which costs a tenth. A transcript
-with truncated results is used if the cache is cold, if another model is cheaper, or if the prompt does not fit. A long
-transcript is read in pieces. An unusable summary raises `SummaryFailed`.
+The cached prompt, with an instruction appended, costs a tenth of an uncached one. A transcript with truncated results
+is used if the provider's cache has expired, if another model is cheaper, or if the prompt does not fit. The model reads
+a long transcript in pieces. An unusable summary raises `SummaryFailed`.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _INFLATED: Final = 2
 
 
 class SummaryFailed(Exception):  # noqa: N818 - the name states the condition
-    """There is no usable summary; the conversation stays unchanged."""
+    """There is no usable summary. The conversation stays unchanged."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -56,14 +56,14 @@ class AskModel(Protocol):
 
         Raises:
             SummaryFailed: The model failed.
-            TooLong: The provider refused the size.
+            SummaryTooLong: The provider refused the size.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryInput:
-    """The messages to summarise, as the model has seen them so far."""
+    """The messages to summarise, in the form in which the model has seen them."""
 
     chat: Any
     """The model that continues the conversation, a `Chat`."""
@@ -71,7 +71,7 @@ class SummaryInput:
     tools: Sequence[Any]
     head: Sequence[AnyMessage]
     earlier: str
-    """The fenced summary so far."""
+    """The current summary, with its fence."""
     leaving: Sequence[AnyMessage]
     gone: int
     """Tokens of `leaving`, for the later check of the summary."""
@@ -96,14 +96,14 @@ class Summariser:
         """Return the method and the parsed summary.
 
         Raises:
-            SummaryFailed: The summary is late, empty or inflated, or no model answered.
+            SummaryFailed: The summary is late, empty or too long, or no model answered.
         """
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
                 return await self._write(material, ask)
         except (TimeoutError, SummaryTooLong, SummaryFailed) as error:
             if material.refused is not None:
-                # The turn fails without a shorter prompt, so use a summary that code can extract.
+                # Without a shorter prompt the turn fails, so use a summary that needs no model.
                 return "extract", extracted(material.leaving)
             if isinstance(error, SummaryFailed):
                 raise
@@ -163,7 +163,10 @@ class Summariser:
         return SummaryReply(written.goal, written.now, written.next, tuple(facts), tuple(rules))
 
     def _reader(self, material: SummaryInput, text: str) -> tuple[Any, list[str]]:
-        """Choose the summary model, or the conversation's model if the text is too long for it, and split the text."""
+        """Choose the model that reads the text, and split the text.
+
+        If the text is too long for the summary model, choose the conversation's model.
+        """
         others = [(material.own or material.chat).other(self._auxiliary)] if self._auxiliary else []
         for chat in (*others, material.chat):
             pieces = list(_pieces(text, self._piece(material, chat)))
@@ -172,7 +175,7 @@ class Summariser:
         raise SummaryFailed("too_long")
 
     def _piece(self, material: SummaryInput, chat: Any) -> int:
-        """The characters of one piece. After a refused size, half of that size is assumed to be the window."""
+        """Return the characters of one piece. If the provider refused a size, the window is taken as half of it."""
         window: int = chat.endpoint.context_window
         if material.refused is not None and chat is material.chat:
             window = min(window, material.refused // 2)
@@ -192,7 +195,7 @@ class Summariser:
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:
-    """Split the text into pieces that end with a line if possible."""
+    """Split the text into pieces, after a line if possible."""
     while text:
         end = len(text) if len(text) <= size else (text.rfind("\n", size // 2, size) + 1 or size)
         yield text[:end]

@@ -1,7 +1,7 @@
 """The text of a summary: the instruction to the model, the parsed reply, and the resulting message. Pure.
 
-The model writes the state of the work and the facts that it considers important; the ledger supplies the rest. The
-summary returns as a fenced user-role message, never in the system prompt, because part of it comes from tools.
+The model writes the state of the work and the facts that it considers important. All other facts come from the ledger.
+Later prompts contain the summary as a fenced user-role message, never in the system prompt, because tools wrote a part.
 """
 
 import re
@@ -36,7 +36,7 @@ _NOTE: Final = (
 )
 _HEADING: Final = re.compile(r"^[\s#*_-]*(goal|now|next|facts|rules)[\s*_]*:?[\s*_]*(.*)$", re.IGNORECASE)
 _MODEL_SHARE: Final = 4
-"""A quarter of the room is for the model's goal, now and next."""
+"""A quarter of the summary is for the sections "goal", "now" and "next" that the model writes."""
 _EXTRACT: Final = 200
 
 
@@ -89,23 +89,23 @@ class ComposedSummary:
     text: str
     ledger: tuple[LedgerEntry, ...]
     later: Mapping[str, str] = field(default_factory=dict)
-    """Texts next to the summary that a later statement corrects. The value is that statement, or an empty string if the
-    summary shows it."""
+    """Texts next to the summary that a later statement corrects, each with that statement. The statement is an empty
+    string if the summary shows it."""
 
 
 def compose(
     written: SummaryReply, known: WeightedEntries, *, used: Counter[str], characters: int, beside: Iterable[str] = ()
 ) -> ComposedSummary:
-    """Compose a summary from the model's goal, now and next, and from the ledger with the model's facts.
+    """Compose a summary from the model's sections "goal", "now" and "next", and from the ledger with the model's facts.
 
-    A sentence of the model is left out if a later statement on its subject does not fit.
+    A sentence of the model is left out if a later statement on the same subject does not fit.
 
     Args:
         written: The parsed reply of the model.
         known: The ledger.
         used: The number of uses of each word.
         characters: The maximum length of the summary.
-        beside: Sentences that the prompt shows next to the summary, such as those of the pins.
+        beside: Sentences that the prompt shows next to the summary, such as the sentences of pins.
     """
     allowed = characters // _MODEL_SHARE // 3
     parts = (("Goal", written.goal), ("Now", written.now), ("Next", written.next))
@@ -139,7 +139,7 @@ def _within(text: str, most: int) -> str:
 
 
 def extracted(messages: Sequence[AnyMessage]) -> SummaryReply:
-    """Extract a summary without a model, for when the model refuses the size that must shrink."""
+    """Extract a summary without a model, because the provider has refused the prompt for its size."""
     asked = [message.text for message in messages if isinstance(message, HumanMessage) and message.text]
     answered = [message.text for message in messages if isinstance(message, AIMessage) and message.text]
     goal = asked[-1] if asked else ""
@@ -148,7 +148,7 @@ def extracted(messages: Sequence[AnyMessage]) -> SummaryReply:
 
 
 def transcript(messages: Sequence[AnyMessage]) -> str:
-    """The messages as plain text, for a model that has not seen them."""
+    """Return the messages as plain text, for a model that has not seen them."""
     lines: list[str] = []
     for message in messages:
         if isinstance(message, ToolMessage):

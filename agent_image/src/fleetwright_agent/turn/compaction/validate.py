@@ -17,8 +17,8 @@ def rejection_reason(
     Args:
         messages: The stored conversation.
         view: The new view of it.
-        prior_sessions: The text before it.
-        before: Tokens of the current prompt, by the same measure as `after`.
+        prior_sessions: The text that precedes the view in the prompt.
+        before: Tokens of the current prompt, measured in the same way as `after`.
         after: Tokens of the prompt with the new view.
         min_gain: The fraction by which the prompt must shrink.
     """

@@ -1,8 +1,8 @@
 """Builds the messages that the model sees from a stored conversation. Pure; the stored messages never change.
 
-The order is: prior sessions, pins, summary, kept tail. If the cut removed the active request, it follows verbatim after
-the messages that existed when the view was made. The content of a view is fixed, so that the provider's prompt cache
-lasts from one compaction to the next.
+The order is: prior sessions, pins, summary, kept tail. If the view replaced the active request, the request is shown
+again, verbatim, after the messages that existed when the view was made. The content of a view is fixed, so that the
+provider's prompt cache lasts from one compaction to the next.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class View:
     cut: str = ""
     """The id of the last replaced message; empty if none is replaced."""
     newest: str = ""
-    """The id of the newest message when the view was made. Usage reports before it measure a different prompt."""
+    """The id of the newest message when the view was made. Token counts of earlier messages are for another prompt."""
     request: str = ""
     """The id of the active request, if the cut removed it."""
     behind: str = ""
@@ -39,7 +39,7 @@ class View:
     digest: str = ""
     """The digest of `pinned`."""
     pruned: Mapping[str, Shape] = field(default_factory=dict)
-    """The characters that are shown of each truncated message, by message id."""
+    """How many characters of each truncated message are shown, by message id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class CompactionState:
 
 
 def dump_view(view: View) -> dict[str, Any]:
-    """The view as plain values."""
+    """Return the view as plain values."""
     return {
         "cut": view.cut,
         "newest": view.newest,
@@ -103,7 +103,7 @@ def _loaded_pin(fields: Sequence[Any]) -> Pin:
 
 
 def position(messages: Sequence[AnyMessage], identity: str) -> int:
-    """The number of messages up to and including the one with this id; 0 if it is unknown."""
+    """Return the number of messages up to and including the one with this id, or 0 if the id is unknown."""
     if not identity:
         return 0
     return next((i + 1 for i in range(len(messages) - 1, -1, -1) if messages[i].id == identity), 0)
@@ -126,7 +126,7 @@ def visible_messages(messages: Sequence[AnyMessage], view: View | None, prior_se
         return [*head(None, prior_sessions), *repair_pairs(messages)]
     begin = position(messages, view.cut)
     if view.cut and not begin:
-        # A summary without its place in the conversation means nothing; show everything.
+        # The place of the summary in the conversation is unknown, so show all messages instead.
         return [*head(None, prior_sessions), *repair_pairs(messages)]
     until = max(begin, position(messages, view.behind))
     kept = shorten_results(messages[begin:], view.pruned)
@@ -144,7 +144,7 @@ def visible_messages(messages: Sequence[AnyMessage], view: View | None, prior_se
 
 
 def answered(messages: Sequence[AnyMessage], index: int) -> Sequence[AnyMessage]:
-    """The agent's question that the message at the index answers; without it, an answer such as "yes" means nothing."""
+    """Return the agent's question before the message at the index. An answer such as "yes" is unclear without it."""
     question = messages[index - 1 : index] if 0 < index < len(messages) else []
     if any(isinstance(m, AIMessage) and not m.tool_calls and m.text.rstrip().endswith("?") for m in question):
         return question if isinstance(messages[index], HumanMessage) else []

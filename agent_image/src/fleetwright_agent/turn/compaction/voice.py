@@ -1,8 +1,8 @@
-"""Decides which lines of a user's message are the user's own words, and which are text that the user passes on.
+"""Decides which lines of a user's message are the user's own words, and which lines are pasted text.
 
 People paste mails, contracts and logs into a conversation. An order in such a text is not an order of the user. This
-module is pure. It reads markers that are the same in most languages (quotation marks, fences, mail headers) and the
-English sentences that introduce pasted text. If no marker decides, the voice of the line is unclear.
+module is pure. It recognises markers that most languages share (quotation marks, fences, mail headers), and English
+sentences that introduce pasted text. If no marker decides, the voice of the line is unclear.
 """
 
 import re
@@ -100,12 +100,12 @@ def own_words(text: str) -> str:
 
 
 def is_reported(said: str) -> bool:
-    """Return True if the beginning of a sentence attributes the rest of it to another person."""
+    """Return True if a sentence begins like reported speech of another person."""
     return _REPORTED.search(said) is not None and not _CONDITION.search(said)
 
 
 def lines(text: str) -> list[VoicedLine]:
-    """Return the lines of a user's message, each with its voice; a line that introduces a text is the user's own."""
+    """Return the lines of a user's message, each with its voice. A line that introduces a text is the user's own."""
     return list(_Reader(text).read())
 
 
@@ -151,7 +151,7 @@ class _Reader:
         """Return True if the line itself, or an open fence around it, marks it as a quotation."""
         if self._fence:
             if self._fence in raw:
-                # A pasted text may contain the same mark, and continue after it.
+                # A pasted text may itself contain the fence, and continue after it.
                 self._fence, self._voice = "", max(self._voice, Voice.UNCLEAR, key=_ORDER.index)
             return True
         if self._attached:
@@ -202,7 +202,7 @@ class _Reader:
 _ORDER: Final = (Voice.OWN, Voice.UNCLEAR, Voice.QUOTED)
 _OPENS_FENCE: Final = re.compile(r"(```|~~~|\"\"\"|''')(?!.*\1)")
 _TWO_HEADERS: Final = 2
-"""The minimum for a mail header: a single line that looks like one may be a note."""
+"""The minimum number of header lines of a mail. A single line that looks like a mail header may be a note."""
 
 
 def _mail_header(raw: list[str]) -> int | None:

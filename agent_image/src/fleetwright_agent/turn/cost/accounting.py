@@ -1,7 +1,7 @@
 """Cost accounting of an agent: every model call is admitted, counted and recorded here.
 
-Budgets are checked before a call, against the most that the call can cost. The amount stays reserved until the call
-ends, so that concurrent calls cannot overspend together. This module does not decide how a turn without budget ends.
+Before a call, the budgets are checked for the maximum cost of the call. The amount stays reserved until the call ends,
+so that concurrent calls cannot overspend together. Another module decides how a turn with an exhausted budget ends.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from fleetwright_agent.turn.cost.task_usage import body_of, usage_from
 from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, count, usage_of
 
 if TYPE_CHECKING:
-    # For type checking only: the status page imports this module before the first task has loaded LangChain.
+    # For type checking only: the status page imports this module, but LangChain is loaded later, by the first task.
     from langchain_core.messages import AIMessage
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class OverBudget(Exception):  # noqa: N818 - the name states the condition
     """The call does not fit in this budget before its window ends."""
 
     def __init__(self, full: BudgetWindow, *, alone: bool = False) -> None:
-        """Args: `alone` is True if the call would not fit even into an unspent budget."""
+        """Args: `alone` is True if the call would not even fit into an unused budget."""
         super().__init__(full.name)
         self.full = full
         self.alone = alone
@@ -82,7 +82,7 @@ class CostAccounting:
 
     @asynccontextmanager
     async def reserved(self, price: Price | None, *, tokens_in: int, tokens_out: int) -> AsyncIterator[None]:
-        """Reserve the most that a call can cost, until the call has ended.
+        """Reserve the maximum cost of a call until the call has ended.
 
         Raises:
             OverBudget: The call does not fit into a budget.
@@ -105,7 +105,7 @@ class CostAccounting:
 
     @contextmanager
     def recorded(self, account: CostAccount, turn: TurnRequest, *, tokens_in: int) -> Iterator[str]:
-        """Record a call until it has ended; if the process dies meanwhile, the next process charges an estimate.
+        """Record a call until it has ended. If the process dies before that, the next process charges an estimate.
 
         Args: `tokens_in` is the size of the prompt; the estimate includes no output tokens.
 
@@ -125,7 +125,7 @@ class CostAccounting:
                 self._end(call)
 
     async def charge_interrupted(self) -> None:
-        """Charge, once each, the estimates of calls that the end of an earlier process interrupted.
+        """Charge an estimate, at most once, for each call that was interrupted when an earlier process ended.
 
         Raises:
             MemoryUnusable: The ledger cannot be read.
@@ -138,7 +138,7 @@ class CostAccounting:
             return
         for call, about in left.items():
             owner, task_id = about["owner"], about["task"]
-            # The earlier process may have ended after it stored the cost.
+            # The earlier process may have stored the cost before it ended.
             if await self._ledger.has_charged(owner, task_id, call):
                 self._end(call)
             elif usage := _readable(about["usage"]):
@@ -216,7 +216,7 @@ class CostAccounting:
         return [_reported(each, self._least) for each in self._windows.values() if each.ends > now]
 
     async def _current(self) -> list[BudgetWindow]:
-        """The current budget windows. Each is read from the ledger when this process first uses it."""
+        """Return the current budget windows. A window is read from the ledger when this process first uses it."""
         if not self._budgets:
             return []
         async with self._turning:
@@ -229,7 +229,7 @@ class CostAccounting:
             return list(self._windows.values())
 
     async def _open(self, budget: Budget, opened: BudgetWindow) -> None:
-        # Register the window before the read: charges made meanwhile are added to it, and the read does not see them.
+        # Register the window before the read. Charges made during the read are added to the window, not to the result.
         self._windows[budget] = opened
         try:
             former = await self._ledger.since(opened.begins.timestamp())
@@ -259,7 +259,7 @@ class CostAccounting:
 
 
 def _reported(each: BudgetWindow, least: BudgetUsage | None) -> dict[str, Any]:
-    """Args: `least` is the smallest call so far; if even that does not fit, the budget counts as exceeded."""
+    """Args: `least` is the smallest reserved amount so far. If it does not fit, the budget counts as exceeded."""
     budget = each.budget
     limits = {
         **({"usd": str(budget.usd), "spentUsd": str(round(each.spent.usd, 6))} if budget.usd is not None else {}),

@@ -1,7 +1,7 @@
-"""Budgets of money and tokens: their windows, and whether a call still fits. Pure, except that a window sums its usage.
+"""Budgets of money and tokens: their time windows, and whether a call still fits.
 
-A window starts with the hour, the day or the month in UTC. A call is admitted only if it fits together with the spent
-amount and the reservations of running calls. Concurrent calls therefore cannot overspend.
+A window starts with the hour, the day or the month in UTC. A call fits if its maximum cost, the spent amount and the
+reservations of running calls together do not exceed the budget. The functions are pure; `BudgetWindow` is mutable.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def _holds(budget: Budget, used: BudgetUsage) -> bool:
 
 
 def too_small(budget: Budget, call: BudgetUsage) -> bool:
-    """Return True if a call does not fit even into an unspent budget."""
+    """Return True if a call does not even fit into an unused budget."""
     return not _holds(budget, call)
 
 
@@ -83,13 +83,13 @@ _EACH = {Period.HOUR: "an hour", Period.DAY: "a day", Period.MONTH: "a month"}
 
 
 def exceeded(windows: Sequence[BudgetWindow], *, running: BudgetUsage, call: BudgetUsage) -> BudgetWindow | None:
-    """Return the budget that a call does not fit into; of several, the one whose window ends last."""
+    """Return the budget that a call does not fit into. Among several budgets, return the one whose window ends last."""
     full = [each for each in windows if not each.fits(running + call)]
     return max(full, key=lambda each: each.ends, default=None)
 
 
 def cheaper(windows: Sequence[BudgetWindow], *, running: BudgetUsage) -> OtherModel | None:
-    """The cheaper model for the rest of a window; None if no budget requires one."""
+    """Return the cheaper model for the rest of a window, or None if no budget requires one."""
     found = (each.budget.downgrade for each in windows if _downgraded(each, running))
     return next((downgrade.model for downgrade in found if downgrade), None)
 

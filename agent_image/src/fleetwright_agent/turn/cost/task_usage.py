@@ -1,6 +1,6 @@
-"""Stores the usage of a turn until the end of its task is stored, so that a process that resumes it reports the total.
+"""Stores the usage of a turn until the end of its task is stored. A process that resumes the turn reports the total.
 
-Nothing is counted twice: usage from before a question to a person is already stored with that question.
+No usage is counted twice: usage from before a question to a person is already stored in the task with the question.
 """
 
 import time
@@ -13,7 +13,7 @@ from fleetwright_agent.protocol.frames import EarlierToolCall, Frame, PeerCost, 
 from fleetwright_agent.storage.usage import InflightUsage
 
 _KEPT_SECONDS: Final = 60.0
-"""How long the usage stays after the turn has ended; the end of its task is stored well within this time."""
+"""The usage stays stored for this time after the turn has ended. The end of the task is stored much earlier."""
 
 
 class TaskUsage:

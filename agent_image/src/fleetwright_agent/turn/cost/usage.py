@@ -9,7 +9,7 @@ from fleetwright_agent.protocol.frames import Purpose, Usage
 from fleetwright_agent.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    # For type checking only: the status page imports this module before the first task has loaded LangChain.
+    # For type checking only: the status page imports this module, but LangChain is loaded later, by the first task.
     from langchain_core.messages import AIMessage
 
 
@@ -24,7 +24,7 @@ def cost_usd(
     cache_read_tokens: int = 0,
     cache_write_tokens: int = 0,
 ) -> Decimal | None:
-    """The US dollars of one call; `input_tokens` includes tokens that were read from or written to a cache."""
+    """Return the cost of one call in US dollars. `input_tokens` includes tokens read from or written to a cache."""
     if price is None:
         return None
     usual = price.input_per_million
@@ -47,7 +47,7 @@ class CostAccount:
 def usage_of(message: "AIMessage", account: CostAccount) -> Usage:
     usage = message.usage_metadata
     if not usage:
-        # Without usage there is no cost: an unreported cost must not appear as zero.
+        # Without usage, the cost is None: an unknown cost must not appear as zero.
         return Usage(account.model, 0, 0, purpose=account.purpose)
     details = usage.get("input_token_details") or {}
     read, written = details.get("cache_read", 0) or 0, details.get("cache_creation", 0) or 0

@@ -1,7 +1,7 @@
-"""Learns skills from sub-agents: a task that one completed with tools becomes a skill of the caller it worked for.
+"""Learns skills from sub-agents: a task that a sub-agent completed with tools becomes a skill of the task's caller.
 
-The skill is in the index as soon as it is learned. The caller receives it as an artifact at the end of the task. Tasks
-of callers that are not remembered are skipped, and a storage failure never discards the answer of a turn.
+A search finds the skill as soon as it is learned. The caller receives it as an artifact at the end of the task. Nothing
+is learned from callers that are not remembered. A storage failure never discards the answer of a turn.
 """
 
 import logging
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class SkillLearner:
-    """Receives finished sub-agent tasks, and stores the skills that they taught."""
+    """Receives finished sub-agent tasks, and stores the skills learned from them."""
 
     def __init__(
         self, skills: LearnedSkillStore, policy: LearnedSkillMemory, *, redact: Callable[[str], str], metrics: Metrics
@@ -46,7 +46,7 @@ class SkillLearner:
         self._metrics.skills_learned.labels("new" if new else "again").inc()
 
     async def learned(self, request: TurnRequest) -> list[SkillLearned]:
-        """The skills learned in this task, read from the store, so that a restart during the task loses none."""
+        """Return the skills learned in this task. They are read from the store, so a restart loses none of them."""
         if not is_remembered(request):
             return []
         try:

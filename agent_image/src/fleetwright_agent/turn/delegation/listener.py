@@ -16,16 +16,16 @@ class FinishedTask:
     sub_agent: str
     task: str
     answer: str
-    """The complete answer, even if the agent received a truncated one."""
+    """The complete answer, even if the agent received a truncated answer."""
     tools: tuple[str, ...]
     """The tools that returned without an error, without duplicates, in the order of their first success."""
 
 
 class TaskListener(Protocol):
-    """Called after the answer is on disk, at most once for each task: a crash at that moment loses the call.
+    """Called at most once for each task, after the answer is on disk. A crash at that moment loses the call.
 
-    The turn waits for the listener, so it must be quick or work in the background. Its exceptions are logged and
-    otherwise ignored.
+    The turn waits for the listener, so the listener must be quick or work in the background. The exceptions of a
+    listener are logged and otherwise ignored.
     """
 
     async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:

@@ -1,6 +1,6 @@
 """The tools by which a turn delegates to its sub-agents: one task, or several concurrently.
 
-Each task succeeds or fails by itself, and results are in the order of the tasks. A sub-agent has neither tool.
+Each task succeeds or fails independently, and results are in the order of the tasks. Sub-agents have neither tool.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class DelegationTools:
                 running = [group.create_task(isolated(n, order)) for n, order in enumerate(orders, 1)]
             return "\n\n".join(each.result() for each in running)
 
-        # A turn has its own tools, because the limit on concurrent tasks holds for one turn.
+        # Each turn has its own tools, because the limit on concurrent tasks applies to one turn.
         order = _order(self._work.sub_agents)
         many = {"type": "array", "items": order, "minItems": 1, "maxItems": _MOST_TASKS}
         listed = "\n".join(f"- {each.name}: {each.description}" for each in self._work.sub_agents)

@@ -1,7 +1,7 @@
-"""Runs one task of a sub-agent on a thread of its own, which another process can resume.
+"""Runs one task of a sub-agent on its own LangGraph thread, which another process can resume.
 
-The outcome is stored before the turn receives it. A turn that resumes after a restart therefore repeats neither a
-finished sub-agent nor a finished tool call of one. A failure is always a tool error, so the turn continues.
+The outcome is stored before the turn receives it. A turn that resumes after a restart therefore does not repeat
+finished sub-agents, nor finished tool calls of sub-agents. A failure is always a tool error, so the turn continues.
 """
 
 import asyncio
@@ -67,7 +67,8 @@ class SubAgentRun:
     async def answer(self, sub_agent: str, task: str, *, place: str, call: ToolCall, context: ToolContext) -> str:
         """Run the task, and return the complete answer.
 
-        Args: `place` identifies the task within the turn, also after a restart; `call` is the delegating tool call.
+        Args: `place` identifies the task within the turn and stays the same after a restart. `call` is the tool call
+        that delegated the task.
 
         Raises:
             ToolError: There is no answer; the message gives the reason.
@@ -112,7 +113,7 @@ class SubAgentRun:
 
 
 def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: ToolContext) -> TurnContext:
-    """The sub-agent's context, with the caller, limits and accounting of the delegating turn and some of its tools."""
+    """Return the sub-agent's context. Caller, limits, accounting and some tools are those of the delegating turn."""
     return TurnContext(
         replace(context.request, sub_agent=sub_agent.name),
         _within(call.identity, context.emit),
@@ -139,7 +140,7 @@ def _within(outer: str, emit: Callable[[Frame], None]) -> Callable[[Frame], None
 async def _worked(worker: SubAgentLoop, task: str, inner: TurnContext) -> list[AnyMessage]:
     """Run the graph, or resume it where the last process stopped, and return all messages."""
     steps = STEPS_PER_CALL * (worker.config.max_model_calls + _SPARE_CALLS)
-    # An explicit place: otherwise LangGraph treats this run as a subgraph of the current step.
+    # Name the thread explicitly: otherwise LangGraph treats this run as a subgraph of the current step.
     place: RunnableConfig = {"configurable": {"thread_id": inner.thread}, "recursion_limit": steps}
     stored = await worker.graph.aget_state(place)
     inner.fresh = not stored.values
@@ -168,9 +169,9 @@ def _broke(name: str) -> _SubAgentResult:
 
 
 def shared_tools(tools: Mapping[str, Tool], sub_agent: SubAgent) -> dict[str, Tool]:
-    """Return the listed tools that the turn has, without those that are denied to the agent or unreachable.
+    """Return the sub-agent's listed tools that the turn has. Tools that are denied or unreachable are not among them.
 
-    A call that needs a person is declined, because a sub-agent cannot ask. The agent itself can make the call.
+    A call that needs a person is declined, because a sub-agent cannot ask. The agent itself can make such a call.
     """
     allowed = {offered_name(name) for name in sub_agent.tools} - DELEGATING - {RECALL}
     return {name: tool for name, tool in tools.items() if name in allowed}

@@ -1,7 +1,7 @@
-"""One LangGraph middleware that calls our links in order.
+"""One LangGraph middleware, which calls the links of the agent's middleware chain in order.
 
-Ten separate middlewares take three to ten times as long, because LangGraph switches to a thread for each. Our links are
-plain objects: the first is the outermost, and the last directly precedes the real call.
+Ten separate middlewares take three to ten times as long, because LangGraph switches to a thread for each. The links are
+plain objects: the first link is the outermost, and the last link makes the real call.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

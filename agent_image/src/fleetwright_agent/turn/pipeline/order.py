@@ -1,22 +1,21 @@
 """Builds the middleware chain of model calls, outermost link first. Only this module knows the order.
 
-The order follows that of predecessor systems: prompt cache, enforcement, knowledge, tool deferral, audit, memory,
-knowledge ingest, compaction, model fallback, message capture. For the links that wrap model calls, these rules apply:
+These rules determine the order of the links that wrap model calls:
 
-- Equipment adds to the prompt, so it is outside compaction, which measures the prompt. Tool deferral is outside
-  equipment, because it decides which tools to add.
+- The system prompt link adds to the prompt, so it is outside compaction, which measures the prompt. Tool deferral is
+  outside the system prompt link, because it decides which tools that link declares.
 - Recollection is inside compaction: remembered facts are looked up for each turn and are not part of the conversation.
 - Links that repair or repeat a call are inside compaction, so that their additions do not enter the conversation.
-- Prompt cache and reasoning effort are inside the fallback, because their settings differ by model.
-- Capture (`ModelCalls`) is innermost, so that each attempt is streamed, counted and charged.
+- Prompt cache and reasoning effort are inside the fallback, because their settings depend on the model.
+- `ModelCalls` is innermost, so that each attempt is streamed, counted and charged.
 
-Each link has a switch in the configuration, except for three. Equipment supplies the prompt and tools of every call.
-The call limit is the only bound on a model that never finishes. Uncaptured calls would count against no budget.
-Compaction with the mode `Off` stays in the chain, because it shows the views that an earlier revision made.
+The configuration can switch off every link except three. The system prompt link supplies the prompt and the tools of
+every call. The call limit is the only bound on a model that never finishes. Without `ModelCalls`, calls would count
+against no budget. With the mode `Off`, compaction stays in the chain, because it shows views from earlier revisions.
 
-Enforcement and audit wrap tool calls (`ToolCalls`), and knowledge ingest wraps those (`FactIngest`), because it
-stores tool results. Memory is written after the turn (`GraphTurn`), because a link could write what a later failure
-discards.
+Enforcement and audit wrap tool calls (`ToolCalls`). Knowledge ingest (`FactIngest`) wraps `ToolCalls`, because it
+stores tool results. `GraphTurn` writes memory after the turn: a link would also write memory of a turn that later
+fails.
 """
 
 from collections.abc import Iterator, Sequence
@@ -72,7 +71,7 @@ def model_links(
 def sub_agent_links(
     dependencies: TurnDependencies, sub_agent: SubAgent, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
 ) -> tuple[ModelLink, ...]:
-    """The chain of a sub-agent, without the links that only the caller needs: remembered facts, and answers as data.
+    """Return the chain of a sub-agent. It has no links for remembered facts and for answers as data.
 
     Args: `chats` begin with the model of the sub-agent.
     """
@@ -86,7 +85,7 @@ def sub_agent_links(
 
 
 def model_of(sub_agent: SubAgent, own: Model) -> Model:
-    """The sub-agent's model, at the address of the agent's."""
+    """Return the sub-agent's model, which has the same base URL as the agent's model."""
     return own.model_copy(update=dict(sub_agent.model)) if sub_agent.model else own
 
 
@@ -111,7 +110,7 @@ def _innermost(dependencies: TurnDependencies, *, calls: ModelCalls, chats: Sequ
         *([PromptRetry(limits.max_mended_requests, metrics)] if limits.max_mended_requests else []),
         *([ModelFallback(chats, metrics, chosen=CallerChoice.MODEL in choices)] if len(chats) > 1 else []),
         *([ReasoningEffort(chosen=thinks)] if thinks or any(chat.endpoint.reasoning_effort for chat in chats) else []),
-        # A conversation that began with a vision model may continue with one that has no vision.
+        # A conversation that began with a vision model may continue with a model without vision.
         *([VisionFilter()] if not all(chat.endpoint.vision for chat in chats) else []),
         *([PromptCache()] if any(chat.endpoint.prompt_cache for chat in chats) else []),
         calls,

@@ -19,7 +19,7 @@ UNKNOWN: Final = "(unknown)"
 
 
 class ModelTracing:
-    """The link next to the provider, so that each attempt is a span."""
+    """The innermost link of a model call, so that each attempt is a span."""
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
@@ -37,7 +37,7 @@ class ToolTracing:
         self._tracing = tracing
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
-        # An invented tool name is model output, which must not appear in spans.
+        # A tool name that the model invented is model output, and must not appear in spans.
         called, identity = request.tool_call["name"], request.tool_call["id"] or ""
         name = called if called in context.tools else UNKNOWN
         about = {

@@ -1,6 +1,6 @@
 """Anthropic's Messages API, through its own client on our transport.
 
-Credentials, headers and addresses never come from environment variables, although the client would read some.
+Credentials, headers and addresses never come from environment variables, although the stock client reads some.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -66,10 +66,10 @@ class AnthropicChat(StreamingChat, ChatAnthropic):
         return message.model_copy(update={"content": [*blocks[:-1], {**last, "cache_control": _KEEP}]})
 
     def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Any:
-        """Convert the tool choice of the loop, which has the format of chat completions.
+        """Convert the tool choice from the format of chat completions.
 
-        The choice "none" is omitted and left to the prompt, because a changed tool choice invalidates the provider's
-        cache of the conversation.
+        The choice "none" is not sent, because a changed tool choice invalidates the provider's cache of the
+        conversation. The prompt tells the model not to call tools instead.
         """
         return super().bind_tools(tools, tool_choice=_choice(tool_choice), **kwargs)
 

@@ -11,7 +11,7 @@ _UTF16: Final = "utf-16-le"
 
 
 class WholeCharacters:
-    """Holds a high surrogate back until its other half arrives, and replaces one that stays alone."""
+    """Holds a high surrogate back until its low surrogate arrives, and replaces lone surrogates."""
 
     def __init__(self) -> None:
         self._half = ""

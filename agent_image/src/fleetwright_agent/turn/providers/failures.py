@@ -33,13 +33,13 @@ _WINDOW: Final = re.compile(
 )
 """The phrases of OpenAI and vLLM, xAI, llama.cpp, Anthropic and Google, in this order and in lower case."""
 _KEY_WORDS: Final = "API key not valid"
-"""Google reports an invalid key with status 400 instead of 401."""
+"""In Google's error for an invalid key, which has status 400 instead of 401."""
 _CREDIT_WORDS: Final = "credit balance is too low"
-"""Anthropic reports missing credit with status 400 instead of 402."""
+"""In Anthropic's error for missing credit, which has status 400 instead of 402."""
 _LONGEST_WAIT = 60.0
 _MOST_OF_TEXT: Final = 500
 _RATE_WAIT: Final = 5.0
-"""Seconds to wait if a provider reports an exhausted rate limit without a delay."""
+"""Seconds to wait if a provider's rate-limit error states no delay."""
 _CLIENTS: Final = {"openai", "anthropic"}
 _GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
@@ -71,15 +71,15 @@ class ModelFailure:
     transient: bool = False
     overflow: bool = False
     retry_after: float | None = None
-    """The delay in seconds that the provider requested, capped."""
+    """The delay that the provider requested, in seconds, up to a maximum."""
     elsewhere: bool = True
     """True if another model may succeed where this one fails."""
     window: int | None = None
-    """The tokens of the context window, if the provider names them when a prompt is too long."""
+    """The context window in tokens, if the provider's error states it."""
 
 
 def classify(error: BaseException) -> ModelFailure | None:
-    """Classify an exception of a model call; None if it is not a provider's exception."""
+    """Classify an exception of a model call. Return None if no provider raised it."""
     for cause in _causes(error):
         found = _known(cause)
         if found is not None:
@@ -102,7 +102,7 @@ def provider_text(error: BaseException) -> str:
 
 
 def _cut(text: str) -> str:
-    """Truncate the text before the word that exceeds the limit, because half of a secret would not be redacted."""
+    """Truncate the text at a word boundary: the redaction would not recognise half of a secret."""
     if len(text) <= _MOST_OF_TEXT:
         return text
     return text[: text.rfind(" ", 0, _MOST_OF_TEXT) + 1] + "…"
@@ -189,7 +189,7 @@ def _overflowed(error: Any) -> bool:
 
 
 def _retry_after(response: Any) -> float | None:
-    """The delay in seconds; a date is compared with the provider's own `Date` header."""
+    """Return the delay in seconds. If the header is a date, subtract the provider's own `Date` header from it."""
     headers = getattr(response, "headers", {})
     said = headers.get("retry-after", "")
     try:

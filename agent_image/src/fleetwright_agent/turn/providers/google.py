@@ -1,6 +1,6 @@
 """Google's `generateContent`, through its own client on our transport.
 
-Keys, projects and credentials never come from the environment, although the stock class would look for them there.
+Keys, projects and credentials never come from environment variables, although the stock class reads some.
 """
 
 import logging
@@ -23,9 +23,9 @@ _NO_KEY = "none"
 _KEY_HEADER = "x-goog-api-key"
 _ONE_TRY = 1
 _HALF_A_CALL = "MALFORMED_FUNCTION_CALL"
-"""The finish reason of an answer with a tool call that Google itself could not parse."""
+"""The finish reason if the model wrote a tool call that Google itself could not parse."""
 
-# This logger warns at each call about schema keywords that it ignores.
+# At each call, this logger warns about JSON Schema keywords that the stock client ignores.
 logging.getLogger("langchain_google_genai._function_utils").setLevel(logging.ERROR)
 
 
@@ -52,7 +52,7 @@ class GoogleChat(StreamingChat, ChatGoogleGenerativeAI):
     def bind_tools(
         self, tools: Sequence[Any], tool_config: Any = None, *, tool_choice: Any = None, **kwargs: Any
     ) -> Any:
-        """Convert the tool choice of the loop, which has the format of chat completions."""
+        """Convert the tool choice from the format of chat completions."""
         named = tool_choice["function"]["name"] if isinstance(tool_choice, dict) else tool_choice
         return super().bind_tools(tools, tool_config, tool_choice=named, **kwargs)
 

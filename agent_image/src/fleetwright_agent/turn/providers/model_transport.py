@@ -1,6 +1,7 @@
-"""The transport of requests to models: declared headers, certificate authorities and proxy, re-read on file changes.
+"""The HTTP transport of requests to models, with the declared headers, certificate authorities and proxy.
 
-Environment variables of the pod influence neither the destination nor the trusted authorities.
+Headers and certificate authorities are read again for each request. Environment variables of the pod influence neither
+the destination nor the trusted authorities.
 """
 
 import socket
@@ -16,19 +17,19 @@ from fleetwright_agent.telemetry.tracing import traceparent
 from fleetwright_agent.turn.providers.failures import MissingKey, UntrustedAuthority
 
 _SOCKET_OPTIONS: Final = ((socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024),)
-"""The event loop reads everything in the socket buffer at once. With the default buffer, a model that is faster than
-its reader would have its whole answer in memory.
+"""The event loop reads everything in the socket buffer at once. With the default buffer, the whole answer of a fast
+model would be in memory.
 """
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Load the default authorities once, because that takes as long as the rest of a short turn."""
+    """Load the default authorities once, because loading them takes as long as the rest of a short turn."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 class ModelTransport(httpx2.AsyncBaseTransport):
-    """Keeps one connection pool, and replaces it when the trusted authorities change."""
+    """Keeps one connection pool, and replaces the pool when the trusted authorities change."""
 
     def __init__(self, model: Endpoint, layout: Layout) -> None:
         self._model = model
@@ -45,7 +46,7 @@ class ModelTransport(httpx2.AsyncBaseTransport):
         return await self._current().handle_async_request(request)
 
     async def aclose(self) -> None:
-        # Replaced pools are closed here, because they may have had requests in flight.
+        # Replaced pools are closed only here, because they may still have had requests in flight when replaced.
         for pool in [*self._retired, *([self._pool] if self._pool else [])]:
             await pool.aclose()
 

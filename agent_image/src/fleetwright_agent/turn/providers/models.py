@@ -1,6 +1,6 @@
-"""The interface to chat models, and the only place that chooses a provider's client.
+"""The interface to chat models. Only this module chooses a provider's client.
 
-This module reads no environment variables. A key is read before each call, so key rotation needs no restart.
+This module reads no environment variables. The API key is read before each call, so key rotation needs no restart.
 """
 
 import importlib
@@ -41,7 +41,7 @@ class Chat(Protocol):
     def ends_cache(self, message: AnyMessage) -> AnyMessage | None:
         """Return the message with a cache breakpoint, which tells the provider that later prompts share this prefix.
 
-        None if the provider caches automatically, or if the message cannot carry a breakpoint.
+        Return None if the provider caches automatically, or if the message cannot carry a breakpoint.
         """
         ...
 
@@ -72,7 +72,7 @@ def _key(endpoint: Endpoint, layout: Layout) -> Callable[[], Awaitable[str]] | N
 
 
 def portable(messages: Sequence[AnyMessage], provider: Provider) -> list[AnyMessage]:
-    """Reduce answers of other providers' models to text and tool calls, because the rest is provider-specific."""
+    """Keep only text and tool calls of other providers' answers, because other content is provider-specific."""
     return [
         message.model_copy(update={"content": message.text})
         if isinstance(message, AIMessage) and isinstance(message.content, list) and _of(message) != provider.value

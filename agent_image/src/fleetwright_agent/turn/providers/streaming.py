@@ -1,6 +1,6 @@
-"""The common part of all provider clients: streams to callbacks, and rejects incomplete tool calls.
+"""Base class of all provider clients. It passes streamed text to callbacks and rejects incomplete tool calls.
 
-The stock clients repair truncated JSON while streaming, and the repaired call would be executed.
+The stock clients repair truncated JSON while streaming, so the agent would execute the repaired call.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from fleetwright_agent.turn.providers.tool_arguments import require_object
 
 T = TypeVar("T")
 _BATCH: Final = 64
-"""The number of chunks merged at a time, because LangChain keeps every chunk of 2.5 KB until the call ends."""
+"""Chunks are merged in batches of this size, because LangChain keeps every chunk (2.5 KB) until the call ends."""
 
 
 class StreamingChat(BaseChatModel):
-    """A mixin that precedes a provider's class; the provider's stream passes through it."""
+    """A mixin. List it before the provider's class, so that it overrides `_astream`."""
 
     endpoint: Endpoint = Field(exclude=True)
     said: Callable[[str], None] | None = Field(default=None, exclude=True)
@@ -33,7 +33,7 @@ class StreamingChat(BaseChatModel):
 
     @property
     def _serialized(self) -> dict[str, Any]:
-        """Empty: serialising all fields is slow, and serves only callbacks, which are not used here."""
+        """Empty: serialising all fields is slow. Only LangChain's callback handlers need them, and there are none."""
         return {}
 
     def heard(self, said: Callable[[str], None], thought: Callable[[str], None]) -> Self:
@@ -43,7 +43,10 @@ class StreamingChat(BaseChatModel):
         return None
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        """Yield the whole answer as one chunk at its end, and pass each chunk to `said` and `thought` as it arrives."""
+        """Yield the whole answer as one chunk at its end, and pass text to `said` as it arrives.
+
+        Subclasses pass reasoning to `thought`.
+        """
         arguments: dict[int, list[str]] = {}
         batch: list[ChatGenerationChunk] = []
         whole = WholeCharacters()
@@ -60,7 +63,7 @@ class StreamingChat(BaseChatModel):
                     used = add_usage(used, message.usage_metadata) if message.usage_metadata else used
                     for part in message.tool_call_chunks:
                         arguments.setdefault(part["index"] or 0, []).append(part["args"] or "")
-                # Text after the start of a tool call is not for the reader.
+                # The caller does not receive text that follows the start of a tool call.
                 if self.said is not None and chunk.text and not arguments:
                     self.said(chunk.text)
                     # Chunks that arrive together are read without a pause; yield to the loop so that they are emitted.
@@ -77,8 +80,8 @@ class StreamingChat(BaseChatModel):
 async def _in_time(source: AsyncIterator[T], seconds: float) -> AsyncIterator[T]:
     """Yield the items of `source`, and raise `TimeoutError` after `seconds` without an item.
 
-    The stock clients use `asyncio.wait_for`. It creates a task for each item, and before Python 3.12 it loses a
-    cancellation that coincides with one.
+    The stock clients use `asyncio.wait_for`, which creates a task for each item. Before Python 3.12 it also loses a
+    cancellation that arrives together with an item.
     """
     pieces = aiter(source)
     while True:
@@ -102,7 +105,7 @@ def thought_of(message: object) -> str:
 
 
 def _with(chunk: ChatGenerationChunk, whole: WholeCharacters) -> ChatGenerationChunk:
-    """Return the chunk with complete characters only, both for the reader and for storage."""
+    """Return the chunk with complete characters only, both for the caller and for storage."""
     said = chunk.message.content
     if not isinstance(said, str) or (text := whole(said)) == said:
         return chunk

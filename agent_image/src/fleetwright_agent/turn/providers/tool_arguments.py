@@ -11,11 +11,11 @@ from fleetwright_agent.turn.providers.failures import MalformedToolCall
 from fleetwright_agent.turn.providers.finish_reason import FinishReason
 
 _MOST_DEPTH: Final = 24
-"""The maximum nesting; questions and typed results must fit into the messages of the protocol."""
+"""The maximum nesting depth. Questions and typed results contain arguments, and must fit into A2A messages."""
 
 
 def require_object(text: str, spent: AIMessage, *, end: FinishReason = FinishReason.OWN) -> None:
-    """Args: `end` tells how the answer with the call ended.
+    """Args: `end` is the reason why the answer with the call ended.
 
     Raises: MalformedToolCall, with the usage in `spent`.
     """

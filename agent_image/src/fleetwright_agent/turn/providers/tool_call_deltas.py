@@ -1,9 +1,9 @@
-"""Assembles streamed tool calls of chat completions, and returns provider-specific data with them.
+"""Assembles streamed tool calls of chat completions, and sends their provider-specific data back to the provider.
 
-Some compatible providers give their calls no index, or the same index to all. The stock client silently drops calls
-without an index, and mixes up calls with the same one. Some providers attach data that only they can read to a call
-(`extra_content`, such as a thought signature), and refuse the next request without it. The stock client drops that too.
-Such data is returned only to the address that it came from.
+Some compatible providers give their calls no index, or give all calls the same index. The stock client silently drops
+calls without an index, and mixes up calls with the same index. Some providers attach opaque data to a call
+(`extra_content`, such as a thought signature), and refuse the next request without this data. The stock client drops
+it. This module sends the data only to the address that it came from.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ class ToolCallDeltas:
     def __init__(self) -> None:
         self._identities: list[str] = []
         self._places: dict[Any, int] = {}
-        """The position of each call, by the provider's index, which may be missing."""
+        """The position of each call by the provider's index; the index may be None."""
         self._told: set[str] = set()
 
     def numbered(self, delta: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -29,7 +29,7 @@ class ToolCallDeltas:
         return {**delta, "tool_calls": [self._placed(each) for each in pieces]} if pieces else delta
 
     def extras(self, delta: Mapping[str, Any]) -> dict[str, Any]:
-        """The extra data of a numbered delta by call id, each reported once, because deltas are concatenated."""
+        """Return the new extra data of a delta by call id. Each is returned once, because deltas are concatenated."""
         found: dict[str, Any] = {}
         for each in delta.get("tool_calls") or ():
             identity = self._identities[each["index"]]
@@ -55,7 +55,7 @@ class ToolCallDeltas:
 
 
 def restore_extras(messages: Sequence[BaseMessage], sent: Sequence[dict[str, Any]], address: str) -> None:
-    """Add the extra data that came from this address to the calls of a request."""
+    """Add extra data to the calls of a request, if the data came from this address."""
     for message, body in zip(messages, sent, strict=True):
         extras = message.additional_kwargs.get(EXTRA, {}).get(address)
         for call in body.get("tool_calls", ()) if extras else ():

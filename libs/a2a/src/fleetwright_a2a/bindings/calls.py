@@ -26,7 +26,7 @@ from fleetwright_a2a.message_replies import is_held
 
 _logger = logging.getLogger(__name__)
 Admission = Callable[[Operation], str | None]
-"""Returns why an operation is not available right now, as text for the caller; None if it is."""
+"""Returns why an operation is not available right now, as text for the caller; None if the operation is available."""
 DIALECT: Final = "dialect"
 """The key in the state of a call context that holds the protocol version of the request."""
 CALLED: Final = "called"

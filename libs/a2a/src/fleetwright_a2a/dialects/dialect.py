@@ -1,7 +1,7 @@
 """The definition of an A2A dialect: a table of methods, with functions that convert requests, results and errors.
 
-The server itself uses A2A 1.0 only. A dialect converts requests to it and responses from it. This module performs no
-operations.
+The server itself uses A2A 1.0 only. A dialect converts requests to A2A 1.0 and responses from A2A 1.0. This module
+performs no operations.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -65,7 +65,7 @@ class Dialect:
     details: bool = False
     """True if errors have typed details."""
     faults_in_streams: bool = True
-    """True if the error of a stream that cannot begin is sent as a stream; otherwise it is a plain response."""
+    """True if the error of a stream that cannot begin is sent as a stream; false if it is sent as a plain response."""
     chooses_ids: bool = False
     """True if callers choose the ids of their tasks."""
 

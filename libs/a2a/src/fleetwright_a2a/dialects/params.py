@@ -1,4 +1,4 @@
-"""Reading of params with a pydantic model; an error names the invalid field, but never repeats its value."""
+"""Reads params with a pydantic model; an error names the invalid field, but never repeats its value."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""A2A 0.3, and A2A 0.2, which is the same in everything supported here.
+"""A2A 0.3 and A2A 0.2, which do not differ in anything that is supported here.
 
 The models and conversions of the SDK do the translation. This module adds the flag `final` of stream events, the names
 of invalid fields in errors, and a default id for push configurations. Methods that 0.3 does not have are not supported,

@@ -1,6 +1,7 @@
 """A2A 0.3 over HTTP+JSON, in the JSON format of 0.3's own protocol buffers.
 
-It differs from JSON-RPC only in the conversion of requests and responses. Like 0.3 itself, it cannot list tasks.
+This binding differs from JSON-RPC only in the conversion of requests and responses. Like 0.3 itself, the binding cannot
+list tasks.
 """
 
 from dataclasses import replace

@@ -19,7 +19,7 @@ _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.\d{1,9})?")
 def dialect_of(header: str | None) -> str | None:
     """Return the dialect that a version header names, or None if there is no such dialect.
 
-    0.2 is served as 0.3, because it is the same in everything supported here.
+    0.2 is served as 0.3, because both versions are the same in everything that is supported here.
     """
     if not header:
         return UNSTATED

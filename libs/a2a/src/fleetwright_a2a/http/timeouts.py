@@ -1,4 +1,4 @@
-"""Limits on the time and the size of HTTP/1.1 requests: a connection that exceeds one is closed.
+"""Limits on the time and the size of HTTP/1.1 requests: a connection that exceeds a limit is closed.
 
 The HTTP server underneath has no such limits. Without them, an incomplete header would hold a connection indefinitely.
 Endless headers or trailers would fill the memory (RFC 9112 §7.1.2 lets a chunked body end with trailers).

@@ -1,1 +1,1 @@
-"""Outbound connections: which addresses are allowed, resolved once, pinned, and bounded in size."""
+"""Outbound connections: only to allowed addresses, with pinned DNS results and responses of limited size."""

@@ -1,9 +1,8 @@
 """HTTP connections restricted by an egress policy.
 
-A name is resolved once, and the connection uses the checked address.
-
-TLS verification, the Host header and the connection pool use the original name. Environment variables are ignored, and
-redirects are not followed. The policy itself is in `egress_policy`.
+A name is resolved once, and the connection uses the checked address. TLS verification, the Host header and the
+connection pool use the original name. Environment variables are ignored, and redirects are not followed. The policy
+itself is in `egress_policy`.
 """
 
 import asyncio

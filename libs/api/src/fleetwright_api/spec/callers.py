@@ -30,9 +30,10 @@ class AllowedCallersSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSpec:
-    """The callers outside of the fleet, and the lifetime of tokens; the installation's if unset.
+    """The callers outside of the fleet, and the lifetime of tokens.
 
-    Without `clients` there is one client, which is named `default`. Without `allowed_origins` the runtime decides.
+    If the lifetime is unset, the installation's lifetime applies. Without `clients` there is one client, which is named
+    `default`. Without `allowed_origins` the runtime decides.
     """
 
     token_ttl: str | None = None

@@ -4,7 +4,8 @@ The decoder is lenient. A mistake in one field becomes a violation with its path
 values. Unknown fields are ignored, because the API server prunes them. Null means that a field is unset.
 
 Libraries were considered: msgspec and cattrs stop at the first error or return no value at all, and pydantic collects
-the errors but returns no partial value. A partial value is needed, because other objects refer to a broken one.
+the errors but returns no partial value. A partial value is needed, because other objects may refer to an object with a
+broken spec.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Encodes views as JSON values, for the parts of a spec that another document contains as they are."""
+"""Encodes views as JSON values, for the parts of a spec that are copied unchanged to another document."""
 
 from functools import cache
 from typing import Any, Final, cast

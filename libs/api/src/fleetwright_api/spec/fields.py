@@ -26,7 +26,7 @@ def checked(empty: Any) -> Any:
 def one_of(*words: str, default: Any = MISSING) -> Any:
     """Declare an enumeration, or a list of words from an enumeration.
 
-    The view keeps an unknown word beside the violation. So a decision never mistakes it for the default.
+    The view keeps an unknown word in addition to the violation. So a decision never mistakes it for the default.
     """
     return field(default=default, metadata={_WORDS: words})
 

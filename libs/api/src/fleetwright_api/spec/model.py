@@ -37,7 +37,7 @@ class PriceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedModelSpec:
-    """A model at the address of the agent's own model. The catalog has the window and the price if unset."""
+    """A model at the address of the agent's own model. If unset, the window and the price come from the catalog."""
 
     name: str
     context_window: int | None = None

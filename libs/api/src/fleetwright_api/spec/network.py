@@ -21,7 +21,7 @@ class OptionalLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPeerSpec:
-    """Pods by their labels and those of their namespace, or a range of addresses."""
+    """Pods, selected by their labels and by the labels of their namespace, or a range of addresses."""
 
     pod_selector: OptionalLabels | None = None
     namespace_selector: OptionalLabels | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectReference:
-    """An object of the same namespace; the field says of which kind."""
+    """An object of the same namespace; the referring field determines the object's kind."""
 
     name: str
 

@@ -14,7 +14,7 @@ class ResourceAmounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourcesSpec:
-    """Requests and limits; those of the installation if neither is set."""
+    """Requests and limits. If neither is set, the installation's values apply."""
 
     requests: ResourceAmounts | None = None
     limits: ResourceAmounts | None = None

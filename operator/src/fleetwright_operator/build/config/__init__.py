@@ -1,1 +1,1 @@
-"""The parts of `agent.json` that the fields of a spec become. Pure."""
+"""Converts fields of a spec to sections of `agent.json`. Pure."""

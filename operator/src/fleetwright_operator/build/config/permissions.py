@@ -1,7 +1,7 @@
 """The permissions that skills need: tools of servers that the agent names, and egress. Pure.
 
-An agent gets the union of its skills' permissions. Tools that the agent or a server denies stay denied. A skill adds no
-server.
+An agent gets the union of its skills' permissions. Tools that the agent or a server denies stay denied. A skill cannot
+add a server.
 """
 
 from collections.abc import Iterator, Mapping

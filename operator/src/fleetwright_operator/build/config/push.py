@@ -40,7 +40,7 @@ def ranges(spec: AgentSpec, settings: Settings) -> Iterator[tuple[str, Mapping[s
 
 
 def is_open(spec: AgentSpec) -> bool:
-    """Return whether no receiver is named."""
+    """Return whether the spec names no receiver."""
     return offers_push(spec) and not (_hosts(spec) or _cidrs(spec))
 
 

@@ -1,10 +1,10 @@
 """Resolves an address in a spec to network policy peers: pods behind a Service, one IP, or public addresses. Pure.
 
 A network policy selects pods, not names. The host of a Service (`name`, `name.namespace`,
-`name.namespace.svc[.domain]`) becomes the Service's pods on their target port, because policies are enforced after the
-Service's address was translated. For a headless Service the port of the URL is used. `name.namespace` is a Service only
-if one exists, because it may also be a domain. If the operator cannot read that namespace, it treats the host of an
-https URL as a domain.
+`name.namespace.svc[.domain]`) becomes the Service's pods on their target port. The reason is that policies are enforced
+after the Service's address was translated. For a headless Service the port of the URL is used. `name.namespace` is a
+Service only if one exists, because it may also be a domain. If the operator cannot read that namespace, it treats the
+host of an https URL as a domain.
 """
 
 import ipaddress

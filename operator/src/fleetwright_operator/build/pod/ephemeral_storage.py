@@ -1,7 +1,7 @@
 """The ephemeral storage of a pod: how much of the node's disk its containers and `emptyDir` volumes may use. Pure.
 
 The kubelet evicts a pod whose writable layers, logs and `emptyDir` volumes together exceed the sum of its containers'
-limits. It leaves a container without a limit out of that sum, so every container gets one.
+limits. A container without a limit adds nothing to that sum, so every container gets a limit.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Applies a user's `podTemplate` patch to a pod. It can place and extend the pod, but not weaken its security.
 
-Allowed fields are listed and all others are rejected, so a field that Kubernetes adds later opens nothing. Added
+Allowed fields are listed and all others are rejected, so a field that Kubernetes adds later is rejected as well. Added
 containers get the same security settings.
 """
 
@@ -84,7 +84,7 @@ _CALLS = (
     ("readinessProbe",),
     ("startupProbe",),
 )
-"""The fields by which a container makes the kubelet call an address."""
+"""The container fields that make the kubelet call an address."""
 _OWN_VOLUMES = ("configmap-", "secret-", "skill-")
 _OURS = (f"{names.GROUP}/", names.MANAGED_BY, names.NAME, names.COMPONENT)
 """Prefixes of the operator's own labels and annotations."""
@@ -187,7 +187,8 @@ def _containers(kind: str, containers: Sequence[Mapping[str, Any]], template: Ma
 def _calls(where: str, container: Mapping[str, Any]) -> Iterator[str]:
     """Reject hosts in probes and lifecycle hooks.
 
-    The kubelet calls them from the node, which no network policy restricts, so they may only call the pod itself.
+    The kubelet calls these hosts from the node, and no network policy restricts the node. So a container may name only
+    the pod itself.
     """
     for path in _CALLS:
         call: Any = container

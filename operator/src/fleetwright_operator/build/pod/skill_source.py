@@ -1,7 +1,7 @@
 """Skills whose files are in git or in an image: their probe, and how agents get the files. Pure.
 
 Agents get exactly the files that were checked. An init container fetches a git commit and compares its digest; an image
-is referenced by its own digest. Only that container has the git credentials.
+is referenced by its own digest. Only the init container has the git credentials.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Deletes the text of archived messages when their retention time ends; their positions stay.
+"""Deletes the text of archived messages when their retention time ends. Their positions in the conversation stay.
 
-Messages that a view still shows are not changed. This module is separate from the views, so that maintenance does not
+Messages that a view still shows are not changed. This module is separate from `views.py`, so that maintenance does not
 import LangGraph.
 """
 

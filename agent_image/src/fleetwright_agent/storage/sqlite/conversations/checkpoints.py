@@ -1,12 +1,12 @@
 """Conversations on disk: an append-only LangGraph saver.
 
-The stock SQLite saver writes the whole history at every step: 219 MB after 200 turns, where this one needs 4.5 MB. Here
-a message is one row, written once. The newest checkpoint is stored without its messages, with its pending writes. A
-stored message never changes; a history that does not extend the stored one is rewritten.
+The stock SQLite saver writes the whole history at every step: 219 MB after 200 turns. This saver needs 4.5 MB, because
+each message is one row that is written once. The newest checkpoint is stored with its pending writes and without its
+messages. If a new history does not begin with the stored history, the stored history is replaced.
 
-Writes are queued, and `settled` waits for them before their effects are visible outside. The steps queued until then
-are written as one. Decoded messages are cached. Time travel is not supported: only the newest checkpoint of a thread
-exists.
+Writes are queued, and `settled` waits for them before their effects are visible outside. All queued steps are written
+as one step. Decoded messages are cached. LangGraph's time travel is not supported, because only the newest checkpoint
+of a thread exists.
 """
 
 import asyncio
@@ -51,9 +51,9 @@ class _Found:
 
     checkpoint: Sequence[Any]
     messages: Sequence[tuple[str, str, bytes]]
-    """The messages after the cached ones, or all."""
+    """The messages after the cached messages; without a valid cache, all messages."""
     begins: bool
-    """The stored history begins with the cached one."""
+    """True if the stored history begins with the cached history."""
     writes: Sequence[Any]
 
 
@@ -61,7 +61,7 @@ class _Found:
 class _Look:
     place: tuple[str, str]
     known: CachedHistory
-    """The cached history of the thread after the read: all its messages."""
+    """The cached history of the thread after the read, with all of its messages."""
     found: _Found
 
 
@@ -85,15 +85,15 @@ class SqliteConversationSaver(ConversationSaver):
     """The checkpoint saver. Reads and writes run on the database's thread, off the event loop."""
 
     def __init__(self, database: Database, *, now: Callable[[], float] = time.time) -> None:
-        """Args: `now` is in seconds since the epoch; the last use of a conversation decides how long it is kept."""
-        # Only LangChain's messages and plain values may come back from disk.
+        """Args: `now` returns the seconds since the epoch, for the time of a conversation's last use."""
+        # Deserialise only LangChain's messages and plain values.
         super().__init__(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
         self._database = database
         self._histories = MessageCache()
         self._gathered: dict[tuple[str, str], tuple[PendingSteps, asyncio.Future[None]]] = {}
         self._puts = 0
         self._last: _Look | None = None
-        """The result of the latest read. A turn reads the checkpoint, and the graph reads it again right after."""
+        """The result of the latest read. A turn reads the checkpoint, and the graph reads it again directly after."""
         database.watch(self._forget)
         self._now = now
 
@@ -136,7 +136,7 @@ class SqliteConversationSaver(ConversationSaver):
         self._gathering(*_key(config)).writes.append(Writes(checkpoint, task_id, tuple(writes)))
 
     def _gathering(self, thread: str, ns: str) -> PendingSteps:
-        """Return the thread's pending steps, whose write has not started yet."""
+        """Return the thread's pending steps. Their write has not started yet, so they can be extended."""
         place = (thread, ns)
         self._moved()
         if found := self._gathered.get(place):
@@ -153,7 +153,7 @@ class SqliteConversationSaver(ConversationSaver):
         place = (steps.thread, steps.ns)
         if place in self._gathered and self._gathered[place][1] is done:
             del self._gathered[place]
-        # An empty cache entry means that rows were deleted meanwhile; the turn may still hold the old messages.
+        # An empty cache entry means that rows were deleted meanwhile. The turn may still hold the deleted messages.
         if steps.known.messages and self._histories.get(*place) is steps.known and done.exception() is None:
             before = steps.known.messages
             self._histories.keep(*place, CachedHistory((*before, *(steps.history or ())[len(before) :]), steps.size))
@@ -189,7 +189,10 @@ class SqliteConversationSaver(ConversationSaver):
         return await self._database.read(read) if await self.holds(thread) else None
 
     def _taken(self, place: tuple[str, str], known: CachedHistory) -> _Found | None:
-        """Return the result of the latest read once, if the thread is the same and no write or deletion followed."""
+        """Return the result of the latest read, at most once, if it is still valid for this thread.
+
+        A write or a deletion makes the result invalid.
+        """
         last, self._last = self._last, None
         return last.found if last is not None and last.place == place and last.known is known else None
 
@@ -208,7 +211,10 @@ class SqliteConversationSaver(ConversationSaver):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield the newest checkpoint, the only one stored; `before`, metadata filters and a limit of 0 yield none."""
+        """Yield the newest checkpoint, because only that one is stored.
+
+        With `before`, a metadata filter or a limit of 0, yield nothing.
+        """
         if config is None or before is not None or filter or limit == 0:
             return
         found = await self.aget_tuple(config)

@@ -1,6 +1,6 @@
 """The number of conversations whose compaction has failed several times in a row.
 
-This module is separate from the views, which import the model loop: maintenance counts without that import.
+This module is separate from `views.py`, which imports LangGraph, so that maintenance does not need this import.
 """
 
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 FAILURES: Final = "json_extract(body, '$.failures')"
-"""The indexed expression over a stored view: failed attempts since the last success."""
+"""The indexed SQL expression for the number of failed attempts since the last success, in a stored view."""
 
 
 async def count_failing_compactions(database: Database, *, at_least: int) -> int:

@@ -1,8 +1,8 @@
 """A cache of decoded histories: a turn decodes only new messages, not the whole conversation.
 
-A reader first checks that the stored history still begins with the cached one, by the position of its last message.
-Code that deletes messages from the middle invalidates the cache. The stored bytes bound its size. Without that check, a
-cached history must not be used.
+Before a reader uses a cached history, it must check that the stored history still begins with the cached history. It
+checks the position of the last cached message. Code that deletes messages from the middle invalidates the cache. The
+size of the cache is limited, measured in stored bytes.
 """
 
 from collections import OrderedDict
@@ -24,12 +24,12 @@ class CachedHistory:
 
     messages: tuple[AnyMessage, ...] = ()
     size: int = 0
-    """Its size on disk in bytes."""
+    """The size of the cached messages on disk, in bytes."""
 
 
 class MessageCache:
     def __init__(self, *, most: int = _MOST, most_of_one: int = _MOST_OF_ONE) -> None:
-        """Args: the limits in bytes for all histories and for one. A longer history is decoded at each read."""
+        """Args: the limits in bytes for all histories and for one history. A longer history is decoded at each read."""
         self._most = most
         self._most_of_one = most_of_one
         self._known: OrderedDict[tuple[str, str], CachedHistory] = OrderedDict()
@@ -49,10 +49,10 @@ class MessageCache:
         self._known.clear()
 
     def begun(self, thread: str, ns: str, history: Sequence[Any]) -> CachedHistory:
-        """Return the cached part of a new history. If the new one begins differently, drop the cached one."""
+        """Return the cached part of a new history. If the new history begins differently, drop the cached history."""
         known = self.get(thread, ns)
         count = len(known.messages)
-        # They are usually the same objects, and the identity check takes a tenth of the time.
+        # The messages are usually the same objects. The identity check takes a tenth of the time of a comparison.
         if count <= len(history) and all(map(is_, history, known.messages)):
             return known
         if [message.id for message in history[:count]] == [message.id for message in known.messages]:

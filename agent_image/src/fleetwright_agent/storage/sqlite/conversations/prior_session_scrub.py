@@ -1,7 +1,7 @@
-"""Removes text about an owner's other conversations from its conversations; each starts with a summary of earlier ones.
+"""Removes the summaries of earlier conversations from an owner's stored conversations.
 
-This module imports the checkpoint serializer, which is slow to import, so callers import it only when they need it. It
-does not change the messages of a conversation.
+This module imports the checkpoint serializer, which is slow to import. Callers therefore import this module only when
+they need it. It does not change the messages of a conversation.
 """
 
 import sqlite3
@@ -13,7 +13,10 @@ from fleetwright_agent.storage.sqlite.conversations import threads
 
 
 def scrub_prior_sessions(db: sqlite3.Connection, owner: str) -> None:
-    """Remove the summaries from all conversations of the owner, because no record says which one mentions which."""
+    """Remove the summaries from all of the owner's conversations.
+
+    Nothing records which summary mentions which conversation.
+    """
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)
     values = threads.below(owner)
     db.execute(f"DELETE FROM writes WHERE channel = :channel AND {threads.BELOW}", values | {"channel": PRIOR_SESSIONS})  # noqa: S608 - interpolates only constants

@@ -1,4 +1,4 @@
-"""The database of conversations and its tables. Opening it does not import LangGraph, unlike the saver."""
+"""The tables of the database of conversations. This module does not import LangGraph, unlike the saver."""
 
 from typing import Final
 
@@ -54,7 +54,7 @@ CREATE TABLE sessions (
   PRIMARY KEY (owner, context)) WITHOUT ROWID;
 CREATE INDEX sessions_by_time ON sessions (owner, updated);
 """
-"""Version 3: the summaries of conversations that later ones see."""
+"""Version 3: the summaries of conversations, which later conversations see."""
 _FAILING: Final = """
 CREATE INDEX views_by_failures ON views (json_extract(body, '$.failures'));
 """
@@ -64,5 +64,5 @@ CREATE TABLE grants (
   thread TEXT NOT NULL, tool TEXT NOT NULL, key TEXT NOT NULL, at REAL NOT NULL,
   PRIMARY KEY (thread, tool, key)) WITHOUT ROWID;
 """
-"""Version 5: what a person permits a tool for the rest of a conversation."""
+"""Version 5: grants, with which a person permits a tool something for the rest of a conversation."""
 SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED)

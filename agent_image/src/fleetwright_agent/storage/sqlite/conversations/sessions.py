@@ -41,7 +41,7 @@ class SqliteSessionStore:
 
 
 def erase(db: sqlite3.Connection, owner: str, context_id: str = "") -> None:
-    """Delete one session, or all of the owner."""
+    """Delete one session, or all sessions of the owner."""
     db.execute("DELETE FROM sessions WHERE owner=? AND ? IN ('', context)", (owner, context_id))
 
 
@@ -73,5 +73,5 @@ def _expire(db: sqlite3.Connection, before: float) -> None:
 
 
 def _name(owner: str) -> str:
-    """Return the name under which the rows of an owner are put."""
+    """Return the name under which writes of an owner's rows are queued."""
     return f"session\n{owner}"

@@ -1,7 +1,7 @@
-"""The checkpoints of a turn that wait to be written. Only the newest is kept.
+"""The checkpoints of a turn that are not written yet. Only the newest of them is kept.
 
-A checkpoint contains the state of the one before, and only the newest is ever read. Pending checkpoints are therefore
-encoded and written once. This module does not decide when they are written.
+A checkpoint contains the state of the checkpoint before it, and only the newest checkpoint is ever read. So only the
+newest pending checkpoint is encoded and written. This module does not decide when it is written.
 """
 
 import sqlite3
@@ -50,7 +50,7 @@ class PendingSteps:
     writes: list[Writes] = field(default_factory=list)
 
     def put(self, step: CheckpointStep, history: Sequence[Any] | None, *, known: CachedHistory) -> None:
-        """Replace the pending step; it includes the node outputs of earlier steps, which are dropped."""
+        """Replace the pending step. The new step includes the node outputs of earlier steps, which are dropped."""
         self.newest = step
         self.writes = [each for each in self.writes if each.checkpoint >= step.checkpoint["id"]]
         if history is not None:
@@ -77,14 +77,14 @@ class PendingSteps:
     def _write_of_node(self, db: sqlite3.Connection, serde: SerializerProtocol, writes: Writes) -> None:
         for index, (channel, value) in enumerate(writes.values):
             position = WRITES_IDX_MAP.get(channel, index)
-            # A special write (an error, an interrupt) replaces its predecessor; an ordinary one does not.
+            # A special write (an error or an interrupt) replaces an earlier write; an ordinary write does not.
             verb = "INSERT OR REPLACE" if position < 0 else "INSERT OR IGNORE"
             row = (self.thread, self.ns, writes.checkpoint, writes.task, position, channel, *serde.dumps_typed(value))
             db.execute(f"{verb} INTO writes VALUES (?,?,?,?,?,?,?,?)", row)
 
 
 def ends_with(db: sqlite3.Connection, thread: str, ns: str, count: int, identity: str | None) -> bool:
-    """Return whether that message is the last of the first `count` stored messages."""
+    """Return whether the message with this id is the last of the first `count` stored messages."""
     query = "SELECT id FROM messages WHERE thread=? AND ns=? AND position=?"
     return bool(db.execute(query, (thread, ns, count - 1)).fetchone() == (identity,))
 

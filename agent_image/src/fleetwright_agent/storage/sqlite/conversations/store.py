@@ -1,4 +1,4 @@
-"""The stored conversations as wholes, in the database of conversations."""
+"""Whole stored conversations in the database of conversations."""
 
 import asyncio
 import importlib
@@ -32,7 +32,7 @@ class SqliteConversationStore:
         return uses_of(await self._database.run(lambda db: db.execute(query, threads.below(owner)).fetchall()))
 
     async def transcript(self, owner: str, context_id: str) -> list[Transcript]:
-        # Imported late, because reading messages needs the heavy libraries of the agent loop.
+        # Imported here, because decoding messages needs LangGraph, whose import is slow.
         transcripts = await asyncio.to_thread(importlib.import_module, _TRANSCRIPTS)
         found: list[Transcript] = await transcripts.transcript(self._database, owner, context_id)
         return found

@@ -30,7 +30,7 @@ def delete(db: sqlite3.Connection, thread: str) -> None:
 
 
 def delete_conversation(db: sqlite3.Connection, owner: str, context_id: str) -> None:
-    """Delete the conversation and everything that was set aside from it."""
+    """Delete the conversation, with the separate threads of its tasks."""
     delete_below(db, conversation(owner, context_id))
 
 
@@ -39,7 +39,7 @@ def delete_owner(db: sqlite3.Connection, owner: str) -> None:
 
 
 def delete_below(db: sqlite3.Connection, name: str) -> None:
-    """Delete the thread of that name and the threads below it."""
+    """Delete the thread with this name, and the threads whose names extend this name."""
     for table in _TABLES:
         db.execute(f"DELETE FROM {table} WHERE {BELOW}", below(name))  # noqa: S608 - interpolates only constants
 
@@ -48,5 +48,5 @@ BELOW: Final = "(thread = :name OR (thread >= :first AND thread < :behind))"
 
 
 def below(name: str) -> dict[str, str]:
-    """The parameters of `BELOW`, which matches the thread of that name and the threads below it."""
+    """Return the parameters of `BELOW`, which matches the thread with this name and those whose names extend it."""
     return {"name": name, "first": f"{name}\n", "behind": f"{name}\x0b"}

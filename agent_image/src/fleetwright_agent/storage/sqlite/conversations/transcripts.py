@@ -15,7 +15,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
 async def transcript(database: Database, owner: str, context_id: str) -> list[Transcript]:
-    """Return the conversation, and each part of it that is set aside for a task."""
+    """Return the transcripts of the conversation and of its tasks' separate threads."""
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)
     values = threads.below(conversation(owner, context_id))
 

@@ -22,7 +22,7 @@ class SqliteViewStore:
         self._serde = JsonPlusSerializer(allowed_msgpack_modules=None)
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Args: `forget` is called when rows were deleted or changed that a cache may hold."""
+        """Args: `forget` is called after rows were deleted or changed, so that caches can be cleared."""
         self._database.watch(forget)
 
     async def get(self, thread: str) -> Mapping[str, Any] | None:

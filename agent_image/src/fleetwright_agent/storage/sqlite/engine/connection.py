@@ -1,6 +1,6 @@
-"""The connection that writes to one SQLite file. The event loop and the writer thread use it, one at a time.
+"""The connection that writes to one SQLite file. The event loop and the writer thread use it alternately.
 
-This module does not decide whose turn it is.
+This module does not decide which of them may use the connection.
 """
 
 import sqlite3
@@ -19,9 +19,9 @@ class WriterConnection:
         opened: sqlite3.Connection | None = None,
     ) -> None:
         """Args:
-        connect: Opens a connection that begins no transaction by itself. It is called before the first job.
+        connect: Opens a connection in autocommit mode. It is called before the first job.
         unusable: Maps an SQLite error to the exception that callers get.
-        opened: The connection, if it is open already.
+        opened: The connection, if it is already open.
         """
         self._connect = connect
         self.unusable = unusable
@@ -43,7 +43,7 @@ class WriterConnection:
             self._patience_ms = milliseconds
 
     def run(self, job: WriteJob[Any], *, patience_ms: int) -> None:
-        """Execute a job outside any transaction of its own. Its failure leaves an open transaction intact."""
+        """Execute a job without beginning a transaction. If the job fails, an open transaction stays intact."""
         try:
             self.wait_for_others(patience_ms)
             job.result = job.work(self._opened())

@@ -1,9 +1,9 @@
 """One SQLite file of the memory volume, with a single writer thread.
 
-Jobs run in the order of the calls, so a reader sees every earlier write. A write submitted with `put` keeps its place
-in that order but is awaited later, with `settled`, before its effect is reported to others. All writes queued by then
-share one commit. A file with an older schema is migrated when it is opened, in one transaction. A file that cannot be
-used is left unchanged; callers and the readiness check get the reason.
+Jobs run in the order in which they were submitted, so a reader sees every earlier write. `put` submits a write without
+waiting for it. A caller waits with `settled` before it reports the effect of the write to others. All writes that are
+queued then share one commit. A file with an older schema is migrated when it is opened, in one transaction. A file that
+cannot be used is left unchanged, and callers and the readiness check get the reason.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Database:
 
         Args:
             work: The statements to execute; it neither begins nor ends a transaction.
-            after: Wait as well until all writes that were put under this name are on disk.
+            after: Also wait until all writes that were queued under this name are on disk.
 
         Raises:
             MemoryUnusable: The file cannot be used; nothing was written.
@@ -66,31 +66,31 @@ class Database:
         return await self._submit(work, JobKind.READ)
 
     async def look(self, work: Callable[[sqlite3.Connection], T], *, of: str = "") -> T:
-        """Run a short read on the event loop if no write under that name awaits its commit; otherwise use `read`.
+        """Run a short read on the event loop, if no write with the name `of` awaits its commit. Otherwise use `read`.
 
         Args:
             work: A read that takes some tens of microseconds.
-            of: The name under which all relevant writes are put. Without it, no relevant write is put.
+            of: The name under which all writes of the same rows are queued; empty if no such writes are queued.
 
         Raises:
             MemoryUnusable: The file cannot be used.
         """
         if self._writer.is_connected and not self._closed and not (of and of in self._under_way):
-            with contextlib.suppress(sqlite3.Error):  # The writer thread can wait, and reports errors.
+            with contextlib.suppress(sqlite3.Error):  # `read` below can wait for locks, and reports errors.
                 return self._glance(work)
         return await self.read(work)
 
     def put(
         self, work: Callable[[sqlite3.Connection], None], *, of: str = "", keeps_failure: bool = True
     ) -> "asyncio.Future[None]":
-        """Queue a write without waiting for it; `settled` waits for all writes under that name.
+        """Queue a write without waiting for it. `settled` waits for all writes with the same name.
 
-        The caller may watch the returned future, but must not cancel it.
+        The caller may wait for the returned future, but must not cancel it.
 
         Args:
             work: The statements to execute.
-            of: The name for `settled`; without one, no caller waits for the write.
-            keeps_failure: `settled` reports a failure of it. Otherwise only the returned future holds the failure.
+            of: The name for `settled`. Without a name, no caller waits for the write.
+            keeps_failure: True if `settled` reports a failure of the write. Otherwise only the returned future does.
         """
         done = self._submit(work, JobKind.LATER)
         self._under_way.setdefault(of, []).append(done)
@@ -98,7 +98,7 @@ class Database:
         return done
 
     async def commit(self, done: "asyncio.Future[None]") -> None:
-        """Commit one write that was put, and return when it has succeeded or failed; the future holds the result.
+        """Commit one queued write, and return when it has succeeded or failed. The future holds the result.
 
         Raises:
             MemoryUnusable: The database is closed.
@@ -108,7 +108,7 @@ class Database:
             await asyncio.wait([done])  # Cancelling this caller does not cancel the write.
 
     def is_waiting(self, done: "asyncio.Future[None]") -> bool:
-        """Return whether a write that was put has not started yet. Its contents may still change until then."""
+        """Return whether a queued write has not started yet. Until then, its contents may still change."""
         return self._writer.is_waiting(done)
 
     async def settled(self, of: str, *, at_once: bool = True) -> None:
@@ -133,7 +133,7 @@ class Database:
             done.result()
 
     def _written(self, of: str, done: "asyncio.Future[None]", *, keeps_failure: bool) -> None:
-        """Forget a finished write; a failure that `settled` reports stays until `settled` has reported it."""
+        """Forget a finished write. A failure that `settled` must report stays until it is reported."""
         if done.exception() is None or not of or not keeps_failure:
             self._forget(of, done)
 
@@ -146,7 +146,7 @@ class Database:
             self._under_way.pop(of, None)
 
     async def check(self) -> None:
-        """Verify that the file is intact and writable; `problem` holds the result."""
+        """Verify that the file is intact and writable. `problem` holds the result."""
         with contextlib.suppress(MemoryUnusable):
             await self.run(_verify)
             self.problem = None
@@ -157,11 +157,11 @@ class Database:
         self.taken_out()
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Args: `forget` is called when rows were deleted or changed that a cache may hold."""
+        """Args: `forget` is called after rows were deleted or changed, so that caches can be cleared."""
         self._watching.append(forget)
 
     def taken_out(self) -> None:
-        """Invalidate the caches; to be called after deleting or changing rows that others stored."""
+        """Invalidate the caches. Call this after deleting or changing stored rows that caches may hold."""
         for forget in self._watching:
             forget()
 
@@ -221,7 +221,7 @@ def _update(connection: sqlite3.Connection, schema: Sequence[str]) -> None:
 
 
 def _nothing(_: sqlite3.Connection) -> None:
-    """An empty job; its commit includes all writes that were put before it."""
+    """An empty job. Its commit includes all writes that were queued before it."""
 
 
 def _heard(done: "asyncio.Future[None]") -> None:

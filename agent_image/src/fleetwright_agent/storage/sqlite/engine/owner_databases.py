@@ -1,6 +1,6 @@
-"""One database file for each owner, so that search and ranking for one owner never touch another's rows.
+"""One database file for each owner, so that search and ranking for one owner never read rows of another owner.
 
-The most recently used files stay open. The file names are hashes; this module cannot map them back to owners.
+The most recently used files stay open. File names are hashes of the owners, and cannot be mapped back to the owners.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ class OwnerDatabases:
         return self._path(_key(owner)).exists()
 
     async def of(self, owner: str) -> Database:
-        """Return the owner's database; it is created if it does not exist."""
+        """Return the owner's database, and create it if it does not exist."""
         return await self.at(_key(owner))
 
     def keys(self) -> list[str]:
@@ -42,7 +42,10 @@ class OwnerDatabases:
         return self._open[key]
 
     async def erase(self, owner: str, context_id: str, part: Callable[[sqlite3.Connection, str], None]) -> None:
-        """Erase an owner's file, or the rows of one conversation, which `part` deletes, with all their traces."""
+        """Erase an owner's file, or the rows of one conversation, without leaving traces of them.
+
+        Args: `part` deletes the rows of one conversation.
+        """
         if not context_id:
             await self._erase(_key(owner))
         elif self.has(owner):

@@ -1,8 +1,8 @@
 """Short reads of an SQLite file on the event loop itself.
 
-A read of some tens of microseconds takes five times as long through the writer thread, which may also be busy. Such a
-read sees the latest commit, waits for no lock, and writes nothing. This module does not decide whether committed data
-is recent enough, and it does not open a file that no writer has open.
+A read of some tens of microseconds takes five times as long through the writer thread, which may also be busy. A read
+on the event loop sees the latest commit, waits for no lock, and writes nothing. The caller decides whether committed
+data is recent enough. This module does not open a file that no writer has opened.
 """
 
 import sqlite3

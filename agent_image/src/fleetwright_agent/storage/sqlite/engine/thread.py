@@ -1,8 +1,8 @@
 """The writer thread: it executes batches of jobs, one after the other, and commits them.
 
-The thread has no state of its own between two batches, except a transaction that no job has asked to commit yet. It
-never fails because of a job; an exception that is no job's failure, such as `SystemExit`, ends it. This module does not
-decide which jobs form a batch.
+Between two batches, the thread has no state except for a transaction that no job has asked to commit yet. A failing job
+does not end the thread. An exception that is not the failure of a job, such as `SystemExit`, ends the thread. This
+module does not decide which jobs form a batch.
 """
 
 import queue
@@ -28,9 +28,9 @@ class WriterClosed(Exception):  # noqa: N818 - states what became of the writer
 class Batch:
     jobs: list[WriteJob[Any]] = field(default_factory=list)
     transaction: Transaction | None = None
-    """A transaction that the event loop has executed. The thread only commits it."""
+    """A transaction whose statements the event loop has executed. The thread only commits it."""
     asks_for_commit: bool = True
-    """Otherwise the transaction may stay open for a moment, so that further jobs join it."""
+    """If false, the transaction may stay open for a moment, so that further jobs join it."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Report:
     """Jobs whose results are final."""
     ends_batch: bool
     is_open: bool
-    """A transaction is still open; the results of its jobs are not final."""
+    """True if a transaction is still open. The results of its jobs are not final."""
 
 
 class WriterThread:
@@ -64,7 +64,7 @@ class WriterThread:
         self._due = 0.0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self.failure: WriterClosed | None = None
-        """Why the thread died; `None` while it runs, and after an orderly end."""
+        """The reason why the thread died; `None` while it runs, and after an orderly end."""
 
     def start(self) -> None:
         self._thread.start()
@@ -73,7 +73,7 @@ class WriterThread:
         self._batches.put(batch)
 
     def stop(self) -> None:
-        """End the thread after the batches that it was given before."""
+        """End the thread after it has executed the batches that are already submitted."""
         self._batches.put(None)
 
     def join(self) -> list[WriteJob[Any]]:
@@ -93,7 +93,7 @@ class WriterThread:
             self._commit()
             self._tell()
         except BaseException as error:
-            # The waiting callers have to be informed here, because no later batch is executed.
+            # Inform the waiting callers here, because no later batch is executed.
             self.failure = WriterClosed(f"its thread is gone ({type(error).__name__})")
             self._lose_all(self.failure)
             self._tell(ends_batch=True)

@@ -1,8 +1,8 @@
-"""A transaction over several jobs on an SQLite file, and its recovery when a job fails.
+"""A transaction of several jobs on an SQLite file, and its recovery when a job fails.
 
-A failed job is undone alone: the transaction is rolled back, and all its jobs are executed again, each at a savepoint.
-A job may therefore run twice and must have no effects outside the file. A transaction takes the write lock at its
-start, so its reads stay valid: a maintenance command in another process may write too. This module starts no threads.
+If a job fails, only that job is undone: the transaction is rolled back, and all jobs are executed again, each after a
+savepoint. A job may therefore run twice, and must have no effects outside of the file. A transaction takes the write
+lock when it begins, because a maintenance command in another process may write too. This module starts no threads.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ T = TypeVar("T")
 class JobKind(Enum):
     AWAITED = "awaited"
     SHORT = "short"
-    """Awaited like AWAITED, and takes some tens of microseconds: the event loop may execute it."""
+    """A caller awaits it, and it takes only some tens of microseconds, so the event loop may execute it."""
     LATER = "later"
     """No caller awaits it yet."""
     READ = "read"
-    """It is read-only. It sees all earlier jobs, including those whose commit may still fail."""
+    """It is read-only. It sees the writes of all earlier jobs, including jobs whose commit may still fail."""
     ALONE = "alone"
     """It runs outside any transaction."""
 
@@ -41,7 +41,7 @@ class WriteJob(Generic[T]):
         return self.done.get_loop()
 
     def settle(self) -> None:
-        """Publish the result, on the event loop of the caller."""
+        """Set the result of the future. Must run on the event loop of the caller."""
         if self.done.done():
             return
         if self.error is not None:
@@ -58,7 +58,7 @@ class Transaction:
         self._connection = connection
         self._unusable = unusable
         self._failing = False
-        """A job has failed. Savepoints are only used from then on, because they add two statements to each job."""
+        """True once a job has failed. Only then are savepoints used, because they add two statements to each job."""
 
     def begin(self) -> None:
         """Raises: sqlite3.Error, also if another process holds the lock for longer than the busy timeout."""
@@ -82,14 +82,14 @@ class Transaction:
         lost(self.jobs, self._unusable(error))
 
     def undo(self) -> None:
-        """Roll back, and prepare all jobs for another execution."""
+        """Roll back, and prepare all jobs to be executed again."""
         with suppress(sqlite3.Error):
             self._connection.rollback()
         for job in self.jobs:
             job.error = None
 
     def _again(self) -> None:
-        """Repeat all jobs, each at a savepoint, after the last one failed."""
+        """Execute all jobs again, each after a savepoint, because the last job failed."""
         self._failing = True
         self._connection.rollback()
         self.begin()
@@ -127,5 +127,5 @@ def _done(job: WriteJob[Any], connection: sqlite3.Connection) -> bool:
     try:
         job.result = job.work(connection)
     except Exception:
-        return False  # The repetition at a savepoint reports the error.
+        return False  # If the job fails again after its savepoint, that failure is reported.
     return True

@@ -2,9 +2,9 @@
 
 The event loop owns the state of the writer. It forms batches of the waiting jobs and gives them to the writer thread,
 one at a time. Jobs that arrive while the thread is busy form the next batch, so one commit covers all of them. The
-future of a write resolves after its commit; the future of a read resolves at once.
+future of a write resolves after its commit; the future of a read resolves as soon as the read is done.
 
-The thread and the event loop compete for the interpreter lock. For short statements the handover takes longer than the
+The thread and the event loop compete for the interpreter lock. Handing over the lock takes longer than a short
 statement. If all jobs of a batch are short, the event loop therefore executes them itself, and the thread only commits
 them. Long statements, and statements that may block on another process, run on the thread.
 
@@ -26,9 +26,9 @@ States and transitions:
                close            the thread has ended
 
 - BUSY returns to IDLE when the thread has finished its batch. In BUSY and GATHERING, jobs wait.
-- A job that no caller awaits yet does not leave IDLE or OPEN by itself. It joins the batch of another job, or forms a
+- A job that no caller awaits yet does not end the states IDLE and OPEN. It joins the batch of another job, or forms a
   batch after 20 ms.
-- In OPEN, a transaction is open that only a later batch commits.
+- In OPEN, a transaction is open. A later batch commits it.
 - In CLOSING, CLOSED and FAILED, jobs are refused. NEW and FAILED become CLOSED without waiting for jobs.
 
 This module does not know any tables.
@@ -49,7 +49,7 @@ from fleetwright_agent.storage.sqlite.engine.transaction import JobKind, WriteJo
 T = TypeVar("T")
 MOST: Final = 256
 _LINGER: Final = 0.02
-"""Seconds for which an unawaited job waits, and a transaction stays open, so that more jobs share the commit."""
+"""For this time in seconds, an unawaited job waits or a transaction stays open, so that more jobs share the commit."""
 _MOST_SHORT: Final = 32
 """The most jobs that the event loop executes in one transaction."""
 
@@ -60,11 +60,11 @@ class WriterState(Enum):
     IDLE = "idle"
     """No transaction is open, and the thread waits."""
     GATHERING = "gathering"
-    """Jobs wait for others that the same iteration of the event loop submits."""
+    """Jobs wait for further jobs that the same iteration of the event loop submits."""
     BUSY = "busy"
     """The thread has a batch."""
     OPEN = "open"
-    """The thread waits, and a transaction is open that further jobs may join."""
+    """The thread waits. A transaction is open, and further jobs may join it."""
     CLOSING = "closing"
     """The thread executes the last batches."""
     CLOSED = "closed"
@@ -76,7 +76,7 @@ _ACCEPTS: Final = frozenset({WriterState.IDLE, WriterState.GATHERING, WriterStat
 
 
 class SqliteWriter:
-    """One event loop uses the writer at a time. If it is closed, another may continue."""
+    """One event loop uses the writer at a time. After that loop is closed, another loop may use the writer."""
 
     def __init__(
         self,
@@ -88,9 +88,9 @@ class SqliteWriter:
         linger: float = _LINGER,
     ) -> None:
         """Args:
-        finished: Called on the event loop with jobs whose results are final, before their callers see these.
+        finished: Called on the event loop with jobs whose results are final, before the callers get these results.
         most: The largest number of jobs that share a commit.
-        linger: Seconds after which a job that no caller awaits is committed without another job.
+        linger: Seconds after which a job that no caller awaits is committed, even if no other job arrives.
         """
         self.state = WriterState.NEW
         self._connection = connection
@@ -112,7 +112,7 @@ class SqliteWriter:
         return any(job.done is done for job in self._waiting)
 
     def submit(self, work: Callable[[sqlite3.Connection], T], kind: JobKind = JobKind.AWAITED) -> "asyncio.Future[T]":
-        """Append a job to the order. If the writer is closed or has failed, the returned future fails."""
+        """Append a job to the queue. If the writer is closed or has failed, the returned future fails."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         if self.state is WriterState.NEW:
@@ -145,7 +145,7 @@ class SqliteWriter:
         self._connection.close()
 
     def _dispatch(self) -> None:
-        """Form the next batch: at once, at the end of this iteration of the event loop, or when the thread is done."""
+        """Form the next batch now, at the end of this iteration of the event loop, or when the thread is done."""
         if self.state is WriterState.OPEN:
             self._give_waiting(self._most)
         elif self.state is WriterState.IDLE:
@@ -184,7 +184,7 @@ class SqliteWriter:
                 transaction.do(job)
         except Exception as error:
             if is_busy(error):
-                # The thread can wait for another process's lock; the event loop cannot.
+                # The thread can wait for a lock that another process holds; the event loop must not.
                 transaction.undo()
                 self._give(Batch(jobs))
             else:
@@ -226,8 +226,8 @@ class SqliteWriter:
         while told is not (loop := self._loop):
             told = loop
             with suppress(RuntimeError):
-                # A closed loop raises. A loop that continues meanwhile gets the report; a loop that continues
-                # later looks for reports itself.
+                # If the loop is closed, this raises. The event loop that uses the writer next then gets the report, or
+                # looks for reports when it starts to use the writer.
                 loop.call_soon_threadsafe(self._advance)  # type: ignore[union-attr] # set before the thread starts
                 return
 

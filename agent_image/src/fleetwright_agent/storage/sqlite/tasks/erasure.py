@@ -1,6 +1,6 @@
 """Queries and deletions for whole owners and conversations in the SQLite task log.
 
-All are functions of a connection: the log decides in which thread they run.
+All functions take a connection: the task log decides in which thread they run.
 """
 
 import sqlite3

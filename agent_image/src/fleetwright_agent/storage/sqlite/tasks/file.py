@@ -1,7 +1,7 @@
 """Opening of the task log's SQLite file: durable settings, schema migrations, and the handling of damage.
 
 A file from a newer version is rejected. A damaged file is renamed and kept as evidence, and never silently replaced.
-While the evidence exists, the log does not open, so that a lost history cannot look like an empty one.
+While the evidence exists, the log does not open, because a lost history must not look like an empty history.
 """
 
 import sqlite3
@@ -54,31 +54,31 @@ _NUMBERS = """
 CREATE TABLE numbers (last INTEGER NOT NULL);
 INSERT INTO numbers SELECT coalesce(max(n), 0) FROM tasks;
 """
-"""Other tables refer to a task by its number, so the number of a deleted task is never reused."""
+"""The highest task number so far. Other tables refer to tasks by number, so numbers of deleted tasks are not reused."""
 _EXPIRY = """
 ALTER TABLE tasks ADD COLUMN expires_ns INTEGER;
 UPDATE tasks SET expires_ns = expires_of(snapshot);
 CREATE INDEX tasks_by_expiry ON tasks (expires_ns) WHERE expires_ns IS NOT NULL;
 DROP INDEX IF EXISTS paused_by_time;
 """
-"""The time until which a task may wait, as a column, so that the search for expired tasks loads no snapshots."""
+"""A column with the time until which a task may wait. With it, the search for expired tasks loads no snapshots."""
 _TAKEN_UP = "ALTER TABLE tasks ADD COLUMN taken_up INTEGER NOT NULL DEFAULT 0;"
-"""The number of processes in a row that have worked on the task, so that a task cannot crash them without end."""
+"""The number of processes in a row that have worked on the task. A task that crashes process after process is ended."""
 _BEGAN = """
 ALTER TABLE tasks ADD COLUMN began_ns INTEGER;
 ALTER TABLE numbers ADD COLUMN alive_ns INTEGER NOT NULL DEFAULT 0;
 """
-"""The start of the work, and the last sign of life of a process, so that a time limit holds across restarts."""
+"""The start of the work, and the last sign of life of the process. With both, time limits hold across restarts."""
 _EPOCH = "ALTER TABLE tasks ADD COLUMN epoch INTEGER NOT NULL DEFAULT 1;"
-"""The epoch of the process that owns a busy task. A process that lost the task cannot write it any more."""
+"""The epoch of the process that owns a busy task. A process with an older epoch can no longer write the task."""
 _KEPT_BY_THE_FILE = """
 CREATE TRIGGER task_numbered AFTER INSERT ON tasks BEGIN UPDATE numbers SET last = new.n; END;
 CREATE TRIGGER task_rests AFTER UPDATE OF busy ON tasks WHEN new.busy = 0 BEGIN
   DELETE FROM events WHERE n = new.n;
 END;
 """
-"""The snapshot of a task at rest contains its events, so they are deleted. A trigger does it within the statement that
-puts the task to rest. For each separate statement, the writer would wait for the interpreter lock of the event loop."""
+"""The snapshot of a task at rest contains its events, so the events are deleted. A trigger deletes them within the
+statement that puts the task to rest: each further statement may have to wait for Python's global interpreter lock."""
 _SCHEMAS = (
     TASKS,
     push.SCHEMA,
@@ -92,7 +92,7 @@ _SCHEMAS = (
     _KEPT_BY_THE_FILE,
     _EPOCH,
 )
-"""The migrations, by version: what each version adds to the previous one."""
+"""The migration script of each version, in order."""
 _VERSION = len(_SCHEMAS)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _EVIDENCE = ".damaged-"
@@ -102,7 +102,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
     """Open the only connection that writes.
 
     Raises:
-        LogUnusable: The text contains the reason and the remedy.
+        TaskLogUnavailable: The text contains the reason and the remedy.
     """
     evidence = sorted(path.parent.glob(f"{path.name}{_EVIDENCE}*"))
     if evidence:
@@ -123,7 +123,7 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """Open a connection that only reads. Raises: LogUnusable."""
+    """Open a connection that only reads. Raises: TaskLogUnavailable."""
     try:
         connection = _connect(path)
         connection.execute("PRAGMA query_only = 1")
@@ -133,7 +133,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Each connection is used by one thread at a time, but not by the thread that opens it.
+    # One thread at a time uses a connection, but not necessarily the thread that opened it.
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
 
 

@@ -50,7 +50,7 @@ ALTER TABLE outbox DROP COLUMN task;
 CREATE TRIGGER content_delivered AFTER DELETE ON outbox {_GONE};
 CREATE TRIGGER content_given_up AFTER UPDATE OF content ON outbox {_GONE};
 """
-"""All notifications about one task state share one stored copy of it, which is deleted with the last of them."""
+"""All notifications about one state of a task share one stored copy of the task, deleted with the last notification."""
 
 _CONFIG = "id, url, host, dialect, sealed"
 _INTO_CONTENTS = "INSERT INTO contents (n, task)"

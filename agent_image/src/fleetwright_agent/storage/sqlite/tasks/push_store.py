@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Submit(Protocol):
-    """A callable that runs work on the writer's or the reader's connection. Raises: LogUnusable."""
+    """A callable that runs work on the writer's or the reader's connection. Raises: TaskLogUnavailable."""
 
     async def __call__(self, work: Callable[[sqlite3.Connection], T]) -> T: ...
 

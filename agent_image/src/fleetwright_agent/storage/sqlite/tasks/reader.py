@@ -1,4 +1,4 @@
-"""The reader of the task log: one thread, and the state of the file after the last read.
+"""The reader of the task log: a thread that reads, and the problem that the last read found.
 
 A failed read is reported as a problem until the next read succeeds. Damage is reported until a restart, because a
 successful read of other pages does not disprove it. This module does not know the tables.
@@ -22,10 +22,10 @@ class TaskLogReader:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="task-log-reader")
         self._damaged = False
         self.problem: str | None = None
-        """Why the last read failed, as text for people; None after one has succeeded, unless the file is damaged."""
+        """Why the last read failed, for people. None if the last read succeeded and the file is not damaged."""
 
     async def submit(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run work on the reader's connection, and return its result. Raises: LogUnusable."""
+        """Run work on the reader's connection, and return its result. Raises: TaskLogUnavailable."""
         try:
             result = await asyncio.get_running_loop().run_in_executor(self._thread, work, self._connection)
         except sqlite3.Error as error:

@@ -1,6 +1,6 @@
-"""The records that wait for a moment, so that they share a group commit.
+"""A buffer that holds records for a moment, so that they share one group commit.
 
-A short task needs no commit between its acceptance and its end. This module does not write.
+With it, a short task needs no commit between its acceptance and its end. This module does not write to the file.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _STATE_SECONDS: Final = 0.02
 class BufferedRecords:
     records: list[tuple[Ownership, EventRecord]] = field(default_factory=list)
     begun: list[tuple[int, Ownership]] = field(default_factory=list)
-    """The times at which the work on tasks began."""
+    """The start times of the work on tasks, with the tasks."""
 
     def __bool__(self) -> bool:
         return bool(self.records or self.begun)

@@ -1,7 +1,7 @@
-"""Conversion of rows of the task log to tasks, also if their data is unreadable.
+"""Converts rows of the task log to tasks, even if the stored data is unreadable.
 
-SQLite checks its pages, but not the data in them. An unreadable row becomes a failed task, built from the other columns
-of the row. This module does not write to the log.
+SQLite detects damaged pages, but not damaged data in a column. A row with an unreadable snapshot becomes a failed task,
+built from the other columns. This module does not write to the log.
 """
 
 import sqlite3
@@ -58,7 +58,7 @@ def stored(connection: sqlite3.Connection, row: TaskRow) -> StoredTask:
 
 
 def changes(connection: sqlite3.Connection, row: TaskRow, seq: int) -> TaskChanges | None:
-    """Return what has happened to the task of a row after that sequence number; `None` if it cannot be read."""
+    """Return the changes of a row's task after the sequence number `seq`, or `None` if the row cannot be read."""
     records = connection.execute(sql.RECORDS_AFTER, (row.n, max(seq, row.snapshot_seq))).fetchall()
     last = records[-1][0] if records else max(seq, row.snapshot_seq)
     if seq < row.snapshot_seq:

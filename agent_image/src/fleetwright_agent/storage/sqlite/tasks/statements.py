@@ -20,8 +20,8 @@ INSERT_EVENT = (
 )
 SHOW_STATE = "UPDATE tasks SET state = ?, updated_ns = ? WHERE n = ? AND busy = 1 AND epoch = ?"
 _TELLS_WHETHER_AWAITED = "RETURNING EXISTS (SELECT 1 FROM push_configs WHERE push_configs.n = tasks.n)"
-"""Returns whether the task has push registrations. It is part of the update, because each separate statement takes the
-interpreter lock from the event loop."""
+"""Returns whether the task has push registrations. It is part of the update, because each further statement competes
+with the event loop for Python's global interpreter lock."""
 REST_TASK = (
     "UPDATE tasks SET seq = ?, state = ?, busy = 0, updated_ns = ?, snapshot_seq = ?, snapshot = ?,"
     f" expires_ns = ? WHERE n = ? AND busy = 1 AND epoch = ? {_TELLS_WHETHER_AWAITED}"
@@ -41,9 +41,9 @@ TAKE_UP = (
     " + max(0, :now - max(began_ns, updated_ns, (SELECT alive_ns FROM numbers)))"
     " WHERE n = :n AND busy = 1 AND epoch = :epoch RETURNING epoch, taken_up, began_ns"
 )
-"""Raises the epoch of a busy task, and counts this process; a task without work cannot have crashed a process.
+"""Raises the epoch of a busy task, and counts this process if the work on the task has begun.
 
-The start of the work is shifted by the downtime: the time since the last sign of life of the process or the task.
+The start of the work is shifted by the downtime: the time since the last sign of life of the process or of the task.
 """
 LIVE = "UPDATE numbers SET alive_ns = ?"
 BEGIN_TASK = "UPDATE tasks SET began_ns = ? WHERE n = ? AND busy = 1 AND epoch = ? AND began_ns IS NULL"

@@ -1,9 +1,9 @@
 """The task log in one SQLite file on the memory volume: one writer, one reader, write-ahead log, full sync.
 
-Records without a waiter are buffered for a moment and share a group commit. An answer to a task, and the end of an
-interrupted one, write the buffered records of that task first. When a task comes to rest, its buffered records are
-dropped, because its snapshot contains them. So most records of a short task are never written. Operations on many
-tasks flush the whole buffer first.
+Records that no caller awaits are buffered for a moment and share a group commit. Before a task is resumed or an
+interrupted task is ended, the buffered records of that task are written. When a task comes to rest, its buffered
+records are dropped, because the snapshot contains them. So most records of a short task are never written. Operations
+on many tasks flush the whole buffer first.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _Answer = TypeVar("_Answer", bound=AcceptedClaim | DuplicateClaim | MessageNotAccepted | TooManyWaitingTasks)
 _FEW: Final = 8
-"""The largest batch of records that counts as short work. Many streams produce more in a tenth of a second."""
+"""The largest batch of records that counts as short work. Many concurrent streams exceed it in a tenth of a second."""
 _SMALL: Final = 64 * 1024
 """The largest task, in bytes, whose write counts as short work (some tens of microseconds)."""
 
@@ -73,7 +73,7 @@ class SqliteTaskLog:
         self._unusable: str | None = "the task log is not open yet"
         self.damaged = 0
         self._under_way: asyncio.Future[None] | None = None
-        """The last write without a waiter."""
+        """The last write that no caller awaits."""
         self.pushes = SqlitePushStore(commit=self._submit, read=self._read)
 
     @property
@@ -182,13 +182,13 @@ class SqliteTaskLog:
         return answer
 
     async def page(self, query: TaskQuery) -> TaskPage:
-        # A caller that saw a state must find the task by it.
+        # A caller that has seen a state must find the task with a query for this state.
         await self._flushed()
         where, values = sql.filters(query)
 
         def work(connection: sqlite3.Connection) -> TaskPage:
             total = connection.execute(sql.count(where), values).fetchone()[0]
-            # Lazily, one row at a time: rows that do not fit on the page are not loaded.
+            # Rows are read one at a time, so rows that do not fit on the page are not loaded.
             with closing(connection.execute(sql.select_page(where, after=query.after is not None), values)) as rows:
                 read = map(TaskRow._make, rows)
                 found = ((PagePosition(row.updated_ns, row.task_id), stored_in(connection, row)) for row in read)
@@ -228,7 +228,7 @@ class SqliteTaskLog:
         return forgotten
 
     async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
-        # On the writer's connection, so that tasks whose acceptance is queued are included.
+        # Use the writer's connection, so that tasks whose acceptance is still queued are included.
         return await self._commit(lambda connection: erasure.keys(connection, owner, context_id))
 
     async def held(self) -> frozenset[tuple[str, str]]:
@@ -257,7 +257,7 @@ class SqliteTaskLog:
         self._unusable = "the task log is closed"
 
     async def _flushed(self) -> None:
-        """Write the buffer, and wait for it. If it cannot be written, readers see what is on disk."""
+        """Write the buffer, and wait for the write. If the write fails, readers see only what is on disk."""
         self._buffer.flush()
         if self._under_way is not None and not self._under_way.done():
             await asyncio.wait({self._under_way})
@@ -277,7 +277,7 @@ class SqliteTaskLog:
             self._under_way.add_done_callback(lambda _: self._wake(*numbers))
 
     async def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run the work after the buffer has been flushed."""
+        """Flush the buffer, then run the work."""
         self._buffer.flush()
         return await self._submit(work)
 

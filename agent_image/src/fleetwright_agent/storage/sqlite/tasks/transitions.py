@@ -1,6 +1,6 @@
 """The changes to a task's rows: accept, resume, append, rest and end a task, and look up claims.
 
-All are functions of a connection: the log decides in which thread and transaction they run.
+All functions take a connection: the task log decides in which thread and transaction they run.
 """
 
 import sqlite3
@@ -73,7 +73,7 @@ def end(connection: sqlite3.Connection, stored: StoredTask, record: EventRecord,
 
 
 def append(connection: sqlite3.Connection, run: Ownership, record: EventRecord) -> None:
-    """Append an event to a task; the only way to do so. The statement skips a task at rest or of another process."""
+    """Append an event to a task. Nothing is appended if the task is at rest or another process owns it."""
     event = record.event
     kind = next(word for word, of in KINDS.items() if isinstance(event, of))
     payload = event.SerializeToString()

@@ -1,7 +1,7 @@
 """The original data of unreadable tasks, copied to a separate table before a failed task replaces it.
 
-It is meant for people who examine the file. Its size and age are limited, and the newest data is kept. The agent itself
-never reads it.
+The copies are meant for people who examine the file. Their total size and their age are limited, and the oldest copies
+are deleted first. The agent itself never reads them.
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ CREATE TABLE damaged (
 """The kind is `snapshot`, or the kind of an event after the snapshot."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 KEPT_NS: Final = 30 * 24 * 3600 * 1_000_000_000
-"""Thirty days, so that people have time to notice. Task data is never kept without a limit, damaged or not."""
+"""Thirty days, so that people have time to notice the damage. No task data is kept without a time limit."""
 
 _COUNT = "SELECT count(DISTINCT n) FROM damaged"
 _KEEP_SNAPSHOT = (
@@ -90,6 +90,6 @@ def forget(connection: sqlite3.Connection, *, now_ns: int) -> int:
 
 
 def forget_of(connection: sqlite3.Connection, numbers: Iterable[tuple[int]], *, owner: str) -> None:
-    """Delete the data of these tasks, and all data of the owner if one is given."""
+    """Delete the data of these tasks, and all data of the owner if `owner` is not empty."""
     connection.executemany(_FORGET_TASK, numbers)
     connection.execute(_FORGET_OWNER, (owner,))

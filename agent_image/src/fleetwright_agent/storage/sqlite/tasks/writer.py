@@ -1,4 +1,4 @@
-"""The single writer of the task log: short work runs in the event loop, the rest in a thread.
+"""The single writer of the task log. Short work runs on the event loop, and other work runs in a thread.
 
 This module does not know the tables.
 """
@@ -26,7 +26,7 @@ class TaskLogWriter:
 
     @property
     def problem(self) -> str | None:
-        """Why the last commit failed in whole or in part, as text for people; None after one has succeeded."""
+        """Why the last commit failed in whole or in part, for people. None if the last commit succeeded."""
         if self._writer.state is WriterState.FAILED:
             return "the writer of the task log has stopped; restart the agent, and see its log"
         return self._failure
@@ -35,7 +35,7 @@ class TaskLogWriter:
         """Run work in a transaction, and return its result after the commit.
 
         Raises:
-            LogUnusable: The work is not on disk.
+            TaskLogUnavailable: The work is not on disk.
         """
         return await self._put(work, JobKind.AWAITED)
 
@@ -43,7 +43,7 @@ class TaskLogWriter:
         """Run short work in a transaction, and return its result after the commit.
 
         Raises:
-            LogUnusable: The work is not on disk.
+            TaskLogUnavailable: The work is not on disk.
         """
         return await self._put(work, JobKind.SHORT)
 
@@ -51,7 +51,7 @@ class TaskLogWriter:
         """Run work that SQLite does not allow in a transaction, and return its result.
 
         Raises:
-            LogUnusable: The work failed; earlier commits are unaffected.
+            TaskLogUnavailable: The work failed; earlier commits are unaffected.
         """
         return await self._put(work, JobKind.ALONE)
 
@@ -61,7 +61,7 @@ class TaskLogWriter:
         return await self._writer.submit(work, kind)
 
     def post(self, work: Callable[[sqlite3.Connection], None], *, short: bool = True) -> "asyncio.Future[None]":
-        """Write without a waiter. A failure of the file shows in `problem`, and any other failure is logged."""
+        """Queue a write that no caller awaits. `problem` shows a failure of the file; other failures are logged."""
         done = self._writer.submit(work, JobKind.SHORT if short else JobKind.AWAITED)
         done.add_done_callback(_lost)
         return done
@@ -74,7 +74,7 @@ class TaskLogWriter:
 
 
 class _Unwritable(TaskLogUnavailable):
-    """The file cannot be written, as opposed to an error in the work itself."""
+    """The file cannot be written. An error in the work itself is another exception."""
 
 
 def _unusable(error: Exception) -> Exception:

@@ -1,4 +1,4 @@
-"""Handles a turn without budget: the turn fails with a typed error, or waits for its caller."""
+"""Handles a turn whose budget is exhausted: the turn fails with a typed error, or waits for its caller."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ REASON = "budget_exceeded"
 
 
 def enforce_budget(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
-    """Fail the turn, or let it wait; return only after a waiting caller has replied.
+    """Fail the turn, or pause it until the caller replies. Return only if the caller has replied.
 
     Raises:
-        TurnFailed: The turn ends here.
-        GraphInterrupt: The turn waits, as for any other question.
+        TurnFailed: The turn fails.
+        GraphInterrupt: The turn waits, as it does for any other question to its caller.
     """
     full = over.full
     full.refused = True
     metrics.budget_rejections.labels(full.budget.period.value).inc()
-    # Calling agents are not asked, because they do not read questions. Sub-agents cannot ask; their agent asks itself.
+    # Only people are asked: calling agents do not read questions. For a sub-agent, the agent itself asks.
     waits = full.budget.on_exceeded is Exceeded.PAUSE and context.attended and is_client(context.request.owner)
     if waits and not over.alone:
         interrupt(_pause(full))

@@ -1,9 +1,9 @@
-"""Shows the model a view of the conversation that fits, and makes a new view when it no longer does.
+"""Shows the model a view of the conversation that fits into its window. Makes a new view when the old one is too large.
 
-The new view is stored before it is sent, so a crash leaves either the old view or the new one. If the provider itself
-refuses the size, the prompt is shortened by force and sent once more. A failed compaction changes nothing and is
-followed by a pause, which is counted in model calls and survives a restart. After `maxFailures` consecutive failures,
-compaction waits for the caller's next message.
+A new view is stored before it is sent, so a crash leaves either the old view or the new one. If the provider refuses
+the prompt for its size, a compaction is forced and the prompt is sent once more. After a failed compaction, the view
+stays and compaction pauses for some model calls. The pause survives a restart. After `maxFailures` consecutive
+failures, compaction waits for the caller's next message.
 """
 
 import asyncio
@@ -48,9 +48,9 @@ from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.views import Views
 
 _LONGEST_PAUSE: Final = 4
-"""The longest pause after a failure, as a power of two, in model calls."""
+"""The longest pause after a failure is two to this power, in model calls."""
 _NEARLY_FULL: Final = 0.95
-"""The fraction of the window from which a summary is made at any cost, because the provider would refuse the prompt."""
+"""Above this fraction of the window, a summary is made at any cost, because the provider may refuse the next prompt."""
 _HALF: Final = 2
 _AHEAD: Final = 20
 """The number of messages to extract during each model call."""
@@ -166,7 +166,7 @@ class CompactionLink:
         return self._prompt(request, context)
 
     def _situation(self, prompt: Prompt, tokens: int, context: TurnContext) -> PromptState | None:
-        """The inputs of a decision; None if nothing can be due."""
+        """Return the inputs of the decision, or None if no compaction can be due."""
         standing, cold = _standing(context), self._cold(context)
         messages = len(prompt.stored) - prompt.cut
         trigger = due(self._policy, tokens=tokens, messages=messages, room=self._room)
@@ -215,7 +215,7 @@ class CompactionLink:
         *,
         refused: int | None = None,
     ) -> CompactionResult | None:
-        """Store and return a new view with a summary; None if the old view stays."""
+        """Store a new view with a summary and return it, or return None if the old view stays."""
         started = self._monotonic()
         context.emit(CompactionStart(tokens))
         try:
@@ -246,7 +246,7 @@ class CompactionLink:
         return made
 
     async def _failed(self, context: TurnContext, prompt: Prompt, reason: str, tokens: int) -> None:
-        """Store the failure and the next attempt, and log both."""
+        """Store the failure and when compaction is tried again, and log both."""
         standing, most = _standing(context), self._policy.guard.max_failures
         failures = standing.failures + 1
         pause = 2 ** min(failures, _LONGEST_PAUSE) - 1
@@ -305,7 +305,7 @@ def _standing(context: TurnContext) -> CompactionState:
 
 
 def _answers(prompt: Prompt) -> int:
-    """The number of model answers in the conversation, which is the number of successful calls."""
+    """Return the number of model answers in the conversation, which is the number of successful model calls."""
     return sum(isinstance(message, AIMessage) for message in prompt.stored)
 
 

@@ -1,4 +1,4 @@
-"""The metrics of compaction, and its frames for observers."""
+"""The metrics of compaction, and the frames that report a compaction to the caller."""
 
 import math
 from collections.abc import Collection
@@ -55,19 +55,19 @@ class CompactionMetrics:
         self._metrics.compaction_breaker_open.set(conversations)
 
     def repeated(self, context: TurnContext, reply: AIMessage | None, prompt: Prompt) -> None:
-        """Count calls in the reply that repeat earlier ones whose results are no longer shown completely."""
+        """Count calls in the reply that repeat an earlier call whose result is no longer shown completely."""
         if reply is None or prompt.view is None or not reply.tool_calls:
             return
         pruned = prompt.view.pruned.keys()
         for call in reply.tool_calls:
             if call["name"] != RECALL and _is_put_aside(call, prompt, pruned):
-                # Models invent names, which must not become metric labels.
+                # Models invent tool names, and an invented name must not become a metric label.
                 label = call["name"] if call["name"] in context.tools else "(unknown)"
                 self._metrics.refetch_after_compaction.labels(label).inc()
 
 
 def _is_put_aside(call: ToolCall, prompt: Prompt, pruned: Collection[str]) -> bool:
-    """Return True if the same call was made before, and its result is archived or truncated."""
+    """Return True if the same call was made before, and the earlier result is archived or truncated."""
     made = [
         (index, each["id"])
         for index, message in enumerate(prompt.stored)

@@ -1,6 +1,6 @@
 """Asks a model to continue if it answers tool results with an empty reply.
 
-The request to continue is sent but not stored. If the model stays silent, the turn ends with an empty answer.
+The request to continue is sent but not stored. If the replies stay empty, the turn ends with an empty answer.
 """
 
 from langchain_core.messages import AnyMessage, HumanMessage

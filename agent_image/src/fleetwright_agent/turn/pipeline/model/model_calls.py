@@ -46,13 +46,13 @@ _WORTH_TELLING = 1.0
 
 @dataclass(slots=True)
 class _CallProgress:
-    """The length of one call's output, whether or not the caller receives it."""
+    """The length of one call's output so far, including output that the caller does not receive."""
 
     characters: int = 0
 
 
 class ModelFailed(TurnFailed):
-    """A failed model call with its classification, from which an outer link can recover from an overflow."""
+    """A failed model call with its classification. With it, an outer link recovers from an overflow."""
 
     def __init__(self, failure: ModelFailure, model: str = "") -> None:
         """Args: `model` is the name of the model that was called."""
@@ -117,7 +117,7 @@ class ModelCalls:
     async def aside(
         self, prompt: Sequence[AnyMessage], *, model: Any, chat: Chat, most: int, context: TurnContext
     ) -> AIMessage:
-        """Make a call outside the conversation, with the usual retries and charges but without frames of its text.
+        """Make a call outside the conversation, with the usual retries and charges. Its text is not streamed.
 
         Args:
             prompt: The messages to send.
@@ -209,7 +209,7 @@ class ModelCalls:
         try:
             reply = await call(request.override(model=speaking))
         except BaseException as broken:
-            # The provider has read the prompt and charges for it, even if the caller stops listening.
+            # The provider has read the prompt and charges for it, even if the call was cancelled.
             cut = heard.characters or isinstance(broken, asyncio.CancelledError)
             if cut and usage_of_failure(broken) is None:
                 self._charge_estimate(_size(request), account, context, heard.characters, name)
@@ -228,7 +228,7 @@ class ModelCalls:
     def _charge(
         self, reply: AIMessage, size: Callable[[], int], account: CostAccount, context: TurnContext, name: str
     ) -> None:
-        """Args: `size` returns the tokens of the prompt, for a provider that reports no usage."""
+        """Args: `size` returns the estimated tokens of the prompt. It is called if the provider reports no usage."""
         if not reply.usage_metadata and self._accounting.has_budgets:
             self._charge_estimate(size(), account, context, len(reply.text), name)
         else:
@@ -245,7 +245,10 @@ class ModelCalls:
 
 
 def _tell_failed(model: str, failure: ModelFailure, error: Exception, *, attempt: int, wait: float | None) -> None:
-    """Log a failed call with the provider's own text. Args: `wait` is the delay before the retry, None without one."""
+    """Log a failed call with the provider's error text.
+
+    Args: `wait` is the delay before the retry, or None if the call is not retried.
+    """
     about = {"model": model, "reason": failure.reason, "attempt": attempt, "provider": provider_text(error)}
     if wait is None:
         _log.warning("a model call failed", extra=about)
@@ -263,7 +266,10 @@ def answer_of(reply: Reply) -> AIMessage | None:
 
 
 def backoff(attempt: int, retry_after: float | None) -> float:
-    """Seconds before the next attempt: the provider's value, or 2^n seconds up to 30, half of it random jitter."""
+    """Return the seconds before the next attempt: the provider's value, or exponential backoff up to 30 seconds.
+
+    Half of the backoff is random jitter.
+    """
     if retry_after is not None:
         return retry_after
     ceiling = min(_LONGEST_BACKOFF, 2.0**attempt)
@@ -275,7 +281,7 @@ def _by(chat: Chat, request: Request) -> Request:
     model: Any = chat
     if model is request.model:
         return request
-    # It is not known whether the other model supports reasoning.
+    # The other model may not support reasoning.
     settings = {key: value for key, value in request.model_settings.items() if key != "reasoning_effort"}
     return request.override(model=model, model_settings=settings)
 

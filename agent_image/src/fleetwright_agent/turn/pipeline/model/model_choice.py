@@ -1,6 +1,6 @@
 """Chooses between the declared model and a budget's cheaper model, and chooses the model that writes summaries.
 
-A summary is written by the model that answered last, because its provider has the prompt in its cache. This may be a
+The model that answered last writes the summary, because its provider has cached the prompt. This model may be a
 fallback, a cheaper model or a caller's choice. This module calls no model.
 """
 
@@ -13,7 +13,7 @@ from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.providers.models import Chat
 
 _MOST: Final = 1000
-"""The maximum number of conversations with a known last model; for others, the agent's own model is assumed."""
+"""The maximum number of conversations whose last model is recorded. For others, the agent's own model is assumed."""
 
 
 class ModelChoice:
@@ -21,10 +21,13 @@ class ModelChoice:
         self._own = own
         self._accounting = accounting
         self._answered: OrderedDict[str, Chat] = OrderedDict()
-        """The last model by thread, if it was not the first declared one."""
+        """The model that answered last, by thread."""
 
     async def instead_of(self, chat: Chat, context: TurnContext) -> Chat:
-        """Return the cheaper model that a budget requires; it replaces only models at the agent's own address."""
+        """Return the cheaper model that a budget requires, otherwise `chat`.
+
+        It replaces only models with the same base URL as the agent's own model.
+        """
         if not self._accounting.has_budgets or context.stands_in or chat.endpoint.base_url != self._own.base_url:
             return chat
         cheaper = await self._accounting.cheaper()
@@ -37,6 +40,6 @@ class ModelChoice:
             self._answered.popitem(last=False)
 
     async def beside(self, own: Chat, context: TurnContext, *, cold: bool) -> Chat:
-        """Return the model for a summary: the last one that answered, unless its provider's cache has expired."""
+        """Return the model for a summary: the model that answered last, unless its provider's cache has expired."""
         last = None if cold else self._answered.get(context.thread)
         return last or await self.instead_of(own, context)

@@ -1,8 +1,8 @@
-"""Falls back to the next declared model if one fails, and reports that to the caller, the log and a metric.
+"""Falls back to the next declared model if a model fails. Reports the fallback to the caller, the log and a metric.
 
 A failed model moves to the end of the order for 30 seconds, so that its retries do not delay each call. If all models
-have failed recently, all are tried. Two failures do not fall back. A prompt that is too long is left to compaction, and
-a request that was refused as invalid would be refused by other models too. No model is tried twice for one call.
+have failed recently, all are tried. Two failures cause no fallback: compaction shortens a prompt that is too long, and
+other models would also refuse a request that is invalid. No model is tried twice for one call.
 """
 
 import logging
@@ -20,7 +20,7 @@ from fleetwright_agent.turn.providers.models import Chat, portable
 
 _REST_SECONDS: Final = 30.0
 _PATIENCE_SECONDS: Final = 5.0
-"""The longest retry delay of a call while another model is available."""
+"""While another model is available, a call is not retried after a longer delay than this."""
 _log = logging.getLogger(__name__)
 
 
@@ -62,7 +62,7 @@ class ModelFallback:
         raise AssertionError("the loop returns or raises")
 
     def _order(self, first: str) -> list[int]:
-        """The order of attempts: the chosen model, then the declared order, with recently failed models last."""
+        """Return the order of attempts: the chosen model, the other models as declared, recently failed models last."""
         now = self._monotonic()
 
         def place(index: int) -> tuple[bool, bool, int]:

@@ -1,6 +1,6 @@
 """Adds the provider's prompt-cache settings, if the model is declared to support them.
 
-This link is inside the fallback, because the settings differ by provider, and the provider is known only there.
+This link is inside the fallback link, because the settings depend on the provider of the model that is called.
 """
 
 import hashlib
@@ -26,7 +26,10 @@ class PromptCache:
 
 
 def _lasting(messages: Sequence[AnyMessage], context: TurnContext) -> int:
-    """The number of messages before the remembered facts, whose place differs in the next prompt; 0 without facts."""
+    """Return the number of messages before the remembered facts, or 0 without such facts.
+
+    These messages are also the prefix of the next prompt. The facts move to its end.
+    """
     places = (i for i in range(len(messages) - 1, -1, -1) if messages[i].content == context.remembered)
     return next(places, 0) if context.remembered else 0
 
@@ -35,5 +38,5 @@ def cache_settings(chat: Chat, context: TurnContext) -> dict[str, Any]:
     """The prompt-cache arguments for calls of this conversation; empty if the model is not declared to support them."""
     if not chat.endpoint.prompt_cache:
         return {}
-    # Hash the thread, because it contains the caller's name, which the provider should not receive.
+    # Send a hash: the thread id contains the caller's name, which the provider should not receive.
     return chat.cached(hashlib.sha256(context.thread.encode()).hexdigest()[:32])

@@ -1,4 +1,4 @@
-"""Repairs a prompt that a provider refused, so that one bad message does not end its conversation. Pure.
+"""Repairs a prompt that a provider refused, so that one bad message does not make a conversation unusable. Pure.
 
 Nothing that a caller wrote is dropped.
 """
@@ -18,13 +18,16 @@ CONTINUE: Final = "Please continue."
 
 
 def clean_messages(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Normalise the messages: no unusual characters, results for all calls, no empty answers, a request at the end."""
+    """Normalise the messages.
+
+    Remove unusual characters and empty answers, add missing results, and end with a message of the user or a tool.
+    """
     kept = [_clean(message) for message in repair_pairs(messages) if not _is_empty(message)]
     return [*kept, HumanMessage(CONTINUE)] if kept and isinstance(kept[-1], AIMessage) else kept
 
 
 def withhold_results(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Withhold the newest tool results. Messages after them, such as remembered facts, exist only in this call."""
+    """Replace the newest tool results. Messages after them, such as remembered facts, exist only in this prompt."""
     end = len(messages)
     while end and isinstance(messages[end - 1], HumanMessage):
         end -= 1

@@ -1,6 +1,6 @@
 """Repairs and resends a prompt that the provider refused as invalid.
 
-The first repair normalises the messages; the second one removes the last tool results. Repairs are not stored.
+The first repair normalises the messages, and the second repair replaces the last tool results. Repairs are not stored.
 """
 
 from fleetwright_agent.telemetry.metrics import Metrics

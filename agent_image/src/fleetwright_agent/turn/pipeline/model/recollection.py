@@ -1,8 +1,8 @@
-"""Adds what is remembered for the caller and fits the message: facts, and how similar tasks were done.
+"""Adds memories to the prompt: remembered facts, and how similar tasks were done, if they match the caller's message.
 
-It is fenced data in a user-role message at the end of each prompt, and is not stored in the conversation. Forgotten
-facts therefore appear in no later prompt, and everything before the message stays a prefix that providers can cache.
-Callers that are agents get no memories. A storage failure does not fail the turn.
+The memories are fenced data in a user-role message at the end of each prompt. They are not stored in the conversation,
+so a forgotten fact appears in no later prompt. Providers can cache everything before this message. Callers that are
+agents get no memories. A storage failure does not fail the turn.
 """
 
 import logging
@@ -19,13 +19,13 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 
 _log = logging.getLogger(__name__)
 Recollect = Callable[[TurnRequest, str], Awaitable[str]]
-"""Returns the remembered text for a turn and the text before it, as the model reads it; empty if nothing fits."""
+"""Returns the text of the memories for a turn; empty if none match. The second argument is the text before the turn."""
 _BEFORE: Final = 8
 """The number of earlier messages that the lookup considers."""
 
 
 class RecollectionLink:
-    """Placed inside compaction, because its message is not part of the conversation."""
+    """This link is inside the compaction link, because its message is not part of the conversation."""
 
     def __init__(self, sources: Sequence[Recollect]) -> None:
         self._sources = tuple(sources)
@@ -52,7 +52,7 @@ class RecollectionLink:
 
 
 def _before(messages: Sequence[AnyMessage]) -> str:
-    """The texts of caller and agent before the caller's newest message, newest first."""
+    """Return the texts of caller and agent before the caller's newest message, newest first."""
     asked = next((n for n in range(len(messages) - 1, -1, -1) if isinstance(messages[n], HumanMessage)), 0)
     said = (each.text for each in reversed(messages[max(0, asked - _BEFORE) : asked]) if _is_said(each))
     return "\n".join(filter(None, said))

@@ -9,7 +9,7 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 
 
 class SystemPromptLink:
-    """The graph is built without tools, and each call declares its own, because MCP servers come and go."""
+    """The graph is compiled without tools. Each model call declares its tools, because MCP servers come and go."""
 
     def __init__(self, prompt: Callable[[TurnContext], str]) -> None:
         """Args: `prompt` returns the complete system message."""

@@ -1,7 +1,7 @@
-"""Declares only a few of many tools to the model, plus those that it has searched for or called.
+"""Declares only a few of many tools to the model, plus the tools that the model has searched for or called.
 
-Every tool of the turn stays callable. Found tools follow the permanent ones in the order in which they were found, so
-that the provider's cache of the earlier declarations stays valid.
+Every tool of the turn stays callable. Declarations of found tools follow the permanent declarations, in the order in
+which the model found them. The provider's cache of the earlier declarations therefore stays valid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 
 
 class DeferralLink:
-    """Placed outside equipment, which declares the remaining tools, and so outside compaction, which measures them."""
+    """Wraps the system prompt link, which declares the tools, and the compaction link, which measures them."""
 
     def __init__(self, policy: ToolSearch, metrics: Metrics) -> None:
         self._policy = policy
@@ -32,7 +32,7 @@ class DeferralLink:
 
 
 def found_tools(messages: Sequence[AnyMessage]) -> list[str]:
-    """The names that were found or called in the conversation, without duplicates, in order of first occurrence."""
+    """Return the tool names that were found or called in the conversation, without duplicates, in order."""
     return list(dict.fromkeys(name for message in messages for name in _named(message)))
 
 

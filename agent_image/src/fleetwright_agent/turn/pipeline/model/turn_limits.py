@@ -1,8 +1,8 @@
 """Ends a turn that has reached its limit of model calls, or that repeats one tool call with the same result.
 
-Calls are counted in the conversation, so restarts and pauses do not reset the counts. The limit of model calls cannot
-be switched off, because a model that keeps calling tools would otherwise consume the caller's time and money without
-end. At half of the limit of repetitions, the model receives one note, which is sent but not stored.
+Calls are counted in the stored conversation, so restarts and pauses do not reset the counts. The limit of model calls
+cannot be switched off, because a model that keeps calling tools would otherwise consume time and money without end.
+At half of the limit of repetitions, the model receives a note, which is sent but not stored.
 """
 
 from langchain_core.messages import HumanMessage
@@ -14,7 +14,7 @@ from fleetwright_agent.turn.rounds import RepeatedCall, model_calls, most_repeat
 
 
 class RepeatLimitLink:
-    """Placed inside compaction, so that the note is not compacted."""
+    """This link is inside the compaction link, so that the note is not compacted."""
 
     def __init__(self, most_repeats: int, metrics: Metrics) -> None:
         self._most_repeats = most_repeats

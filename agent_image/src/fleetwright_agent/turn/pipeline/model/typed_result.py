@@ -1,7 +1,8 @@
-"""Turns the final answer of a turn into data of a declared schema, if the caller requested it.
+"""Turns the final answer of a turn into data of a declared schema, if the caller requested such data.
 
-After the answer, the model must submit the same content by a call of `submit_<skill>`. It gets one correction if the
-data does not match. Nothing of this is stored in the conversation, and after a second mismatch only the text remains.
+After the answer, the model must submit the same content by a call of `submit_<skill>`. If the data does not match the
+schema, the model may correct it once. After a second mismatch, the caller gets only the text. None of these calls is
+stored in the conversation.
 """
 
 import logging
@@ -28,7 +29,7 @@ _NO_SCHEMAS: referencing.Registry[Any] = referencing.Registry()
 
 
 class TypedResultLink:
-    """Placed outside the links that retry and charge, so that its extra calls pass through them too."""
+    """Wraps the links that retry and charge, so that its extra model calls pass through these links too."""
 
     def __init__(self, results: Sequence[TypedResult]) -> None:
         self._results = {result.skill: result for result in results}
@@ -73,7 +74,7 @@ def _forced(request: Request, messages: Sequence[AnyMessage], name: str, wanted:
 
 
 def _fitting(made: AIMessage | None, name: str, wanted: TypedResult) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the data, or what is wrong with it."""
+    """Return the data, or the reason why it does not match."""
     call = next((call for call in made.tool_calls if call["name"] == name), None) if made else None
     if call is None:
         return None, f"call {name}"
@@ -88,7 +89,7 @@ def _fitting(made: AIMessage | None, name: str, wanted: TypedResult) -> tuple[Ma
 
 
 def _told(made: AIMessage | None, wrong: str) -> list[AnyMessage]:
-    """The messages that tell the model what was wrong, for its next attempt."""
+    """Return messages that explain the mismatch to the model, for its next attempt."""
     if made is None or not made.tool_calls:
         return [*([made] if made else []), HumanMessage(f"That was no data: {wrong}.")]
     told = [ToolMessage(f"Error: {wrong}", tool_call_id=call["id"] or "", status="error") for call in made.tool_calls]

@@ -1,6 +1,6 @@
-"""Sends pictures to vision models only, and replaces them by text for other models.
+"""Sends pictures only to models with vision, and replaces pictures by text for other models.
 
-This link is inside the fallback, because vision differs between the models of an agent.
+This link is inside the fallback link, because only some of an agent's models may have vision.
 """
 
 from typing import cast

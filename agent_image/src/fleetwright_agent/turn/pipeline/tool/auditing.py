@@ -35,7 +35,7 @@ class ToolAudit:
             raise ToolError(_SHUT) from error
 
     async def unknown(self, turn: TurnRequest, calls: Sequence[StartedCall]) -> None:
-        """Record calls that a dead process had started, whose effect is unknown."""
+        """Record calls that a dead process had started. Their effects are unknown."""
         for call in calls:
             args = call_line(call.arguments, "")["args"]
             await self._end({**_who(turn, call.tool), "args": args, "success": False, "outcome": "unknown"})
@@ -49,7 +49,7 @@ class ToolAudit:
     async def _end(self, about: Mapping[str, Any]) -> None:
         if self._mode is AuditMode.OFF:
             return
-        # The failure is counted and logged elsewhere. The call has run, so failing it now would not undo it.
+        # The failure is counted and logged elsewhere. The call has already run, so an error would not undo it.
         with suppress(AuditFailed):
             await self._audit_trail.record("tool_call", about)
 

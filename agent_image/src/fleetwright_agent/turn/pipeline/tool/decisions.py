@@ -1,6 +1,6 @@
-"""Decides whether a tool call runs, needs a person, or is refused.
+"""Decides whether a tool call runs, needs a person's approval or answer, or is refused.
 
-The tool decides about its own call. The stricter of its decision and of the agent's policy holds.
+Both the tool and the agent's policy decide about a call. The stricter of the two decisions applies.
 """
 
 import logging
@@ -37,7 +37,7 @@ class CallDecisions:
         self._may_ask = may_ask(config)
 
     async def question(self, tool: Tool, call: ToolCall, context: TurnContext) -> dict[str, Any] | None:
-        """Return what a person must answer before the call runs; None if it may run at once.
+        """Return the question that a person must answer before the call runs, or None if the call may run at once.
 
         Raises:
             ToolError: The call must not run.
@@ -52,13 +52,13 @@ class CallDecisions:
                 return None
             self._check_approvable(tool, context)
             if not is_client(context.request.owner):
-                decision = replace(decision, grants=())  # An agent that may approve a call may give no grant.
+                decision = replace(decision, grants=())  # A calling agent may approve a call, but may not give grants.
         if not context.attended:
             raise ToolDeclined(f"{tool.name} needs a person, and a sub-agent asks nobody; say so in your answer")
         return self._body(tool, decision, call)
 
     async def covers(self, asked: dict[str, Any], context: TurnContext) -> bool:
-        """Return True if a grant that was given after the question covers the call."""
+        """Return True if a person has meanwhile given a grant that covers the call."""
         return await self._grants.covers(context.request, asked["tool"], offered_grants(asked["payload"]))
 
     def _check_approvable(self, tool: Tool, context: TurnContext) -> None:

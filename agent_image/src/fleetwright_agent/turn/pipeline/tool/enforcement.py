@@ -36,7 +36,7 @@ class EnforcementPolicy:
         return None
 
     async def admit(self, tool: str) -> ToolBlocked | None:
-        """Count the call against all of its limits, or against none; return the reason if a limit is reached."""
+        """Count the call against all of its limits. If a limit is reached, count nothing and return the reason."""
         limits = [limit for limit in self._limits if limit.key in {tool, EVERY_TOOL}]
         if not limits or (full := await self._windows.admit(limits)) is None:
             return None
@@ -51,7 +51,7 @@ def _key(tool: str) -> str:
 
 
 def _misfit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Return what is wrong, or an empty string. Undecidable arguments do not pass, because a rule must fail closed."""
+    """Return what is wrong, or an empty string. Arguments that cannot be checked are refused (fail closed)."""
     try:
         error = validation_error(arguments, schema, patterns=True)
     except UndecidableSchema as undecided:

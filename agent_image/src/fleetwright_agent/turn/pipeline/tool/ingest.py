@@ -1,8 +1,8 @@
 """Stores the results of certain tools as facts of the caller, each with its tool as the source.
 
-This wrapper is the outermost around a tool call, so that it stores exactly what the model receives. If a fact cannot be
-stored, that is counted and logged, and the result of the call stays the same. Results for callers that are agents, and
-results that are errors, are not stored. Stored facts are data, never instructions.
+This wrapper is the outermost wrapper of a tool call, so it stores exactly what the model receives. A failure to store a
+fact is counted and logged, and the result of the call stays the same. Results for callers that are agents, and results
+that are errors, are not stored. Prompts contain stored facts as data, never as instructions.
 """
 
 import logging
@@ -48,7 +48,7 @@ class FactIngest:
         return result
 
     async def _kept(self, name: str, text: str, context: TurnContext) -> str:
-        """Store the result, and return the outcome for the metric. A call repeated after a restart adds no fact."""
+        """Store the result, and return the outcome for the metric. Repeating a call after a restart adds no fact."""
         turn = context.request
         source = Provenance(f"tool {name} for {turn.owner}", turn.context_id, turn.task_id)
         most = self._policy.max_facts_per_caller

@@ -1,6 +1,6 @@
-"""The output that a tool streams: pieces that arrive within a tenth of a second become one frame.
+"""The output that a tool streams. Pieces that arrive within a tenth of a second become one frame.
 
-The sum of all pieces of a call is bounded, because every frame is stored in the task.
+The total output of a call is bounded, because every frame is stored in the task.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class OutputStream:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Emit what is not emitted yet."""
+        """Emit the buffered output."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -44,6 +44,6 @@ class OutputStream:
             self._emit(ToolOutput(self._call_id, self._name, text))
 
     def close(self) -> None:
-        """Emit the rest. Later pieces are ignored."""
+        """Emit the buffered output, and ignore later pieces."""
         self.flush()
         self._left = -1

@@ -1,8 +1,8 @@
-"""Restricts a turn to the tools that its skills allow: once a skill with `allowed-tools` is loaded, no others may run.
+"""Restricts a turn to the tools that its skills allow, once a skill with `allowed-tools` is loaded.
 
 The restriction lasts until the caller's next message. It is derived from the conversation, so it survives a restart.
 Several such skills allow the union of their tools. A skill without `allowed-tools` changes nothing, and a skill with an
-unreadable file allows nothing. Tools that only read skills or ask the caller always stay allowed.
+unreadable file allows no tool. Tools that only read skills or ask the caller are always allowed.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -56,7 +56,7 @@ def _fits(tool: str, allowed: Collection[str]) -> bool:
 def allowed_tools(document: str) -> frozenset[str] | None:
     """The tool names and patterns that a SKILL.md allows; None if it has no `allowed-tools`.
 
-    `orders/look_up_order` becomes `orders__look_up_order`. Unreadable fields allow nothing, so that errors fail closed.
+    `orders/look_up_order` becomes `orders__look_up_order`. An unreadable field allows no tool (fail closed).
     """
     lines = document.splitlines()
     if not lines or lines[0].rstrip() != "---":

@@ -63,7 +63,7 @@ class ToolCalls:
         call = request.tool_call
         call_id, name = call["id"] or "", call["name"]
         key = f"{_asker(request)}/{call_id}"
-        # A new message has no journaled calls.
+        # The turn of a new message has no calls in the journal.
         before = None if context.fresh else await self._journal.get(context.thread, key)
         if before is not None and before.state is CallState.DONE:
             return _message(call_id, name, before.body["text"], ok=before.body["ok"])
@@ -99,7 +99,7 @@ class ToolCalls:
         try:
             reply = interrupt(asked)
         except GraphInterrupt:
-            # Another call may have waited for the same grant, and the person has given it there.
+            # The person may have given the grant with the reply to another call that waited for the same grant.
             if waits and await self._decisions.covers(asked, context):
                 return None
             raise
@@ -108,7 +108,7 @@ class ToolCalls:
         return reply
 
     async def _run(self, call: "_PreparedCall", wrong: ToolError | None, context: TurnContext) -> ToolMessage:
-        # Models invent names, which must not become metric labels.
+        # Models invent tool names, and an invented name must not become a metric label.
         label = call.name if call.tool is not None else "(unknown)"
         context.emit(ToolStart(call.identity, call.name, json.dumps(call.arguments)[:PREVIEW]))
         started = time.perf_counter()
@@ -119,11 +119,11 @@ class ToolCalls:
         except ToolError as error:
             text, outcome = f"Error: {error}", error.outcome
         except (asyncio.CancelledError, Exception) as error:
-            # The call may have taken effect nevertheless.
+            # The call may have taken effect before the error, so it is audited.
             await self._audited(call, context, started, outcome=_how(error))
             raise
         ok = outcome == "ok"
-        # Audit before the journal: a call with a journaled result is not run, and so not audited, again.
+        # Audit before journaling: a call with a result in the journal does not run again and is not audited again.
         seconds = await self._audited(call, context, started, text=text, outcome=outcome)
         if call.once:
             context.hold(self._journal.done(context.thread, call.key, {"text": text, "ok": ok}))
@@ -150,7 +150,7 @@ class ToolCalls:
         """Return the text for the model, and the artifacts for the caller."""
         if wrong is not None or call.tool is None:
             raise wrong or ToolError(f"there is no tool {call.name!r}")
-        # Audit before the call counts against its limits: a call that the audit trail blocks uses no quota.
+        # Audit before the call counts against rate limits: a call that the audit trail blocks must not count.
         await self._auditor.begins(context.request, call.name, call.arguments)
         if blocked := await self._enforcement.admit(call.name):
             raise blocked
@@ -211,13 +211,13 @@ class _PreparedCall:
 
 
 def _asker(request: ToolCallRequest) -> str:
-    """The id of the message with the call, because some providers restart call ids in every message."""
+    """Return the id of the message that contains the call. Some providers restart call ids in every message."""
     messages = request.state["messages"]
     return next((str(message.id) for message in reversed(messages) if isinstance(message, AIMessage)), "")
 
 
 def _how(error: BaseException) -> str:
-    """The outcome of a call that was cancelled or that raises out of the turn."""
+    """Return the outcome of a call that was cancelled, or whose exception ends the turn."""
     return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
 
 
@@ -229,7 +229,7 @@ def _message(call_id: str, name: str, text: str, *, ok: bool, seconds: float | N
 
 
 def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
-    """Return an error if the arguments are invalid. Undecidable ones pass, because the server validates them too."""
+    """Return an error if the arguments are invalid. If they cannot be checked, they pass: the server validates them."""
     try:
         error = validation_error(arguments, tool.parameters, patterns=False)
     except UndecidableSchema:

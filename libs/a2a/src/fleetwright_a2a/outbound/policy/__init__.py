@@ -1,1 +1,1 @@
-"""Which addresses an outbound connection may use. This package opens no connection."""
+"""The policy for the addresses that an outbound connection may use. This package opens no connection."""

@@ -1,6 +1,6 @@
 """The policy for the agent's outgoing connections: hosts, ports and addresses. Pure.
 
-A named host may resolve to private addresses, as Services of the cluster do. It may never resolve to loopback,
+A named host may resolve to private addresses, as Services of the cluster do. The name may never resolve to loopback,
 link-local or cloud metadata addresses, because the owner of a DNS zone controls what a name resolves to. Those
 addresses need an explicit range that contains nothing else, or the literal address. Everything that is not named is
 denied, unless all public addresses are allowed. Spellings that resolvers and libraries interpret differently are
@@ -26,7 +26,7 @@ _LOCALHOST: Final = "localhost"
 
 
 class UnusableUrl(ValueError):  # noqa: N818 - says what the URL is
-    """The URL can never be called; the text tells its author why."""
+    """The URL can never be called; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
