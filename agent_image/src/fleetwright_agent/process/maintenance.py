@@ -29,7 +29,7 @@ class Maintenance:
         self._runs = dependencies.task_runner
         self._due = 0.0
         self._charged = False
-        """The model calls that the end of the previous process interrupted are charged."""
+        """True once the model calls are charged that were interrupted when the previous process ended."""
 
     async def recover(self) -> None:
         """Resume the interrupted tasks in the order of acceptance, which is the order of turns in a conversation.

@@ -19,7 +19,7 @@ def fence(tag: str, note: str, text: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Escape everything in the text that reads like one of our tags."""
+    """Escape everything in the text that looks like one of the known tags."""
     return _TAGS.sub(r"&lt;\1", text)
 
 

@@ -21,7 +21,7 @@ class Termination:
     sentence: str
     """The reason and the remedy, for the caller; never contains internal details."""
     reason: str
-    """The reason as a word, for programs."""
+    """The reason in machine-readable form."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further JSON values, for programs."""
 

@@ -52,7 +52,7 @@ from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 _MOST_OF_CARD = 1024 * 1024
 _MOST_OF_STREAM = 32 * 1024 * 1024
 _MOST_OF_EVENT = 4 * 1024 * 1024
-"""An event is parsed as a whole, which blocks the event loop."""
+"""The maximum size of an event in bytes. Parsing an event blocks the event loop."""
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
 
