@@ -13,7 +13,7 @@ from typing import Any, Self
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 TOKEN = "token-of-the-benchmark"
-_PATH = os.pathsep.join((str(CHECKOUT), str(CHECKOUT / "agent_image/src")))
+_PATH = os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "agent_image/src", CHECKOUT / "libs/a2a/src")))
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 

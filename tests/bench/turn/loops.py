@@ -117,8 +117,8 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
             yield Ours(turn)
         finally:
             await turn.aclose()
-            await dependencies.knowledge.aclose()
-            await dependencies.skills.aclose()
+            await storage.facts.aclose()
+            await storage.skills.aclose()
             await dependencies.audit_trail.aclose()
             await database.aclose()
 
