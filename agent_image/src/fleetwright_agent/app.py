@@ -84,20 +84,8 @@ def create_app(
     """
     clock, metrics = clock or Clock(), _declared(config, metrics or Metrics(CollectorRegistry()))
     storage = storage or sqlite_storage(layout.memory, now=clock.now)
-    parts = TurnDependencies(
-        config=config,
-        layout=layout,
-        clock=clock,
-        metrics=metrics,
-        storage=storage,
-        audit_trail=audit_trail(config, layout, metrics, clock),
-        cost_accounting=CostAccounting(
-            config.budgets, storage.usage, metrics, open_calls=storage.open_calls, now=clock.now
-        ),
-        tool_cache=tool_cache or ToolCache(),
-        plugins=Plugins(config.plugins, metrics, installed=installed_plugins or installed_entry_points),
-        tracing=_tracing(config, layout, metrics),
-    )
+    plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed_entry_points)
+    parts = _turn_dependencies(config, layout, clock, metrics, storage, tool_cache or ToolCache(), plugins)
     turns = TurnLoader(load_turn(parts), recovers=True) if turn is None else TurnLoader(lambda: turn)
     last_compaction = LastCompaction()
     task_log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc, now_ns=clock.now_ns)
@@ -140,15 +128,7 @@ def create_app(
             interrupt_expiry=InterruptExpiry(
                 log=task_log, tasks=tasks, runs=runs, turns=turns, storage=storage, clock=clock
             ),
-            retention=Retention(
-                config.memory,
-                volume=MemoryVolume(layout.memory, most_bytes=config.memory.max_bytes),
-                admission=admission,
-                log=task_log,
-                storage=storage,
-                metrics=metrics,
-                clock=clock,
-            ),
+            retention=_retention(parts, task_log, admission),
             curator=Curator(config, storage.skills, tell=parts.audit_trail.note, metrics=metrics, clock=clock),
             reachability=Reachability(config.mcp_servers, denied=config.denied_ranges),
             watchdog=EventLoopWatchdog(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds),
@@ -157,6 +137,44 @@ def create_app(
             keepalive_seconds=keepalive_seconds,
             has_custom_executor=is_custom,
         )
+    )
+
+
+def _turn_dependencies(
+    config: AgentConfig,
+    layout: Layout,
+    clock: Clock,
+    metrics: Metrics,
+    storage: Storage,
+    tool_cache: ToolCache,
+    plugins: Plugins,
+) -> TurnDependencies:
+    return TurnDependencies(
+        config=config,
+        layout=layout,
+        clock=clock,
+        metrics=metrics,
+        storage=storage,
+        audit_trail=audit_trail(config, layout, metrics, clock),
+        cost_accounting=CostAccounting(
+            config.budgets, storage.usage, metrics, open_calls=storage.open_calls, now=clock.now
+        ),
+        tool_cache=tool_cache,
+        plugins=plugins,
+        tracing=_tracing(config, layout, metrics),
+    )
+
+
+def _retention(parts: TurnDependencies, task_log: TaskLog, admission: Admission) -> Retention:
+    memory = parts.config.memory
+    return Retention(
+        memory,
+        volume=MemoryVolume(parts.layout.memory, most_bytes=memory.max_bytes),
+        admission=admission,
+        log=task_log,
+        storage=parts.storage,
+        metrics=parts.metrics,
+        clock=parts.clock,
     )
 
 
