@@ -36,6 +36,19 @@ class Herald:
         lines = self.fleet.run("logs", f"pod/{hook}").splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
+    def completion(self, hook: str, task: str) -> dict[str, Any]:
+        """Wait for the notification that the task has completed. Notifications of earlier states may precede it."""
+
+        def is_completion(notification: dict[str, Any]) -> bool:
+            return notification["task"]["id"] == task and (
+                notification["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+            )
+
+        self.fleet.until(
+            lambda: any(map(is_completion, self.heard(hook))), f"{hook} is notified of completion", seconds=30
+        )
+        return next(filter(is_completion, self.heard(hook)))
+
 
 @pytest.fixture(scope="module")
 def herald(fleet: Fleet) -> Herald:
@@ -52,12 +65,9 @@ def herald(fleet: Fleet) -> Herald:
 def test_push_notification_reports_the_completed_task(herald: Herald) -> None:
     task = herald.send("Hello.", hook="hook").result["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
-    herald.fleet.until(lambda: herald.heard("hook"), "the end is told", seconds=30)
-    told = herald.heard("hook")[-1]
-    assert (told["token"], told["task"]["id"], told["task"]["status"]["state"]) == (
-        "sesame", task["id"], "TASK_STATE_COMPLETED",
-    )  # fmt: skip
-    assert text_of(told["task"]) == text_of(task)
+    final = herald.completion("hook", task["id"])
+    assert final["token"] == "sesame"
+    assert text_of(final["task"]) == text_of(task)
 
 
 def test_push_to_an_undeclared_host_is_refused(herald: Herald) -> None:
@@ -88,9 +98,5 @@ def test_push_host_that_is_removed_is_refused_and_unreachable(herald: Herald) ->
     before = len(herald.heard("hook"))
     assert herald.send("Hello again.", hook="hook").error == -32602
     task = herald.send("Hello once more.", hook="elsewhere").result["task"]
-    fleet.until(
-        lambda: [told for told in herald.heard("elsewhere") if told["task"]["id"] == task["id"]],
-        "the end is told there",
-        seconds=30,
-    )
+    herald.completion("elsewhere", task["id"])
     assert len(herald.heard("hook")) == before
