@@ -1,4 +1,4 @@
-"""Decides which turns may be remembered. Agents speak for many callers, whose data must not mix."""
+"""Decides which turns may use memory. An agent that calls may serve several clients, whose data must not mix."""
 
 from fleetwright_a2a.extensions import leaves_no_memory
 from fleetwright_agent.config.callers import is_client

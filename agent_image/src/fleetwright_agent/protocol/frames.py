@@ -1,4 +1,4 @@
-"""The values between the A2A server and the agent loop: the request of a turn, and the frames that it emits.
+"""The values that the A2A server and the agent loop exchange: the request of a turn, and the frames that it emits.
 
 The server does not import LangGraph, and the loop does not import A2A. Both import this module.
 """
@@ -55,7 +55,7 @@ class ToolEnd:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file for the caller, as a tool returns it beside its text."""
+    """A file for the caller, which a tool returns in addition to its text."""
 
     name: str
     media_type: str

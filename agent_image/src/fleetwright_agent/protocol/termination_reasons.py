@@ -68,7 +68,7 @@ def handed_over_status(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
 def terminal_status(task: Task, outcome: Termination, *, at_ns: int) -> TaskStatusUpdateEvent:
     """Return the terminal status of a task with this outcome.
 
-    For a task that waited, the status message carries the cost, because the task gets no artifact.
+    If the task was waiting for input, the status message contains the cost, because the task gets no artifact.
     """
     message = agent_message(outcome.sentence, message_id=str(uuid4()))
     message.metadata.update({**outcome.details, "reason": outcome.reason})
