@@ -1,8 +1,8 @@
 """The schema of `agent.json`, the contract between the operator and the runtime.
 
-The runtime owns it, because the consumer knows what it supports. The operator emits a plain dict, and tests validate
-that dict against this model. Every field affects behaviour. Unknown fields are rejected, defaults do not depend on the
-environment, and secrets appear only as the names of their files.
+The runtime defines the schema, because it knows which fields it supports. The operator emits a plain dict, and tests
+validate that dict against this model. Every field affects behaviour. Unknown fields are rejected, defaults do not
+depend on the environment, and secrets appear only as the names of their files.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class AgentConfig(Part):
     mcp_servers: tuple[McpServer, ...] = ()
     plugins: tuple[PluginConfig, ...] = Field(default=(), max_length=16)
     tool_search: ToolSearch | None = None
-    """Without it the model sees every tool."""
+    """If unset, every model call includes every tool."""
     peers: tuple[Peer, ...] = ()
     sub_agents: tuple[SubAgent, ...] = Field(default=(), max_length=16)
     compaction: Compaction = Compaction()
@@ -77,9 +77,9 @@ class AgentConfig(Part):
     caller_choices: frozenset[CallerChoice] = frozenset()
     """The options that a request may set in its metadata; other options there are ignored."""
     telemetry: Telemetry | None = None
-    """Without it no traces are exported."""
+    """If unset, no traces are exported."""
     push: Push | None = None
-    """Without it clients cannot ask for push notifications, and the card states this."""
+    """If unset, clients cannot ask for push notifications, and the card states this."""
     allowed_origins: tuple[str, ...] | None = None
     """Web origins whose scripts may call the agent; `*` allows all. Programs other than browsers send no origin.
 

@@ -85,7 +85,7 @@ class SpanCollector:
 
 
 class _Exporter(SpanExporter):
-    """Runs on the SDK's thread; the request runs on the event loop."""
+    """The exporter that the SDK calls on its own thread. The HTTP request runs on the agent's event loop."""
 
     def __init__(self, collector: SpanCollector, loop: asyncio.AbstractEventLoop, failures: Counter) -> None:
         self._collector = collector
