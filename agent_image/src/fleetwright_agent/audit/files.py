@@ -12,7 +12,7 @@ FILE: Final = "audit.jsonl"
 CONTINUES: Final = "trail_continues"
 """The event of the first line of a file that follows another one; `prev` is the hash of the last line before it."""
 ERASED: Final = "memory_erased"
-"""The event that records an erasure: for which owner and conversation the lines no longer contain details."""
+"""The event that records an erasure, with the owner and the conversation whose lines have lost their details."""
 NOTHING: Final = "0" * 64
 """The hash before the first line."""
 
@@ -49,7 +49,7 @@ class TrailHead:
 
 
 def last_linked(folder: Path, head: TrailHead) -> TrailHead:
-    """Return the last line of the unbroken chain after `head`; `head` itself if no line follows.
+    """Return the end of the unbroken chain that follows `head`; `head` itself if no line follows.
 
     Raises:
         OSError: A file cannot be read.
