@@ -29,7 +29,7 @@ MAY_CALL_LABEL = f"{GROUP}/may-call"
 """A label of pods. Its value is the agent of the same namespace whose A2A port the pod may reach."""
 
 PROBE_LABEL = f"{GROUP}/probe"
-"""A label of probe pods with the hash of the probe's inputs. The probe's NetworkPolicy selects the pod by this label."""
+"""A label of probe pods with the hash of the probe's inputs. The probe's NetworkPolicy selects the pod by this hash."""
 PROBE = "probe"
 """The component label of probe pods, which run one check and exit. No Service or other NetworkPolicy selects them."""
 

@@ -1,7 +1,7 @@
 """Metadata of a view's fields: the name in the CRD, and the values of an enumeration.
 
-The CRD requires a field that has no default here. An optional field has the default that the CRD documents. Its default
-is None if an unset field and an empty field have different meanings, or if the runtime applies the default.
+The CRD requires a field that has no default here. An optional field has the default that the CRD documents, or None.
+None is used if an unset field and an empty field have different meanings, or if the runtime applies the default.
 """
 
 from dataclasses import MISSING, Field, field, fields
