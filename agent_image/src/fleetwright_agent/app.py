@@ -268,7 +268,7 @@ def _message_acceptor(
     admission: Admission,
     is_custom: bool,
 ) -> MessageAcceptor:
-    """Return the acceptor. A custom executor gets extensions and choices as the caller sent them."""
+    """Return the message acceptor. A custom executor receives extensions and caller choices as the caller sent them."""
     limits = parts.config.limits
     return MessageAcceptor(
         log=task_log,

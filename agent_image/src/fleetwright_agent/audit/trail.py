@@ -281,7 +281,7 @@ def _unexpected(error: Exception) -> Exception | None:
 
 
 def _number(last: bytes, path: Path) -> int:
-    """Return a line's number; for a partial or altered line, one more than the highest number before it."""
+    """Return the number of a line. For a partial or altered line, it is one more than the highest number before it."""
     number = _seq(last)
     if number is not None:
         return number

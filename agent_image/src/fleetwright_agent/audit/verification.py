@@ -90,7 +90,7 @@ def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verifica
 
 
 def _beginning(lines: list[_Line]) -> list[Finding]:
-    """Verify that the oldest complete line is the trail's first, or the first of a file after rotation."""
+    """Verify that the oldest complete line is the first line of the trail, or of a file after a rotation."""
     index = next((index for index, line in enumerate(lines) if line.content is not None), None)
     if index is None:
         return []

@@ -64,14 +64,14 @@ class AgentConfig(Part):
     """The agent may send questions and forms to its clients."""
     memory: Memory = Memory()
     administrators: tuple[DnsLabel, ...] = ()
-    """Names of clients that may export and erase what the agent remembers of any caller."""
+    """Names of clients that may export and erase the data that the agent remembers about any caller."""
     drain_seconds: int = Field(default=30, gt=0)
     require_routable_url: bool = False
     """The agent refuses to start if its card names an address that other hosts cannot reach."""
     ephemeral_memory: bool = False
     """Memory is lost when the pod ends: unfinished tasks cannot resume in the next pod."""
     accept_api_key: bool = False
-    """Clients may send their token in the header X-API-Key; agents never do."""
+    """Clients may send their token in the header X-API-Key. Agents send it in the header Authorization."""
     dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
     """The supported versions of the A2A protocol."""
     caller_choices: frozenset[CallerChoice] = frozenset()
@@ -88,7 +88,7 @@ class AgentConfig(Part):
     denied_ranges: tuple[IPv4Network | IPv6Network, ...] = ()
     """Addresses that the installation denies for all outgoing connections of this agent."""
     task_retention_seconds: int = Field(default=24 * 3600, gt=0)
-    """How long a task that has ended can be read. A task that waits for its caller is kept."""
+    """The time for which an ended task can be read. A task that waits for its caller is kept."""
 
     @model_validator(mode="after")
     def _instructed(self) -> Self:

@@ -63,7 +63,7 @@ class CompactionSummary(Part):
     """
 
     max_tokens: int = Field(default=4000, gt=0)
-    """The limit for everything that replaces the earlier conversation, except the pins."""
+    """The token limit for the text that replaces the earlier conversation, without the pins."""
     timeout_seconds: int = Field(default=60, gt=0)
     instructions: str = ""
     """Text that is appended to the built-in instruction."""

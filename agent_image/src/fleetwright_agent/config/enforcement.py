@@ -54,4 +54,4 @@ class AuditMode(StrEnum):
 class Audit(Part):
     mode: AuditMode = AuditMode.BEST_EFFORT
     max_bytes: int = Field(default=50 * 1024 * 1024, ge=64 * 1024)
-    """The limit for the file; one rotated file of the same size is kept too."""
+    """The size limit of the audit file; one rotated file of the same size is kept too."""

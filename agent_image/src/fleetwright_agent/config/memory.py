@@ -12,7 +12,7 @@ _DAY: Final = 86_400
 
 class SessionMemory(Part):
     enabled: bool = True
-    """A new conversation starts with a summary of the caller's earlier ones."""
+    """A new conversation starts with a summary of the caller's earlier conversations."""
 
 
 class KnowledgeMemory(Part):
@@ -57,7 +57,7 @@ class LearnedSkillMemory(Part):
 
 class Memory(Part):
     conversation_retention_seconds: int = Field(default=30 * _DAY, gt=0)
-    """How long an unused conversation is kept; one with a running or waiting task is kept longer."""
+    """The time for which an unused conversation is kept. While it has a running or waiting task, it is kept longer."""
     max_conversations_per_caller: int = Field(default=1000, gt=0)
     """Beyond this number, the least recently used conversations are deleted."""
     max_bytes: int = Field(default=858_993_459, ge=16 * 1024 * 1024)

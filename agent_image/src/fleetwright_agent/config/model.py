@@ -55,7 +55,7 @@ class Endpoint(Part):
     """Path below the configuration folder, `secrets/<name>/<key>`; read again before every call."""
     headers: tuple[Header, ...] = ()
     ca_file: str | None = None
-    """Certificates of authorities that are trusted in addition to the system's; read again when the file changes."""
+    """CA certificates that are trusted in addition to the system's certificates. A changed file is read again."""
     proxy_url: str | None = Field(default=None, max_length=2048)
     context_window: int = Field(gt=0)
     context_window_assumed: bool = False

@@ -45,7 +45,7 @@ class TypedResult(Part):
 
 
 class Extensions(Part):
-    """Additional data for callers, beside the answer and its cost."""
+    """Data for callers in addition to the answer and its cost."""
 
     tool_calls: bool = True
     """Which tools are called, with previews of arguments and results."""

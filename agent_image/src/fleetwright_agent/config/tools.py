@@ -30,7 +30,7 @@ class McpServer(Part):
     transport: Transport = Transport.STREAMABLE_HTTP
     headers: tuple[Header, ...] = ()
     ca_file: str | None = None
-    """Certificates that are trusted in addition to the system's."""
+    """CA certificates that are trusted in addition to the system's certificates."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     require_approval: tuple[str, ...] = ()

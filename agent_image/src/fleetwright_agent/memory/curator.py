@@ -50,7 +50,7 @@ class Curator:
         Args: `by` names the trigger in the audit trail.
 
         Raises:
-            MemoryUnusable, OSError: The skills of one owner cannot be used. Those of the other owners are curated.
+            MemoryUnusable, OSError: The skills of an owner cannot be used. The skills of the other owners are curated.
         """
         found: list[CurationResult] = []
         failure: MemoryUnusable | None = None

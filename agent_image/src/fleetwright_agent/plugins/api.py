@@ -61,7 +61,7 @@ class PluginTool:
     run: Callable[[Call], Awaitable[str | ToolResult]]
     """Returns the text for the model, or a `ToolResult`, which may also contain artifacts for the caller."""
     decide: Callable[[Call], Awaitable[Decision]] = _allow
-    """Decides whether a call may run. It may run several times for one tool call and must have no side effects."""
+    """Decides whether a call may run. It must have no side effects, because one call may need several decisions."""
     repeatable: bool = False
     """True if the tool has no side effects, so that a call may be repeated after a restart."""
 

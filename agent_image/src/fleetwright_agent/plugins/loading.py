@@ -26,7 +26,7 @@ _MOST_OF_MESSAGE: Final = 300
 
 
 def installed_entry_points() -> Iterable[EntryPoint]:
-    """The entry points of all installed packages."""
+    """Return the plugin entry points of all installed packages."""
     return entry_points(group=GROUP)
 
 

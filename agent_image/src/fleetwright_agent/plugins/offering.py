@@ -1,6 +1,6 @@
-"""Converts a plugin's tools for the model loop: prefixed with the plugin's name, limited in time and size.
+"""Converts a plugin's tools for the model loop, with the plugin's name as a prefix and limits for time and size.
 
-It rejects tools whose name or schema no model provider accepts.
+This module rejects tools whose name or schema no model provider accepts.
 """
 
 import asyncio

@@ -144,7 +144,7 @@ class Application:
             parts.audit_trail.aclose,
             self._dependencies.task_log.aclose,
         ]
-        # A failure of one part is raised only after all later parts are closed.
+        # If closing one part fails, the other parts are closed before the error is raised.
         async with AsyncExitStack() as ending:
             for close in reversed(in_order):
                 ending.push_async_callback(close)

@@ -1,4 +1,4 @@
-"""Periodic maintenance: recovers interrupted tasks, expires waiting ones, and deletes old data.
+"""Periodic maintenance: recovers interrupted tasks, expires waiting tasks, and deletes old data.
 
 This module does not decide how a run ends; `TaskRunner` does.
 """

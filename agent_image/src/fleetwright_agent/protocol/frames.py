@@ -114,7 +114,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens and cost of one model call. Cached tokens count as input. Without a known price, there is no cost."""
+    """The tokens and cost of one model call. Cached tokens count as input. Without a price, the cost is unset."""
 
     model: str
     input_tokens: int

@@ -98,5 +98,5 @@ def _nanoseconds(moment: str) -> int:
 
 
 def moment(at_ns: int) -> str:
-    """Return a time in nanoseconds since the epoch as ISO 8601 in UTC, in seconds."""
+    """Format a time, given in nanoseconds since the epoch, as ISO 8601 in UTC, in whole seconds."""
     return datetime.fromtimestamp(at_ns / _SECOND, UTC).isoformat(timespec="seconds")

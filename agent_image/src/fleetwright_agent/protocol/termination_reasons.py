@@ -59,7 +59,7 @@ def stalled(seconds: float, last: str) -> Termination:
 
 
 def handed_over_status(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
-    """Return the status of a task that the process leaves to the next one."""
+    """Return the status of an unfinished task that this process leaves to the next process."""
     message = agent_message(_LEFT, message_id=str(uuid4()))
     message.metadata["reason"] = LEFT
     return status_event(task.id, task.context_id, TaskState.TASK_STATE_WORKING, at_ns=at_ns, message=message)

@@ -1,4 +1,4 @@
-"""Exports spans of the OpenTelemetry SDK as OTLP over HTTP, through the agent's egress policy.
+"""Exports spans of the OpenTelemetry SDK as OTLP over HTTP, to a collector that the agent's egress policy allows.
 
 Environment variables of the SDK are ignored: they change neither the sampling nor the endpoint. Exporting never blocks
 the agent's work; spans that cannot be sent are dropped and counted.

@@ -125,7 +125,7 @@ class Tool:
     """JSON Schema of an object."""
     run: Callable[[ToolCall], Awaitable[str | ToolResult]]
     decide: Callable[[ToolCall], Awaitable[Decision]] = allow
-    """Decides whether a call may run. It may run several times for one tool call and must have no side effects."""
+    """Decides whether a call may run. It must have no side effects, because one call may need several decisions."""
     repeatable: bool = False
     """True if the tool has no side effects, so that a call may be repeated after a restart."""
     deferrable: bool = False

@@ -38,7 +38,7 @@ class SearchTools:
 
 
 def search_tool(tools: Callable[[], Mapping[str, Tool]]) -> Tool:
-    """Args: `tools` returns the tools of the turn."""
+    """Return the tool `search_tools`. Args: `tools` returns the tools of the turn."""
 
     async def search(call: ToolCall) -> str:
         found = matching([tool for tool in tools().values() if tool.deferrable], call.arguments["query"])
@@ -51,7 +51,7 @@ def search_tool(tools: Callable[[], Mapping[str, Tool]]) -> Tool:
 
 
 def matching(tools: Sequence[Tool], query: str) -> list[Tool]:
-    """Return the tools that match the query best, best first."""
+    """Return the tools that match the query best, in descending order of their scores."""
     texts = [Counter(_terms(f"{tool.name} {tool.description}")) for tool in tools]
     best = sorted(fitting(texts, list(dict.fromkeys(_terms(query)))), key=lambda found: -found[0])
     return [tools[place] for _, place in best[:_MOST]]
