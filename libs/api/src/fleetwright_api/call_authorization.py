@@ -35,7 +35,7 @@ def allows(callee: AgentView, caller: Identity, labels: NamespaceLabels) -> bool
 
 
 def authorization_reason(callee: AgentView, caller: Identity) -> str:
-    """Return the reason why this caller, which is allowed, may call, as the end of a sentence about the caller."""
+    """Return the reason why an allowed caller is allowed, as a phrase whose subject is the caller."""
     allowed = callee.spec.allowed_callers
     if allowed is None:
         return "names this agent as a peer, from the same namespace"

@@ -13,9 +13,9 @@ AGENT = "Agent"
 SKILL = "Skill"
 MCP_SERVER = "McpServer"
 CARD_KEYS = "CardKeys"
-"""The kind, in the cache, of the Secret with the card keys.
+"""The kind under which the cache stores the Secret with the card keys.
 
-`KEY_SET` is the kind of the ConfigMap with the same name.
+`KEY_SET` is the kind for the ConfigMap of the same name.
 """
 KEY_SET = "KeySet"
 

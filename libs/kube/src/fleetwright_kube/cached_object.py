@@ -92,7 +92,7 @@ def _owned(field_manager: str, metadata: Mapping[str, Any]) -> Fields:
         applied = manager.get("operation") == "Apply" and not manager.get("subresource")
         if manager.get("manager") == field_manager and applied:
             fields = {**manager.get("fieldsV1", {})}
-            # Owner references contain the owner's uid. With them, no two objects would have equal fields to share.
+            # Owner references contain the owner's uid. With them, objects of different owners could share no fields.
             fields["f:metadata"] = {
                 key: value for key, value in fields.get("f:metadata", {}).items() if key != "f:ownerReferences"
             }

@@ -58,9 +58,9 @@ class Cluster:
         self._on_status = on_status
         self._may_write = may_write
         self.failing: set[str] = set()
-        """Uids of owners whose children could not all be written by the last reconcile."""
+        """The uids of owners for which the last reconcile could not write all children."""
         self._provided: set[str] = set()
-        """Uids of owners whose children were written since their status was last written."""
+        """The uids of owners for which children were written after the last write of the owner's status."""
 
     def outdated(self, manifest: Object) -> Object | None:
         """Return the manifest with its hash if the child must be written; None if the child matches the manifest."""

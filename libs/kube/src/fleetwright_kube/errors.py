@@ -1,4 +1,4 @@
-"""The operator's errors, grouped by how the reconciler handles them. It retries any other exception with backoff.
+"""The operator's errors, grouped by how the reconciler handles them. All other exceptions are retried with backoff.
 
 OperatorError
 ├── RetryLaterError                  expected for a short time; retried after a fixed delay

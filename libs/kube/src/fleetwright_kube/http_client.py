@@ -262,7 +262,7 @@ class KubernetesApi:
 def _disowning(field_manager: str, metadata: Object) -> Object:
     """Return a patch that removes the entry of the merge patch from managedFields.
 
-    Because of this entry, fields would remain after a later apply no longer contains them.
+    With this entry, the API server would keep fields that a later apply no longer contains.
     """
     ours = (field_manager, "Update")
     owners = [owner for owner in metadata["managedFields"] if (owner["manager"], owner["operation"]) != ours]

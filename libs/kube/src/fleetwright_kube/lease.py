@@ -1,9 +1,9 @@
 """Leader election with a Lease of coordination.k8s.io: acquire, renew and release.
 
-A Lease expires some time after this process last saw it change, so the clocks of other machines do not matter. A
-process that loses the Lease to another process must stop writing at once, so it exits. A process that could not renew
-the Lease also stops writing, but tries to acquire it again: while the API server is unreachable, no other process can
-acquire the Lease either.
+Each process measures the expiry with its own clock, from the moment at which it last saw the Lease change. A process
+that loses the Lease to another process must stop writing at once, so it exits. A process that could not renew the Lease
+also stops writing, but tries to acquire it again: while the API server is unreachable, no other process can acquire it
+either.
 """
 
 import asyncio

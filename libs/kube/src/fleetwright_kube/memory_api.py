@@ -50,7 +50,7 @@ class MemoryApi:
         """`verb Kind name` of every requested write."""
         self.gets: list[str] = []
         self.fault: Callable[[int, str], Exception | None] = lambda number, what: None
-        """Returns the error for a write, given its number and text. A write with an error does not happen."""
+        """Returns the error for a write, given its number and text. A write with an error is not performed."""
         self.lose: Callable[[int, str], bool] = lambda number, what: False
         """Returns True if the write is performed but its response is lost."""
         self.listeners: list[Callable[[str, str, Object], None]] = []

@@ -27,7 +27,7 @@ class Resource:
     """The field selector of lists and watches. With one for a name, a permission can be limited to this name."""
 
     if_unserved: str = ""
-    """For an optional API: the remedy if the cluster does not serve it."""
+    """For an optional API, the message with the remedy if the cluster does not serve it."""
 
     @property
     def api_version(self) -> str:

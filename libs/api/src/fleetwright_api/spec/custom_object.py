@@ -24,7 +24,7 @@ class CustomObject:
 
     @property
     def malformed(self) -> tuple[Violation, ...]:
-        """The errors because of which a part of the spec is unknown. No decision may be based on such a spec."""
+        """The errors that leave a part of the spec unknown. No decision may be based on a spec with such errors."""
         return tuple(problem for problem in self.problems if problem.reason == MALFORMED)
 
 

@@ -19,7 +19,7 @@ def named(name: str, *, default: Any = MISSING) -> Any:
 
 
 def checked(empty: Any) -> Any:
-    """Declare a required field. If it is missing, not the decoder but a check reports that, with a specific reason."""
+    """Declare a required field. If it is missing, a later check, not the decoder, reports a specific reason."""
     return field(default=empty, metadata={_CHECKED: True})
 
 
