@@ -1,4 +1,7 @@
-"""Decides which turns may use memory. Turns of agents may not, because an agent acts for many clients."""
+"""Decides which turns may use memory.
+
+Turns of agents may not, because an agent acts for many clients. A client may exclude a turn in the message's metadata.
+"""
 
 from fleetwright_a2a.extensions import leaves_no_memory
 from fleetwright_agent.config.callers import is_client

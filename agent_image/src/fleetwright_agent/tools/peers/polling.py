@@ -90,7 +90,7 @@ async def _found(client: Client, context: ClientCallContext, task_id: str, *, lo
 
 
 def _is_away(error: BaseException) -> bool:
-    """Return True if the connection failed; False if the peer answered with an error or its address is denied."""
+    """Return True if the connection failed; False for all other errors, such as an error response or a timeout."""
     causes = list(_causes(error))
     refused = any(isinstance(each, TooLarge | DeniedAddress) for each in causes)
     return not refused and any(isinstance(each, httpx.NetworkError | httpx.RemoteProtocolError) for each in causes)

@@ -57,7 +57,7 @@ class WorkloadSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPolicySpec:
-    """The tools that agents may use. If `allow` is unset, all tools are allowed that `deny` does not name."""
+    """The tools of the server that agents may use. If `allow` is unset, all tools not in `deny` are allowed."""
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
