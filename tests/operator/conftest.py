@@ -22,7 +22,7 @@ from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.kinds.resources import RESOURCES
 from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.manager.composition import Clocks, build_manager
-from fleetwright_operator.manager.leadership import workers, write_card_keys
+from fleetwright_operator.manager.leadership import workers, write_key_rings
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.settings import PodSelector, Settings
@@ -123,7 +123,7 @@ class World:
     async def start(self) -> None:
         self.api.listeners.append(self._hear)
         await self.manager.cache_sync.synchronise()
-        await write_card_keys(self.manager)
+        await write_key_rings(self.manager)
         self._tasks = [asyncio.create_task(worker) for worker in workers(self.manager)]
 
     async def stop(self) -> None:

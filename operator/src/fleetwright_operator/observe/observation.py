@@ -75,6 +75,7 @@ class ObservedAgent:
     push_rotation_request: str
     children: tuple[CachedObject, ...]
     card_keys: Ring
+    gateway_keys: Ring
     report: AgentReport | None
     """The report of the agent's current pod; None before it was read."""
 
@@ -140,8 +141,14 @@ def observe_agent(
         push_rotation_request=rotation_request,
         children=children,
         card_keys=stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)),
+        gateway_keys=_gateway_keys(cache, settings),
         report=report if report and _is_of(report, children) else None,
     )
+
+
+def _gateway_keys(cache: Cache, settings: Settings) -> Ring:
+    place = settings.gateway_keys_place
+    return () if place is None else stored_ring(cache.get(names.GATEWAY_KEYS, *place))
 
 
 def _is_of(report: AgentReport, children: Iterable[CachedObject]) -> bool:

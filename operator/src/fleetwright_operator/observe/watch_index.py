@@ -98,6 +98,8 @@ class WatchIndex:
                 # Without keys nothing can be signed. Agents are enqueued when there are keys again.
                 signs = stored_ring(change.after)
                 return {entry.id, *(agent.id for agent in cache.all(names.AGENT) if signs)}
+            case names.GATEWAY_KEYS:
+                return {entry.id, *(agent.id for agent in cache.all(names.AGENT))}
             case names.KEY_SET:
                 return {(names.CARD_KEYS, space, name)}
             case "SecretMetadata":
