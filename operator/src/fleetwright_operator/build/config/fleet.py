@@ -1,4 +1,4 @@
-"""What an agent gets for its team: the address of the gateway, a token for it, and the keys that it signs with. Pure."""
+"""What an agent gets for its team: the address of the gateway, a token for it, and its public keys. Pure."""
 
 import json
 from dataclasses import dataclass
