@@ -23,7 +23,7 @@ from fleetwright_operator.build.skill_snapshot import skill_snapshot
 from fleetwright_operator.credentials.jws import signing_key
 from fleetwright_operator.credentials.keyring import CardKey
 from fleetwright_operator.credentials.rotating_token import RetiredToken, RotatingToken, Token
-from fleetwright_operator.settings import Cilium, Gateway, PodSelector
+from fleetwright_operator.settings import Cilium
 
 FULL = {
     "description": "Writes poems.",
@@ -242,12 +242,6 @@ def test_agent_policies_with_fqdn_rules_match_golden(full, priced, golden):
 def test_agent_manifests_of_a_minimal_spec_match_golden(objects, settings, golden):
     parts = AgentParts(agent=objects.agent_view(), tokens=Tokens(clients={"default": bearer("a-token")}))
     golden("agent-least", agent_children(parts, settings).manifests)
-
-
-@pytest.fixture
-def with_gateway(settings):
-    pods = PodSelector(namespace="fleetwright-system", labels={"app.kubernetes.io/component": "gateway"})
-    return replace(settings, gateway=Gateway(url="http://fleetwright-gateway.fleetwright-system", pods=pods))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from fleetwright_api.spec.callers import AgentReference
 from fleetwright_api.spec.fields import one_of
 from fleetwright_api.spec.references import ObjectReference
 
@@ -17,9 +16,7 @@ class FleetSpec:
 
     parent: ObjectReference | None = None
     reach: str = one_of(NO_REACH, DIRECT, LINEAGE, default=NO_REACH)
-    cascade: bool = False
     suspend_team: bool = False
-    forwarded_to: AgentReference | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
