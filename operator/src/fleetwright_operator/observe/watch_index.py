@@ -305,7 +305,8 @@ def _respecified(change: Change) -> bool:
 
 def _identity(entry: CachedObject) -> tuple[object, ...]:
     """Return what decides a reconcile of Fleetwright's own kinds: the spec, and annotations that users set."""
-    return entry.uid, entry.generation, entry.deleting, entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION)
+    asked = (names.AUDIT_ACKNOWLEDGED_ANNOTATION, names.WAKE_ANNOTATION)
+    return entry.uid, entry.generation, entry.deleting, *(entry.annotations.get(each) for each in asked)
 
 
 def _is_probe(entry: CachedObject) -> bool:
