@@ -40,9 +40,8 @@ class Herald:
         """Wait for the notification that the task has completed. Notifications of earlier states may precede it."""
 
         def is_completion(notification: dict[str, Any]) -> bool:
-            return notification["task"]["id"] == task and (
-                notification["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
-            )
+            subject = notification["task"]
+            return bool(subject["id"] == task and subject["status"]["state"] == "TASK_STATE_COMPLETED")
 
         self.fleet.until(
             lambda: any(map(is_completion, self.heard(hook))), f"{hook} is notified of completion", seconds=30

@@ -6,7 +6,8 @@ LangGraph passes it to every hook as the runtime context. It exists only for the
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NotRequired, Required
+from operator import attrgetter
+from typing import Annotated, Any, Final, NotRequired, Required
 
 from langchain.agents import AgentState
 from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
@@ -16,6 +17,9 @@ from fleetwright_agent.protocol.frames import Frame, TurnFailed, TurnRequest
 from fleetwright_agent.tools.port import Tool, ToolCallCount
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.compaction.view import CompactionState
+
+_message_id: Final = attrgetter("id")
+"""`map` with this function compares the ids of a long conversation without a step of the interpreter for each."""
 
 
 def merge_messages(before: Sequence[AnyMessage], news: Any) -> list[AnyMessage]:
@@ -28,7 +32,7 @@ def merge_messages(before: Sequence[AnyMessage], news: Any) -> list[AnyMessage]:
     if any(not isinstance(message, BaseMessage) or isinstance(message, RemoveMessage) for message in said):
         return _merged(before, said)
     named = {message.id for message in said if message.id is not None}
-    if not before or (named and any(message.id in named for message in before)):
+    if not before or not named.isdisjoint(map(_message_id, before)):
         return _merged(before, said)
     return [*before, *_merged([], said)]
 

@@ -6,12 +6,14 @@ URL: the model gets the URL as text.
 
 from base64 import b64encode
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
 from fleetwright_agent.protocol.frames import TurnRequest
 
+_content: Final = attrgetter("content")
 _UNSEEN: Final = "[A picture was here, which this model cannot see.]"
 
 
@@ -33,7 +35,7 @@ def count(message: AnyMessage) -> int:
 
 def describe_images(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return the same messages, with text in place of each picture."""
-    if not any(isinstance(message.content, list) for message in messages):
+    if list not in map(type, map(_content, messages)):  # Each model call checks the whole conversation.
         return list(messages)
     return [_in_words(message) if count(message) else message for message in messages]
 
