@@ -13,7 +13,7 @@ ITEM = "[]"
 
 @dataclass(frozen=True)
 class Edit:
-    """None as a value takes the property away."""
+    """None as a value removes the property."""
 
     path: Path
     value: Any
