@@ -103,6 +103,12 @@ def _switch(variable: str, text: str) -> bool:
 
 def _url(variable: str, text: str) -> str:
     parts = urlsplit(text)
-    if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query or parts.fragment or "@" in parts.netloc:
+    if (
+        parts.scheme not in {"http", "https"}
+        or not parts.netloc
+        or parts.query
+        or parts.fragment
+        or "@" in parts.netloc
+    ):
         raise ValueError(f"{variable} must be an address such as https://agents.example.com, not {text!r}")
     return text.rstrip("/")

@@ -6,6 +6,7 @@ only for requests that name the agent.
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Hashable
 from typing import Final
 
 from fleetwright_a2a.clock import Clock
@@ -24,14 +25,16 @@ ACCESS_REVIEWS: Final = Resource(
 )
 _SECONDS: Final = 30.0
 _MOST_ENTRIES: Final = 16_384
+Key = tuple[Hashable, ...]
+"""Everything on which the answer depends."""
 
 
 class AccessReviewer:
     def __init__(self, api: Api, *, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._entries: OrderedDict[tuple[str, ...], tuple[bool, float]] = OrderedDict()
-        self._running: dict[tuple[str, ...], asyncio.Task[bool]] = {}
+        self._entries: OrderedDict[Key, tuple[bool, float]] = OrderedDict()
+        self._running: dict[Key, asyncio.Task[bool]] = {}
 
     async def may_invoke(self, user: User, namespace: str, name: str) -> bool:
         """Return whether the user may call this agent.
@@ -46,7 +49,8 @@ class AccessReviewer:
         return await self._reviewed(user, namespace, "")
 
     async def _reviewed(self, user: User, namespace: str, name: str) -> bool:
-        key = (user.username, user.uid, *user.groups, "", namespace, name)
+        extra = tuple((key, tuple(values)) for key, values in sorted(user.extra.items()))
+        key = (user.username, user.uid, user.groups, extra, namespace, name)
         entry = self._entries.get(key)
         if entry is not None and self._clock.monotonic() < entry[1]:
             self._entries.move_to_end(key)
@@ -57,12 +61,12 @@ class AccessReviewer:
             task.add_done_callback(lambda done: self._ended(key, done))
         return await asyncio.shield(task)
 
-    def _ended(self, key: tuple[str, ...], task: "asyncio.Task[bool]") -> None:
+    def _ended(self, key: Key, task: "asyncio.Task[bool]") -> None:
         self._running.pop(key, None)
         if not task.cancelled():
-            task.exception()  # Everybody who waits gets it; without this, asyncio logs it if nobody waits any more.
+            task.exception()  # Reading the error stops asyncio from logging it if no request waits any more.
 
-    async def _ask(self, key: tuple[str, ...], user: User, namespace: str, name: str) -> bool:
+    async def _ask(self, key: Key, user: User, namespace: str, name: str) -> bool:
         attributes = {
             "group": names.GROUP,
             "version": names.VERSION,

@@ -1,1 +1,1 @@
-"""What the gateway knows of the cluster: a cache of agents, their pods, and the owners between them."""
+"""The cache of agents, of their pods, and of the owners between them."""

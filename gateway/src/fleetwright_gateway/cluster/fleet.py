@@ -39,6 +39,10 @@ class Pod:
     ip: str
     ready: bool
 
+    def url(self, port: int, path: str) -> str:
+        host = f"[{self.ip}]" if ":" in self.ip else self.ip
+        return f"http://{host}:{port}{path}"
+
 
 class Fleet:
     def __init__(self) -> None:
@@ -88,7 +92,7 @@ class Fleet:
         return "" if entry is None else entry.annotations.get(f"{names.GROUP}/wake", "")
 
     def serving_pod(self, agent: AgentView) -> Pod | None:
-        """Return the ready pod of the agent; None if there is none, or if two pods claim to be the agent."""
+        """Return the ready pod of the agent. Return None if no pod is ready, or if two pods claim to be the agent."""
         pod = self.running_pod(agent)
         return pod if pod is not None and pod.ready else None
 
@@ -113,7 +117,7 @@ class Fleet:
         account = account_of(agent.spec, agent.name)
         if pod.projection["account"] != account or len(self.agents_with_account(namespace, account)) != 1:
             return None
-        # A pod that is being deleted may finish its calls, while its successor already runs.
+        # The Deployment replaces its pod only after the old one has ended, so two pods are never both genuine.
         rivals = [other for other in self._pods(agent) if other.uid != uid and _is_active(other)]
         strangers = [other for other in self._pods_with_account(namespace, account) if self._is_stranger(other, agent)]
         return None if rivals or strangers else agent

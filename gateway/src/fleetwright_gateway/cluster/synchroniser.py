@@ -26,8 +26,10 @@ class Synchroniser:
 
     async def run(self) -> None:
         """Fill the cache, and follow the cluster until cancelled."""
-        while not await self.fill():
+        filled = await self.fill()
+        while not filled:
             await asyncio.sleep(_RETRY_SECONDS)
+            filled = await self.fill()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.informer.watch_all(WATCHED))
             group.create_task(self._resync())

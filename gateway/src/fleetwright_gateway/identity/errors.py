@@ -33,4 +33,6 @@ class ReviewUnavailable(IdentityError):  # noqa: N818 - a temporary state
     retry_seconds = 2
 
     def __init__(self) -> None:
-        super().__init__("unavailable", "The API server cannot check credentials at the moment. Send the request again.")
+        super().__init__(
+            "unavailable", "The API server cannot check credentials at the moment. Send the request again."
+        )

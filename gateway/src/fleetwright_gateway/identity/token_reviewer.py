@@ -72,7 +72,7 @@ class TokenReviewer:
     def _ended(self, key: bytes, task: "asyncio.Task[User | None]") -> None:
         self._running.pop(key, None)
         if not task.cancelled():
-            task.exception()  # Everybody who waits gets it; without this, asyncio logs it if nobody waits any more.
+            task.exception()  # Reading the error stops asyncio from logging it if no request waits any more.
 
     async def _ask(self, key: bytes, token: str, expiry: float) -> User | None:
         body: Object = {

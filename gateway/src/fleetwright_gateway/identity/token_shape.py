@@ -1,4 +1,4 @@
-"""Checks of a token before anybody is asked about it: size, shape, issuer, audience and expiry. Pure.
+"""Checks of a token before the API server reviews it: size, shape, issuer, audience and expiry. Pure.
 
 The signature is not checked here. A token that passes is only worth a TokenReview.
 """
