@@ -1,4 +1,4 @@
-"""The agent card: its content as the server needs it, parsed from the bytes of the document."""
+"""Parses an agent card and keeps the fields that the server needs."""
 
 import hashlib
 import json

@@ -1,7 +1,7 @@
 """Acceptance of a caller's message: finds or creates the task of the message, exactly once.
 
-It rejects messages that the card does not allow, messages to tasks of other callers, and messages to tasks that accept
-no further message.
+This module rejects messages that the card does not allow, messages to tasks of other callers, and messages to tasks
+that accept no further message.
 """
 
 import asyncio
@@ -251,7 +251,7 @@ class MessageAcceptor:
         live = await self._tasks.find(owner, known.task_id)
         if live is None:
             raise TaskNotFoundError
-        # For a caller with message ids, it is the same message. A caller without them may reuse one request id.
+        # A caller with message ids has repeated the message. A caller without them may have reused a request id.
         if called is not None and _waiting(live) and self._clock.now_ns() - live.updated_ns > _PLAUSIBLE_NS:
             raise InvalidRequestError(_SAID_BEFORE)
         return live, None

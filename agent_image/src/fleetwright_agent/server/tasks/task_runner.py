@@ -143,7 +143,7 @@ class TaskRunner:
             self._ending.discard(live)
 
     async def _last_words(self, live: ActiveTask, outcome: Termination) -> Sequence[Event]:
-        """Return the last events of a task without a run, with its cost if the executor knows it.
+        """Return the last events of a task without a run, with its cost if the executor knows the cost.
 
         If the executor fails here, the task ends nevertheless.
         """

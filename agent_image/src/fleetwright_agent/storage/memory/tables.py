@@ -42,7 +42,7 @@ class StoredThread:
     calls: dict[str, JournalEntry] = field(default_factory=dict)
     view: str | None = None
     archived: dict[str, float] = field(default_factory=dict)
-    """The start of the retention time, by the last message before a cut."""
+    """The start of the retention time of the archived messages, by the id of the last of them."""
     grants: dict[tuple[str, str], float] = field(default_factory=dict)
     """The time of a grant, by tool and key."""
 
@@ -91,7 +91,7 @@ class MemoryTables:
         self.taken_out()
 
     def taken_out(self) -> None:
-        """Invalidate the caches of others after rows were deleted or changed."""
+        """Call the watchers after data was deleted or changed, so that they clear their caches."""
         for forget in self.watchers:
             forget()
 
