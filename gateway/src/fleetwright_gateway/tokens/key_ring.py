@@ -85,4 +85,5 @@ class KeyRing:
 def _key(entry: dict[str, Any]) -> RingKey:
     if entry["kty"] != "EC" or entry["crv"] != "P-256" or not isinstance(entry["d"], str) or not entry["kid"]:
         raise ValueError("not a private key on P-256")
-    return RingKey(dict(entry), float(entry["notBefore"] if "notBefore" in entry else entry.get("iat", 0) + _LEAD_SECONDS))
+    published = entry.get("iat", 0)
+    return RingKey(dict(entry), float(entry.get("notBefore", published + _LEAD_SECONDS)))
