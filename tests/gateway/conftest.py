@@ -26,7 +26,7 @@ def keys(tmp_path: Path) -> Path:
     path = tmp_path / "ring.json"
     current = ECKey.generate_key("P-256", auto_kid=True).as_dict(private=True)
     following = ECKey.generate_key("P-256", auto_kid=True).as_dict(private=True)
-    ring = [{**following, "iat": NOW, "notBefore": NOW + 600}, {**current, "iat": NOW - 60, "notBefore": NOW - 60}]
+    ring = [{**following, "iat": NOW}, {**current, "iat": NOW - 86400}]
     path.write_text(json.dumps({"keys": ring}))
     return path
 

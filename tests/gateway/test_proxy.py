@@ -41,7 +41,7 @@ async def test_proxy_passes_a_message_of_an_agent_with_a_pair_token(api, client,
         "agent:team/caller",
         api.uid("caller"),
     )
-    assert claims.expires_at - claims.issued_at == 300
+    assert claims.expires_at - claims.issued_at == 60
 
 
 async def test_proxy_passes_a_message_of_a_person_who_may_invoke(api, client, upstream):
@@ -264,3 +264,34 @@ async def test_gateway_answers_503_until_its_cache_is_filled(api, settings, upst
             assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
             assert "the cache of agents is not filled yet" in (await answer.json())["error"]["message"]
         assert await client.status("GET", f"{CALLEE}/x") == 401
+
+
+ASLEEP = {"phase": "Asleep", "sleep": {"since": "2026-03-01T11:00:00Z"}}
+
+
+async def test_proxy_holds_a_request_until_the_agent_is_awake(api, client, upstream):
+    """The card is answered without waking. The message waits, and reaches the new pod."""
+    api.remove("Pod", "callee-1-a")
+    api.add_agent("callee", spec={"fleet": {"reach": "Direct"}, "sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+    token = caller_token(api)
+    assert await client.status("GET", f"{CALLEE}/.well-known/agent-card.json", token=token) == 200
+    assert not [write for write in api.writes if write.startswith("merge")]
+    waiting = asyncio.create_task(
+        client.session.post(f"{client.base}{CALLEE}/a2a", headers={"Authorization": f"Bearer {token}"}, json=MESSAGE)
+    )
+    async with asyncio.timeout(5):
+        while not [write for write in api.writes if write == "merge Agent callee"]:  # noqa: ASYNC110 - the API has no event
+            await asyncio.sleep(0.01)
+    api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
+    async with await waiting as answer:
+        assert answer.status == 200
+        assert int(answer.headers["Fleetwright-Cold-Start"]) >= 0
+    assert [received.path for received in upstream.received] == ["/readyz", "/a2a"]
+
+
+async def test_proxy_wakes_no_agent_for_a_caller_who_may_not_call_it(api, client, upstream):
+    api.remove("Pod", "hidden-1-a")
+    api.add_agent("hidden", spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+    assert await client.status("POST", "/agents/team/hidden/a2a", token=caller_token(api), json=MESSAGE) == 404
+    assert await client.status("POST", "/agents/team/hidden/a2a", token="a.b.c", json=MESSAGE) == 401
+    assert not [write for write in api.writes if write.startswith("merge")]

@@ -27,7 +27,7 @@ class Settings:
     accept_api_server_tokens: bool = False
     """True if tokens with an audience of the API server are accepted as well."""
     service_account_token: Path = _SERVICE_ACCOUNT
-    keys_file: Path = Path("/etc/fleetwright/gateway/keys/ring.json")
+    keys_file: Path = Path("/etc/fleetwright/gateway/keys/keys.json")
     port: int = 7880
     ops_port: int = 7881
     agent_port: int = 7870

@@ -108,7 +108,7 @@ class PushStore(Protocol):
         owners_but: Collection[str],
         most: int,
     ) -> tuple[Notification, ...]:
-        """Return the first due notification of each registration.
+        """Return the oldest pending notification of each registration, if it is due.
 
         Args:
             but: Ids of notifications to leave out.

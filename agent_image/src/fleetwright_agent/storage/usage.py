@@ -7,8 +7,8 @@ Every implementation guarantees:
   disk before the checkpoint that follows the call.
 - Every process has its own sums, which equal its metrics. Amounts are not rounded.
 
-The task log stores the end of a turn a moment later than these stores do, so they keep the usage of the turn until
-then. These ports do not interpret a cost.
+The task log stores the end of a turn a moment later than these stores do. Until then, they keep the usage of the turn.
+These ports do not interpret a cost.
 """
 
 import asyncio

@@ -87,10 +87,6 @@ class Fleet:
         card: Mapping[str, object] | None = entry.projection.get("card")
         return card
 
-    def wake_annotation(self, agent: AgentView) -> str:
-        entry = self.cache.get(names.AGENT, agent.namespace, agent.name)
-        return "" if entry is None else entry.annotations.get(f"{names.GROUP}/wake", "")
-
     def serving_pod(self, agent: AgentView) -> Pod | None:
         """Return the ready pod of the agent. Return None if no pod is ready, or if two pods claim to be the agent."""
         pod = self.running_pod(agent)

@@ -1,7 +1,7 @@
 """The keys that sign pair tokens: a mounted file that the operator writes and rotates.
 
-The newest key whose `notBefore` has passed signs. The operator publishes a key to every agent before that time, so
-every agent knows the key of each token.
+The operator publishes a new key to every agent at once. The key signs five minutes later, so every agent knows the key
+of each token. A key may state another time in `notBefore`. The first key of an installation signs at once.
 """
 
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _logger = logging.getLogger(__name__)
+_LEAD_SECONDS: Final = 300
 _PUBLIC: Final = ("kty", "crv", "x", "y", "kid", "alg", "use")
 
 
@@ -37,8 +38,9 @@ class KeyRing:
 
     def signing_key(self, now: float) -> RingKey | None:
         """Return the key that signs at this time, or None if no key may sign."""
-        usable = [key for key in self.keys() if key.not_before <= now]
-        return max(usable, key=lambda key: key.not_before, default=None)
+        keys = sorted(self.keys(), key=lambda key: key.not_before)
+        usable = [key for key in keys if key.not_before <= now]
+        return usable[-1] if usable else keys[0] if keys else None
 
     def key_set(self) -> dict[str, Any]:
         """Return the public JWK set, with keys that do not sign yet."""
@@ -48,7 +50,7 @@ class KeyRing:
         """Return why no token can be signed; empty if one can be."""
         if self.signing_key(now) is not None:
             return ""
-        return self._problem or f"{self._path} holds no key that may sign yet"
+        return self._problem or f"{self._path} holds no key"
 
     def keys(self) -> tuple[RingKey, ...]:
         """Return the keys of the file, which is read again after each change. A damaged file keeps the known keys."""
@@ -83,4 +85,5 @@ class KeyRing:
 def _key(entry: dict[str, Any]) -> RingKey:
     if entry["kty"] != "EC" or entry["crv"] != "P-256" or not isinstance(entry["d"], str) or not entry["kid"]:
         raise ValueError("not a private key on P-256")
-    return RingKey(dict(entry), float(entry.get("notBefore", entry.get("iat", 0))))
+    published = entry.get("iat", 0)
+    return RingKey(dict(entry), float(entry.get("notBefore", published + _LEAD_SECONDS)))

@@ -10,8 +10,9 @@ from fleetwright_a2a.tokens.pair_token import Actor, PairTokenClaims, mint, sign
 from fleetwright_gateway.identity.principals import Principal
 from fleetwright_gateway.tokens.key_ring import KeyRing
 
-SECONDS: Final = 300
-_REUSED_SECONDS: Final = 60
+SECONDS: Final = 60
+"""The life of a token that does not leave the gateway."""
+_REUSED_SECONDS: Final = 30
 _MOST_CACHED: Final = 8192
 
 
@@ -34,7 +35,7 @@ class PairTokenIssuer:
         return self._ring
 
     def token_for(self, caller: Principal, audience: str) -> str:
-        """Return a token for requests of this caller to one agent. It is used again for at most a minute.
+        """Return a token for requests of this caller to one agent. It is used again for half of its life.
 
         Args:
             caller: The immediate actor, which is also the original principal.

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from fleetwright_a2a.clock import Clock
@@ -20,11 +21,10 @@ from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.wake.holds import HoldLimit, Holds
 from fleetwright_kube.informer import TRANSIENT_ERRORS
 from fleetwright_kube.port import Api
-from fleetwright_kube.timestamps import format_timestamp
+from fleetwright_kube.timestamps import format_micro_time
 
 _logger = logging.getLogger(__name__)
 ASLEEP: Final = "Asleep"
-WAKE_ANNOTATION: Final = f"{names.GROUP}/wake"
 _POLL_SECONDS: Final = 0.1
 _MOST_WAKES: Final = 10
 IsReady = Callable[[Pod], Awaitable[bool]]
@@ -120,18 +120,11 @@ class Waker:
         return pod
 
     async def _request(self, agent: AgentView) -> None:
-        """Ask the operator to wake the agent. Another replica, or an earlier request, may have done so already."""
-        current = self._fleet.agents.get(identity_of(agent), agent)
-        since = str((current.status.get("sleep") or {}).get("since", ""))
-        if current.status.get("phase") != ASLEEP or self._fleet.wake_annotation(agent) > since > "":
-            return
-        stamp = format_timestamp(int(self._clock.now()))
-        if stamp <= since:  # The agent fell asleep within this second, and an equal time would not count as later.
-            stamp = format_timestamp(int(self._clock.now()) + 1)
+        """Ask the operator to wake the agent. Every new value of the annotation is one request."""
+        stamp = format_micro_time(datetime.fromtimestamp(self._clock.now(), UTC))
+        patch = {"metadata": {"annotations": {names.WAKE_ANNOTATION: stamp}}}
         try:
-            await self._api.merge(
-                AGENTS, agent.namespace, agent.name, {"metadata": {"annotations": {WAKE_ANNOTATION: stamp}}}
-            )
+            await self._api.merge(AGENTS, agent.namespace, agent.name, patch)
         except TRANSIENT_ERRORS as error:
             _logger.warning(
                 "cannot wake an agent",

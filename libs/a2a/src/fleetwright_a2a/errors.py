@@ -72,7 +72,7 @@ class MemoryFull(ServiceUnavailable):
 
 
 class HttpRefusal:
-    """An error response for a request whose dialect is not known yet, in the format of the binding at its path."""
+    """An error response that depends on no dialect, in the format of the binding at the path of the request."""
 
     def __init__(self, status: int, sentence: str, code: int, headers: Mapping[str, str]) -> None:
         self.status_code = status

@@ -76,8 +76,8 @@ class EventMapper:
         self._started = clock.monotonic()
         self._bill = CostReport(before=job.pause.cost if job.pause else None)
         self.owe = self._bill.add
-        """Adds to the cost of the turn. This is a method of the cost report, so that a stored reference to the method
-        does not keep this object and its task in memory."""
+        """Adds to the cost of the turn. It is a method of the cost report, so that a reference to it does not keep this
+        object and its task in memory."""
         self._spoken = AnswerStream(job.task_id, job.context_id, emit)
         self._thought = ""
         self._whole: str | None = None

@@ -1,8 +1,8 @@
 """The interface of push notifications for the rest of the server: it registers receivers and observes task changes.
 
-If a task ends or waits for its caller, the notification is committed to the outbox together with the new status, and
-is sent at once. Progress before that is debounced: a receiver gets the current task at most every 1.5 seconds. This
-module does not deliver notifications.
+If a task ends or waits for its caller, the notification and the new status are committed together. The notification
+is then sent at once. Progress before that is debounced: a receiver gets the current task at most every 1.5 seconds.
+This module does not deliver notifications.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ class ActiveTask:
     ) -> None:
         self.owner = stored.owner
         self.taken_up = stored.taken_up
-        """The number of processes in a row that worked on the task without an orderly handover, including this one."""
+        """How often in a row a process took over the task. An orderly handover to the next process resets the count."""
         self.updated_ns = stored.updated_ns
         self._began_ns = stored.began_ns
         self._ownership = stored.ownership

@@ -105,7 +105,7 @@ class MessageAcceptor:
 
         Args:
             called: The id of the request, for callers that choose task ids and send no message ids (A2A 0.1). If the
-                message names a task that does not exist, the task is created with this id.
+                message names a task that does not exist, the task is created with the id that the message names.
             requested: The extensions that the caller requests.
             trace: The trace context, used if the metadata contains none. It is not part of the deduplication key.
         """
@@ -138,7 +138,7 @@ class MessageAcceptor:
         return live, self._runs.take_up(live, job, then=release)
 
     def again(self, live: ActiveTask) -> Release:
-        """Count a resumed task towards its caller's limit, even beyond it. Return a function that uncounts the task."""
+        """Count a resumed task, even beyond the limit of its caller. Return a function that uncounts the task."""
         return self._shares.take(live.owner, beyond=True)
 
     async def _waits(self, owner: str, task_id: str) -> bool:

@@ -36,7 +36,7 @@ class TaskSize:
         self._left = most_said - sum(each.ByteSize() for each in said if each.role == Role.ROLE_AGENT)
 
     def fit(self, event: Event) -> Event | None:
-        """Return the event, truncated to the space that is left, or None if no part of it fits."""
+        """Return the event, truncated to the space that is left, or None if nothing of an appended piece fits."""
         if isinstance(event, TaskStatusUpdateEvent):
             return self._fit_said(event)
         return self._fit_artifact(event) if isinstance(event, TaskArtifactUpdateEvent) else event

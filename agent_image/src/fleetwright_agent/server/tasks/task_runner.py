@@ -44,7 +44,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
 MOST_TAKEN_UP: Final = 3
-"""The maximum number of processes in a row that may crash while they work on a task."""
+"""The maximum number of processes in a row that may take over a task. The next process ends the task instead."""
 
 
 class TaskRunner:

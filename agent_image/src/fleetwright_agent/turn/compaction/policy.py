@@ -53,7 +53,7 @@ class PromptState:
     payback: float = 0.0
     """Model calls until a summary made now would have paid for itself."""
     nearly_full: bool = False
-    """True if the provider is about to refuse the prompt for its size."""
+    """True if the prompt nearly fills the window, so that the provider may refuse the next prompt."""
 
 
 def room(model: Model) -> int:

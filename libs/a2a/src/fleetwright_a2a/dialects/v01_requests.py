@@ -1,6 +1,6 @@
 """Requests of A2A 0.1: their models, and the conversion to requests of A2A 1.0.
 
-The id of the task is used as the message id, so that a repeated request is recognised. Defaults of later
+The task id becomes the message id, so that a repetition of the first message is recognised. Defaults of later
 versions are not applied; in particular, the history is empty unless the client asks for it.
 """
 

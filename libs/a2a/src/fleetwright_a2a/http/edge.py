@@ -39,7 +39,7 @@ class OriginCheck:
         self._app = app
         self._shared = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if self._allowed else app
         self._varies = _EVERY not in self._allowed
-        """True if responses depend on the origin; every response then has a `Vary` header."""
+        """True if responses depend on the origin. If any origin is allowed, every response then has a `Vary` header."""
         self._warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,10 +16,11 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 
 MAX_DEPTH: Final = 8
-"""The most actors in a chain."""
+"""The largest number of actors in a chain."""
 MAX_SECONDS: Final = 300
-"""The longest life of a token."""
+"""The longest lifetime of a token."""
 SKEW_SECONDS: Final = 30
+"""The tolerated difference between the clocks of the issuer and the callee."""
 _ALGORITHM: Final = "ES256"
 _TYPE: Final = "at+jwt"
 _MAX_TOKEN: Final = 8 * 1024
@@ -39,7 +40,7 @@ class Actor:
     uid: str
     """The uid of the Agent object; empty for a person."""
     actor: "Actor | None" = None
-    """The actor before this one."""
+    """The actor that called this actor; None for the first actor of the chain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ DROP INDEX IF EXISTS paused_by_time;
 """
 """A column with the time until which a task may wait. With it, the search for expired tasks loads no snapshots."""
 _TAKEN_UP = "ALTER TABLE tasks ADD COLUMN taken_up INTEGER NOT NULL DEFAULT 0;"
-"""The number of processes in a row that have worked on the task. A task that crashes process after process is ended."""
+"""How often in a row a process took the task over. A task that crashes process after process is ended."""
 _BEGAN = """
 ALTER TABLE tasks ADD COLUMN began_ns INTEGER;
 ALTER TABLE numbers ADD COLUMN alive_ns INTEGER NOT NULL DEFAULT 0;

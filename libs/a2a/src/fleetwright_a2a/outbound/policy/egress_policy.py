@@ -1,10 +1,10 @@
 """The policy for the agent's outgoing connections: hosts, ports and addresses. Pure.
 
-A host that the configuration names may resolve to private addresses, as Services of the cluster do. Except for
-`localhost`, a name may never resolve to loopback, link-local or cloud metadata addresses, because the owner of a DNS
-zone controls the addresses of a name. Those addresses need the literal address, or an explicit range that contains
-nothing else. Everything that is not named is denied, unless all public addresses are allowed. Spellings that resolvers
-and libraries interpret differently are rejected.
+A host that the configuration names may resolve to private addresses, as Services of the cluster do. No name except
+`localhost` may resolve to loopback, link-local or cloud metadata addresses: the owner of a DNS zone controls the
+addresses of a name. Those addresses need the literal address, or an explicit range that contains nothing else.
+Everything that is not named is denied, unless all public addresses are allowed. Spellings that resolvers and libraries
+interpret differently are rejected.
 """
 
 import ipaddress
