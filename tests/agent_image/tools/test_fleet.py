@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from fleetwright_agent.storage.memory.storage import memory_storage
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
+from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.fleet.tools import FleetTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
