@@ -1,7 +1,7 @@
 """Rate limits: one token bucket per caller.
 
-The middleware runs after the authentication, so the number of buckets is bounded by the list of callers. This module
-does not look at the requests.
+The middleware runs after the authentication, so only authenticated callers get a bucket. This module does not look at
+the requests.
 """
 
 import math
