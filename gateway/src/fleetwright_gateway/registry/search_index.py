@@ -19,7 +19,7 @@ _WEIGHTS: Final = (4, 3, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What can be found of one agent."""
+    """The searchable content of one agent."""
 
     view: AgentView
     card: Mapping[str, Any]

@@ -31,7 +31,7 @@ Text = Annotated[str, Query(max_length=200)]
 
 
 class Directory:
-    """What one caller may see, for all APIs of the registry."""
+    """The agents that a caller may see, for all APIs of the registry."""
 
     def __init__(self, visibility: Visibility, admission: Admission, index: SearchIndex) -> None:
         self._visibility = visibility
