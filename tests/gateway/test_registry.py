@@ -117,9 +117,7 @@ async def test_peers_are_those_of_the_agent_that_the_caller_sees(api, client):
             "fleetwright-gateway.system.svc.cluster.local:80", "http://fleetwright-gateway.system", id="its full name"
         ),
         pytest.param("evil.example.com", "https://agents.example.com", id="any other name"),
-        pytest.param(
-            "fleetwright-gateway.system.evil.com", "https://agents.example.com", id="a name that begins alike"
-        ),
+        pytest.param("fleetwright-gateway.system.evil.com", "https://agents.example.com", id="a similar name"),
     ],
 )
 async def test_addresses_are_those_by_which_the_caller_came(api, client, host, base):

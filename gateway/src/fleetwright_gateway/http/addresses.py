@@ -1,6 +1,6 @@
 """The two addresses of the gateway: inside the cluster, and for callers outside of it. Pure.
 
-A caller gets addresses of the kind by which it came. The `Host` header only chooses between the two configured addresses.
+A caller gets the address by which it came. The `Host` header only chooses between the two configured addresses.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,8 @@ class Addresses:
 
     def for_host(self, host: str) -> str:
         """Return the address for a caller that sent this `Host` header."""
-        name = urlsplit(f"//{host}").hostname if host and host.isprintable() and "[" not in host else None
-        service = urlsplit(self.inside).hostname or ""
-        return (
-            self.inside if name is not None and (name == service or name.startswith(f"{service}.svc")) else self.outside
-        )
+        name, service = host.partition(":")[0].lower(), urlsplit(self.inside).hostname
+        return self.inside if name == service or name.startswith(f"{service}.svc.") else self.outside
 
 
 def agent_url(base: str, agent: AgentView) -> str:
