@@ -96,20 +96,31 @@ async def build_gateway(
         metrics=metrics,
         seconds=settings.wake_seconds,
     )
+    cards = CardResponses(fleet, url=settings.outside_url)
     proxy = AgentProxy(
         admission=admission,
         visibility=visibility,
         tokens=tokens,
         waker=waker,
         forwarder=forwarder,
-        cards=CardResponses(fleet, url=settings.outside_url),
+        cards=cards,
         metrics=metrics,
         agent_port=settings.agent_port,
+    )
+    registry = registry_app(
+        fleet=fleet,
+        visibility=visibility,
+        admission=admission,
+        cards=cards,
+        ring=tokens.ring,
+        metrics=metrics,
+        publisher=settings.publisher_domain,
+        url=settings.outside_url,
     )
     ops = ops_app(metrics.registry, not_ready=lambda: synchroniser.problem or tokens.ring.problem(clock.now()))
     try:
         yield Gateway(
-            traffic=_Front(proxy, registry_app(ring=tokens.ring)),
+            traffic=_Front(proxy, registry),
             ops=ops,
             fleet=fleet,
             synchroniser=synchroniser,

@@ -16,8 +16,8 @@ class Settings:
     """The address inside the cluster. It is also the issuer of pair tokens."""
     public_url: str = ""
     """The address that callers outside of the cluster use. Cards and the registry name it; empty means `url`."""
-    publisher: str = "fleetwright.local"
-    """The domain in the identifiers of ARD entries."""
+    publisher: str = ""
+    """The domain in the identifiers of ARD entries; empty means the host of the address that callers use."""
     namespaces: tuple[str, ...] = ()
     """The namespaces whose agents are served; empty means all."""
     audience: str = "fleetwright-gateway"
@@ -46,6 +46,10 @@ class Settings:
     @property
     def outside_url(self) -> str:
         return self.public_url or self.url
+
+    @property
+    def publisher_domain(self) -> str:
+        return self.publisher or urlsplit(self.outside_url).hostname or ""
 
 
 def settings_from(environ: Mapping[str, str]) -> Settings:

@@ -31,10 +31,18 @@ class CardResponses:
         self._fleet = fleet
         self._url = url
 
+    def url_of(self, agent: AgentView) -> str:
+        """Return the address of an agent at the gateway."""
+        return f"{self._url}/agents/{agent.namespace}/{agent.name}"
+
+    def original(self, agent: AgentView) -> Mapping[str, Any] | None:
+        """Return the card that the operator wrote; None if there is none yet."""
+        return self._fleet.card_of(agent)
+
     def card(self, agent: AgentView) -> dict[str, Any] | None:
         """Return the gateway's card of an agent; None if the operator has not written one yet."""
-        card = self._fleet.card_of(agent)
-        return None if card is None else gateway_card(card, f"{self._url}/agents/{agent.namespace}/{agent.name}")
+        card = self.original(agent)
+        return None if card is None else gateway_card(card, self.url_of(agent))
 
     def response(self, agent: AgentView, if_none_match: str) -> Response | None:
         card = self.card(agent)
