@@ -180,7 +180,7 @@ class Caller:
         return task
 
 
-def user(fleet: Fleet, name: str, **spec: Any) -> tuple[Caller, str]:
+def user(fleet: Fleet, name: str, /, **spec: Any) -> tuple[Caller, str]:
     """Create an agent with this spec, wait until it is Ready, and return a caller and its token."""
     fleet.apply(agent(name, **spec))
     fleet.ready(f"agent/{name}")
@@ -211,7 +211,7 @@ def cost_of(task: Mapping[str, Any]) -> dict[str, Any]:
     return cost
 
 
-def agent(name: str, instructions: str = "You are the desk.", **spec: Any) -> dict[str, Any]:
+def agent(name: str, /, instructions: str = "You are the desk.", **spec: Any) -> dict[str, Any]:
     """An Agent that the offline model answers for."""
     model = {
         "name": "offline",

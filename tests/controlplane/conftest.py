@@ -324,9 +324,19 @@ class Kubelet:
         return self._report(agent, "fleetwright.dev/probed-agent", status)
 
     def _report(self, owner: str, label: str, status: Object) -> str:
-        pod = self.space.eventually(lambda: self._newest(owner, label), f"a pod of {owner}")
-        self.space.admin.merge("Pod", self.space.name, pod, {"status": status}, subresource="/status")
-        return pod
+        def report() -> str | None:
+            pod = self._newest(owner, label)
+            if pod is None:
+                return None
+            try:
+                self.space.admin.merge("Pod", self.space.name, pod, {"status": status}, subresource="/status")
+            except Refusal as refusal:
+                if refusal.status != 404:
+                    raise
+                return None  # The pod was deleted meanwhile, and another one follows.
+            return pod
+
+        return self.space.eventually(report, f"a pod of {owner}")
 
     def _newest(self, owner: str, label: str) -> str | None:
         pods = [
@@ -334,6 +344,11 @@ class Kubelet:
             for pod in self.space.all("Pod")
             if pod["metadata"]["labels"].get(label) == owner and "deletionTimestamp" not in pod["metadata"]
         ]
+        if label == "fleetwright.dev/agent":
+            # For a moment after a rollout, only the pod of the previous template exists.
+            template = (self.space.find("Deployment", owner) or {}).get("spec", {}).get("template", {})
+            wanted = template.get("metadata", {}).get("annotations", {}).items()
+            pods = [pod for pod in pods if wanted <= pod["metadata"].get("annotations", {}).items()]
         return str(pods[0]["metadata"]["name"]) if len(pods) == 1 else None
 
 

@@ -100,9 +100,11 @@ def test_quickstart_reasons_are_one_word_without_warnings(space, kubelet, operat
         assert rows[name] == "RollingOut"
         kubelet.run(name)
         space.wait("Agent", name, "Ready", "True")
-    assert {
-        row["Reason"] for kind in ("Agent", "Skill", "McpServer") for row in space.admin.table(kind, space.name)
-    } == {"Ready"}
+    kinds = ("Agent", "Skill", "McpServer")
+    space.eventually(
+        lambda: {row["Reason"] for kind in kinds for row in space.admin.table(kind, space.name)} == {"Ready"},
+        "every reason is Ready",
+    )
     time.sleep(WARNING_SECONDS + 1)
     ours = [event for event in space.all("Event") if event["source"].get("component") == "fleetwright-operator"]
     assert [event["message"] for event in ours if event["type"] != "Normal"] == []

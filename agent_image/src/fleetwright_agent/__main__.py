@@ -1,8 +1,8 @@
 """The command of the agent image, `fleetwright-agent`: `serve`, `probe`, `audit`, `bridge`, `curate`, `fetch`.
 
-Exit codes: 0 after a clean end; 2 if the mounted files or the arguments are invalid; 75 (EX_TEMPFAIL) if a download
-failed. A later download may succeed. An error is one line on standard error, and also the pod's termination message.
-The agent never starts with a part missing.
+Exit codes: 0 on success; 2 if the mounted files or the arguments are invalid; 75 (EX_TEMPFAIL) if a remote service
+failed and a retry may succeed. An error is written as one line to standard error and to the pod's termination message.
+The agent does not start if its configuration is invalid.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def _serve(options: argparse.Namespace) -> None:
     config = load(layout)
     check_memory(layout.memory)
     check_addresses(config, layout)
-    # The SDK reads this variable when it is imported, and traces by default, which takes a quarter of the throughput.
+    # The a2a-sdk reads this variable at import. By default it traces, which costs a quarter of the throughput.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
     executor = executors.load_executor(config.executor) if config.executor else None
     a2a, ops = listen(options.host, options.port), listen(options.host, options.ops_port)
@@ -96,7 +96,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def last_words(message: str, *, termination_log: Path) -> None:
-    """Write one redacted line for people, also as the pod's termination message if that file exists."""
+    """Write one redacted line to standard error and, if the file exists, to the pod's termination log."""
     line = Redactor().text(" ".join(message.split()))
     sys.stderr.write(f"fleetwright-agent: {line}\n")
     if termination_log.is_file() and os.access(termination_log, os.W_OK):

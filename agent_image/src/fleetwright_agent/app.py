@@ -1,4 +1,4 @@
-"""Assembles an agent from its parts. This module does not import the model loop; the first task does."""
+"""Builds the application. The model loop is imported when the first task runs, not by this module."""
 
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint
@@ -80,7 +80,7 @@ def create_app(
 ) -> Application:
     """Build the application. Parts that are not given are created from the configuration.
 
-    `executor` may be any `AgentExecutor` of the a2a-sdk, and `identity` replaces the authentication.
+    `executor` may be any `AgentExecutor` of the a2a-sdk. `identity` replaces the authentication by mounted tokens.
     """
     clock, metrics = clock or Clock(), _declared(config, metrics or Metrics(CollectorRegistry()))
     storage = storage or sqlite_storage(layout.memory, now=clock.now)
@@ -181,7 +181,7 @@ def _retention(parts: TurnDependencies, task_log: TaskLog, admission: Admission)
 def _tracing(config: AgentConfig, layout: Layout, metrics: Metrics) -> Tracing:
     if config.telemetry is None:
         return UNTOLD
-    # Imported late: the SDK takes a tenth of the start.
+    # Imported lazily: importing the OpenTelemetry SDK takes a tenth of the startup time.
     from fleetwright_agent.telemetry.otlp import OtlpTracing
 
     who = {
@@ -225,7 +225,7 @@ def _executor(
         )
     if isinstance(executor, Executor):
         return executor
-    # Imported late: the SDK's executor modules take a third of the start.
+    # Imported lazily: importing the executor modules of the a2a-sdk takes a third of the startup time.
     from fleetwright_agent.server.executors.sdk_executor import SdkExecutor
 
     return SdkExecutor(executor, clock=parts.clock)
@@ -268,7 +268,7 @@ def _message_acceptor(
     admission: Admission,
     is_custom: bool,
 ) -> MessageAcceptor:
-    """Return the acceptor. A custom executor gets extensions and choices as the caller sent them."""
+    """Return the message acceptor. A custom executor receives extensions and caller choices as the caller sent them."""
     limits = parts.config.limits
     return MessageAcceptor(
         log=task_log,

@@ -16,7 +16,7 @@ _LOCK: Final = ".lock"
 _WAIT: Final = 0.01
 
 
-class TrailLocked(OSError):  # noqa: N818 - states a fact about the trail
+class TrailLocked(OSError):  # noqa: N818 - describes the trail
     """Another process holds the lock of the trail."""
 
 
@@ -25,7 +25,7 @@ def exclusive(folder: Path, patience: float) -> Iterator[None]:
     """Hold the exclusive lock of the trail; the kernel releases it if the process dies.
 
     Raises:
-        TrailLocked: Another process held it for `patience` seconds.
+        TrailLocked: Another process held the lock for `patience` seconds.
     """
     with os.fdopen(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)) as file:
         _lock(file, patience)
@@ -55,7 +55,8 @@ def inode_and_size(path: Path) -> tuple[int, int] | None:
 
 
 def append(path: Path, data: bytes) -> None:
-    # A single write of the whole line: a process that dies leaves all or none of it, unless the machine fails too.
+    # The whole line is a single write. If the process dies, the file contains all or none of it. Only a failure of the
+    # machine can leave a partial line.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         if os.write(file, data) != len(data):

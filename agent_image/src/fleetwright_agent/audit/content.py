@@ -1,7 +1,7 @@
 """The details of a call in an audit line, stored so that they can be erased without breaking the hash chain.
 
-A line contains the arguments and the result beside a salted digest of them; the salt prevents guessing them from the
-digest. The chain hashes the line without the details. The event, the caller and the time cannot be erased.
+A line contains the arguments, the result and a salted digest of both; the salt prevents guessing them from the digest.
+The hash chain covers the line without these details. The event, the caller and the time cannot be erased.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ _REMOVABLE: Final = frozenset({*_TOLD, _SALT})
 _ARGUMENT: Final = 500
 _RESULT: Final = 200
 _MARGIN: Final = 8192
-"""Characters that are redacted beyond the kept part: a secret that is cut in half is not recognizable."""
+"""Characters beyond the stored part that are redacted too, because a truncated secret would not be recognised."""
 
 
 def with_digest(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the line; if it has erasable details, with a salt and a digest of them."""
-    # Digest the details as they will be read back: encoding replaces characters that UTF-8 cannot represent.
+    """Return the line. If it has erasable details, add a salt and a digest of the details."""
+    # Hash the details as they will be read back, because encoding replaces characters that UTF-8 cannot represent.
     plain: dict[str, Any] = json.loads(encode(about))
     told = {key: plain[key] for key in _TOLD if key in plain}
     if not told:
@@ -36,15 +36,15 @@ def encode(line: Mapping[str, Any]) -> bytes:
 
 
 def is_as_written(data: bytes, line: Mapping[str, Any]) -> bool:
-    """Return whether the agent writes these bytes for this content. A duplicate key makes them differ."""
+    """Return whether the agent would write exactly these bytes for this content. It would not write a duplicate key."""
     return encode(line) == data
 
 
 def chain_hash(data: bytes, line: Mapping[str, Any] | None) -> str:
     """Return the hash that the next line contains.
 
-    It covers the bytes as they were written. Only the details that an erasure may remove are excluded, and only for a
-    line whose bytes are otherwise exactly as written.
+    The hash covers the bytes of this line. It excludes the details that an erasure may remove, but only if the bytes
+    are exactly those that the agent writes for this content.
     """
     if line is not None and _DIGEST in line and is_as_written(data, line):
         data = encode(without_details(line))
@@ -75,7 +75,7 @@ def _digest(told: Mapping[str, Any]) -> str:
 
 
 def call_line(arguments: Mapping[str, Any], result: str) -> dict[str, Any]:
-    """Return the details of a call, truncated generously; they are truncated again after redaction."""
+    """Return the details of a call, truncated with a margin. They are truncated to their limits after redaction."""
     return {
         "args": {key: _cut(value, _ARGUMENT + _MARGIN) for key, value in arguments.items()},
         "result_summary": result[: _RESULT + _MARGIN],
@@ -83,7 +83,7 @@ def call_line(arguments: Mapping[str, Any], result: str) -> dict[str, Any]:
 
 
 def shortened(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Truncate each argument, and the result."""
+    """Truncate each argument and the result to their limits."""
     cut = {"args": {key: _cut(value, _ARGUMENT) for key, value in about["args"].items()}} if "args" in about else {}
     result = {"result_summary": about["result_summary"][:_RESULT]} if "result_summary" in about else {}
     return {**about, **cut, **result}

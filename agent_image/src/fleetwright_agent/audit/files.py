@@ -10,9 +10,9 @@ from fleetwright_agent.audit.content import chain_hash
 
 FILE: Final = "audit.jsonl"
 CONTINUES: Final = "trail_continues"
-"""The event of the first line of a file that follows another one; `prev` is the hash of the last line before it."""
+"""The event of the first line after a rotation. Its `prev` is the hash of the last line of the rotated file."""
 ERASED: Final = "memory_erased"
-"""The event that records an erasure: for which owner and conversation the lines no longer contain details."""
+"""The event that records an erasure, with the owner and the conversation whose lines have lost their details."""
 NOTHING: Final = "0" * 64
 """The hash before the first line."""
 
@@ -42,14 +42,14 @@ def parse_line(data: bytes) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class TrailHead:
-    """The end of the trail: the number of lines, and the hash of the last."""
+    """The end of the trail: the number of lines, and the hash of the last line."""
 
     lines: int = 0
     hash: str = NOTHING
 
 
 def last_linked(folder: Path, head: TrailHead) -> TrailHead:
-    """Return the last line of the unbroken chain after `head`; `head` itself if no line follows.
+    """Return the end of the unbroken chain that follows `head`; `head` itself if no line follows.
 
     Raises:
         OSError: A file cannot be read.

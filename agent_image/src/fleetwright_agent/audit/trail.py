@@ -4,10 +4,10 @@ Every line contains the hash of the line before it, also across file rotation. A
 therefore breaks the chain. `/status` shows the newest hash, so that a truncated end is detectable too. A process that
 dies while it writes leaves a partial line, which stays in the file and in the chain.
 
-Other processes, such as a maintenance command, may append to the same trail: a writer locks it and continues at its
-end. The details of a call can be erased later, and the line shows that they were. The event loop writes a short line
-itself if no lock is held, because waking a thread takes longer than the write. The trail contains no secrets, and no
-arguments or results in full.
+Other processes, such as a maintenance command, may append to the same trail. Each writer locks the trail and continues
+at its end. The details of a call can be erased later; the line shows that they were erased. The event loop writes a
+short line itself if no lock is held, because waking a thread takes longer than the write. The trail contains no
+secrets. Arguments and results are truncated.
 """
 
 import asyncio
@@ -50,8 +50,8 @@ _SHORT: Final = 4096
 T = TypeVar("T")
 
 
-class AuditFailed(Exception):  # noqa: N818 - states what became of a line
-    """The line could not be written; the text is for operators of the agent."""
+class AuditFailed(Exception):  # noqa: N818 - describes the outcome of a write
+    """The line could not be written; the text is for the agent's administrators."""
 
 
 class AuditTrail:
@@ -70,7 +70,7 @@ class AuditTrail:
         on_failure: Counts a line that could not be written.
         most_bytes: The file size that triggers rotation; one backup is kept.
         patience: Seconds to wait for another process that holds the lock.
-        enabled: False if auditing is off. Existing lines are read and erased nevertheless.
+        enabled: False if auditing is off. Existing lines can be read and erased in any case.
         """
         self._path = folder / FILE
         self._redact = redact
@@ -81,15 +81,15 @@ class AuditTrail:
         self._patience = patience
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
         self._handed = 0
-        """The number of jobs that the thread has not finished."""
+        """The number of jobs that the writer thread has not finished."""
         self._head: TrailHead | None = None
         self._resumed: TrailHead | None = None
         self.process: Final = secrets.token_hex(8)
-        """Distinguishes this process from its predecessor, whose last line is the starting point of this process."""
+        """A random id that distinguishes this process from its predecessor."""
         self._headless = False
-        """The current file has no complete line yet, and it follows another file."""
+        """True if the current file continues a rotated file and has no complete line yet."""
         self._end: tuple[int, int] | None = None
-        """The file and its size after the newest line of this process."""
+        """The inode and the size of the file after the newest line of this process."""
         self.problem: str | None = None
 
     @property
@@ -99,11 +99,11 @@ class AuditTrail:
 
     @property
     def resumed(self) -> TrailHead | None:
-        """The end of the trail when this process first read it; `None` before."""
+        """The end of the trail when this process first read the trail; `None` until then."""
         return self._resumed
 
     async def record(self, event: str, about: Mapping[str, Any]) -> None:
-        """Append a line, in the order of the calls.
+        """Append a line. Lines are written in the order in which this method is called.
 
         Raises:
             AuditFailed: The line is not on disk.
@@ -114,28 +114,28 @@ class AuditTrail:
         await asyncio.shield(writing)  # Cancelling the caller must not drop the line.
 
     async def note(self, event: str, about: Mapping[str, Any], *, altered: bool = False) -> None:
-        """Add a line about an operation of the agent, if auditing is on. A failure is counted and raises nothing.
+        """Append a line about an operation of the agent, if auditing is on. A failure is counted, but not raised.
 
-        Args: `altered` if existing lines were changed; this is recorded even while auditing is off.
+        Args: `altered` is True if existing lines were changed; this is recorded even while auditing is off.
         """
         if self._enabled or altered:
             with suppress(AuditFailed):
                 await self.record(event, about)
 
     async def restore(self) -> None:
-        """After a failed write, append a line to test whether writing works again; this failure is not counted.
+        """After a failed write, append a line to test whether writing works again. A failed test is not counted.
 
-        Otherwise, read the lines that other processes appended.
+        If the last write succeeded, read the lines that other processes have appended.
         """
         look = self._catch_up if self.problem is None else self._try_again
         await self._on_thread(look)
 
     async def of(self, owner: str, session_id: str = "") -> list[dict[str, Any]]:
-        """Return the lines about calls for an owner, or in one conversation, whose details are not erased."""
+        """Return the lines of an owner, or of one of the owner's conversations, whose details are not erased."""
         return await self._on_thread(self._found, owner, session_id)
 
     async def erase(self, owner: str, session_id: str = "") -> None:
-        """Erase the details of those lines. The event, its time and its owner stay, and the chain stays valid.
+        """Erase the details of the lines that `of` returns. Event, time and owner stay, and the chain stays valid.
 
         Raises:
             OSError: A file cannot be read or written; that file is unchanged.
@@ -173,7 +173,7 @@ class AuditTrail:
         await asyncio.to_thread(self._thread.shutdown)
 
     def _write_here(self, event: str, about: Mapping[str, Any]) -> bool:
-        """Append the line unless it has to wait or to read other processes' lines. Return whether it is written."""
+        """Append the line, unless another process holds the lock or has appended. Return whether it was written."""
         if self._head is None:
             return False
         try:
@@ -240,7 +240,10 @@ class AuditTrail:
             self._path.replace(backup_of(self._path))
 
     def _newest(self) -> TrailHead:
-        """Return the head to continue from. If lines were truncated, the next line does not match, which reveals it."""
+        """Return the end of the trail, after which the next line is appended.
+
+        If lines were removed from the end, the hash in the next line does not match, so the removal is detectable.
+        """
         if self._head is None:
             head = self._resume()
             self._resumed = self._resumed or head
@@ -273,12 +276,12 @@ def _is_short(about: Mapping[str, Any]) -> bool:
 
 
 def _unexpected(error: Exception) -> Exception | None:
-    """Log a traceback only for failures other than those of the volume, which the message already describes."""
+    """Return the error if its traceback should be logged. For an OSError, the message is sufficient."""
     return None if isinstance(error, OSError) else error
 
 
 def _number(last: bytes, path: Path) -> int:
-    """Return a line's number; for a partial or altered line, one more than the highest number before it."""
+    """Return the number of a line. For a partial or altered line, it is one more than the highest number before it."""
     number = _seq(last)
     if number is not None:
         return number

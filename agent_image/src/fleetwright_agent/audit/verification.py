@@ -39,9 +39,9 @@ class VerificationResult:
     """The hash of the last line."""
     broken: tuple[Finding, ...] = ()
     torn: int = 0
-    """Partial lines that a killed process left; they hold no event, but are part of the chain."""
+    """The number of partial lines that killed processes left. They contain no event, but are part of the chain."""
     erased: int = 0
-    """Lines whose arguments and result an erasure has removed."""
+    """The number of lines whose arguments and result an erasure has removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verifica
 
     Args:
         folder: The folder of the trail.
-        expected: A number of lines and the hash of the last of them, recorded outside of the volume earlier.
+        expected: The number of lines and the hash of the last line, as recorded earlier outside the volume.
 
     Raises:
         OSError: A file cannot be read.
@@ -90,7 +90,7 @@ def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verifica
 
 
 def _beginning(lines: list[_Line]) -> list[Finding]:
-    """Verify that the oldest complete line is the trail's first, or the first of a file after rotation."""
+    """Verify that the oldest complete line is the first line of the trail, or of a file after a rotation."""
     index = next((index for index, line in enumerate(lines) if line.content is not None), None)
     if index is None:
         return []
@@ -99,7 +99,7 @@ def _beginning(lines: list[_Line]) -> list[Finding]:
         # The `prev` of this line covers the partial lines before it.
         whole = index > 0 or content.get("prev") == NOTHING
     else:
-        # The backup must exist as long as the current file continues it.
+        # The current file may start with `trail_continues` only if the backup that it continues exists.
         whole = not place.startswith(f"{FILE} ") and content.get("event") == CONTINUES
     return [] if whole else [Finding(FaultKind.MISSING_BEGINNING, f"{place}: {_BEGINNING}")]
 
@@ -125,7 +125,10 @@ def _contents(lines: list[_Line]) -> list[Finding]:
 
 
 def _erasures(lines: list[_Line]) -> list[Finding]:
-    """Iterate backwards, so that each line is checked against the erasures after it."""
+    """Find removed details without a later record of their erasure.
+
+    The lines are checked from last to first, so that the erasures after a line are known.
+    """
     erased: set[tuple[Any, Any]] = set()
     found = []
     for line in reversed(lines):

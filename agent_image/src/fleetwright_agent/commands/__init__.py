@@ -1,1 +1,1 @@
-"""The commands of the agent image beside `serve`."""
+"""The commands of the agent image other than `serve`."""

@@ -1,8 +1,8 @@
 """`fleetwright-agent audit verify`: verifies the audit trail in the memory volume.
 
-Prints the result as one line of JSON, and ends with the exit code of the first finding: 10 broken chain, 11 altered
-content, 12 rewritten line, 13 missing beginning, 14 unrecorded erasure, 15 missing end. A truncated end is only
-detectable with a record of it: `--expect LINES:HASH` takes one, such as `status.auditTrail` of the Agent.
+The command prints the result as one line of JSON. Its exit code is that of the first finding: 10 broken chain, 11
+altered content, 12 rewritten line, 13 missing beginning, 14 unrecorded erasure, 15 missing end. The command detects a
+truncated end only if `--expect LINES:HASH` states an earlier end of the trail, such as the Agent's `status.auditTrail`.
 """
 
 import argparse

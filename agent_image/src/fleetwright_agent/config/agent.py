@@ -1,8 +1,8 @@
 """The schema of `agent.json`, the contract between the operator and the runtime.
 
-The runtime owns it, because the consumer knows what it supports. The operator emits a plain dict, and tests validate
-that dict against this model. Every field affects behaviour. Unknown fields are rejected, defaults do not depend on the
-environment, and secrets appear only as the names of their files.
+The runtime defines the schema, because it knows which fields it supports. The operator emits a plain dict, and tests
+validate that dict against this model. Every field affects behaviour. Unknown fields are rejected, defaults do not
+depend on the environment, and secrets appear only as the names of their files.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class AgentConfig(Part):
     mcp_servers: tuple[McpServer, ...] = ()
     plugins: tuple[PluginConfig, ...] = Field(default=(), max_length=16)
     tool_search: ToolSearch | None = None
-    """Without it the model sees every tool."""
+    """If unset, every model call includes every tool."""
     peers: tuple[Peer, ...] = ()
     sub_agents: tuple[SubAgent, ...] = Field(default=(), max_length=16)
     compaction: Compaction = Compaction()
@@ -64,22 +64,22 @@ class AgentConfig(Part):
     """The agent may send questions and forms to its clients."""
     memory: Memory = Memory()
     administrators: tuple[DnsLabel, ...] = ()
-    """Names of clients that may export and erase what the agent remembers of any caller."""
+    """Names of clients that may export and erase the data that the agent remembers about any caller."""
     drain_seconds: int = Field(default=30, gt=0)
     require_routable_url: bool = False
     """The agent refuses to start if its card names an address that other hosts cannot reach."""
     ephemeral_memory: bool = False
     """Memory is lost when the pod ends: unfinished tasks cannot resume in the next pod."""
     accept_api_key: bool = False
-    """Clients may send their token in the header X-API-Key; agents never do."""
+    """Clients may send their token in the header X-API-Key. Agents send it in the header Authorization."""
     dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
     """The supported versions of the A2A protocol."""
     caller_choices: frozenset[CallerChoice] = frozenset()
     """The options that a request may set in its metadata; other options there are ignored."""
     telemetry: Telemetry | None = None
-    """Without it no traces are exported."""
+    """If unset, no traces are exported."""
     push: Push | None = None
-    """Without it clients cannot ask for push notifications, and the card states this."""
+    """If unset, clients cannot ask for push notifications, and the card states this."""
     allowed_origins: tuple[str, ...] | None = None
     """Web origins whose scripts may call the agent; `*` allows all. Programs other than browsers send no origin.
 
@@ -88,7 +88,7 @@ class AgentConfig(Part):
     denied_ranges: tuple[IPv4Network | IPv6Network, ...] = ()
     """Addresses that the installation denies for all outgoing connections of this agent."""
     task_retention_seconds: int = Field(default=24 * 3600, gt=0)
-    """How long a task that has ended can be read. A task that waits for its caller is kept."""
+    """The time for which an ended task can be read. A task that waits for its caller is kept."""
 
     @model_validator(mode="after")
     def _instructed(self) -> Self:

@@ -10,7 +10,7 @@ from fleetwright_agent.config.base import Part
 class Approver(StrEnum):
     CLIENTS = "Clients"
     CALLERS = "Callers"
-    """Agents too, except this agent itself."""
+    """Clients and agents, except this agent itself."""
 
 
 class Approvals(Part):

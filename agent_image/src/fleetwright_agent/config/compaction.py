@@ -16,7 +16,10 @@ class CompactionMode(StrEnum):
 
 
 class CompactionTrigger(Part):
-    """The first threshold that is reached triggers. Fractions refer to the window minus the output reserve."""
+    """Thresholds of the prompt's size. A compaction starts when the first of them is reached.
+
+    Fractions refer to the context window minus the tokens that are reserved for the output.
+    """
 
     context_fraction: Fraction = Decimal("0.8")
     tokens: int = Field(default=150_000, gt=0)
@@ -24,7 +27,7 @@ class CompactionTrigger(Part):
 
 
 class CompactionKeep(Part):
-    """The newest part of the conversation, which stays unchanged: the smaller of the two limits."""
+    """The newest part of the conversation, which stays unchanged. The smaller of the two limits applies."""
 
     messages: int = Field(default=20, gt=0)
     context_fraction: Fraction = Decimal("0.15")
@@ -34,12 +37,15 @@ class CompactionPrune(Part):
     """Truncates old, long tool results to their beginning and end; the archive keeps the whole text."""
 
     context_fraction: Fraction = Decimal("0.6")
-    """Prunes from this fill level on if that saves money; with a cold cache or a reached trigger, at any fill level."""
+    """From this fill level on, tool results are pruned if that saves money.
+
+    If the prompt cache is cold or a trigger is reached, tool results are pruned at any fill level.
+    """
     over_chars: int = Field(default=4000, gt=0)
     head: int = Field(default=1000, ge=0)
     tail: int = Field(default=500, ge=0)
     idle_after_seconds: int = Field(default=300, gt=0)
-    """After so long without a call, the provider's prompt cache counts as cold."""
+    """After this time without a model call, the provider's prompt cache is assumed to be cold."""
     max_payback_calls: int = Field(default=10, gt=0)
     except_tools: tuple[str, ...] = ()
 
@@ -51,18 +57,21 @@ class CompactionPrune(Part):
 
 
 class CompactionSummary(Part):
-    """Written by the auxiliary model if the cache is cold or if that is cheaper than the main model with its cache."""
+    """The summary that replaces earlier messages.
+
+    The auxiliary model writes it if the prompt cache is cold, or if that costs less than the main model with its cache.
+    """
 
     max_tokens: int = Field(default=4000, gt=0)
-    """The limit for everything that replaces the earlier conversation, except the pins."""
+    """The token limit for the text that replaces the earlier conversation, without the pins."""
     timeout_seconds: int = Field(default=60, gt=0)
     instructions: str = ""
-    """Appended to the built-in instruction; it does not replace it."""
+    """Text that is appended to the built-in instruction."""
 
 
 class PinKind(StrEnum):
     POLICY = "Policy"
-    """Standing orders of callers: what must always or never be done."""
+    """Standing instructions of callers, which say what the agent must always or never do."""
     SKILLS = "Skills"
     """The loaded skills, read again from their folder."""
     PLAN = "Plan"
@@ -78,18 +87,18 @@ class CompactionPin(Part):
 
 
 class CompactionArchive(Part):
-    """The messages that a summary replaces."""
+    """The archive of the messages that a summary has replaced."""
 
     retain_seconds: int = Field(default=168 * 3600, gt=0)
     recall_tool: bool = True
-    """Gives the model a tool that searches them."""
+    """Gives the model a tool that searches the archive."""
 
 
 class CompactionGuard(Part):
     min_gain: Fraction = Decimal("0.2")
-    """A compaction that shortens the prompt by less is discarded."""
+    """A compaction that shortens the prompt by less than this fraction is discarded."""
     max_failures: int = Field(default=3, gt=0)
-    """After so many consecutive failures, compaction is suspended until the caller's next message."""
+    """After this many consecutive failures, compaction is suspended until the caller's next message."""
 
 
 class Compaction(Part):

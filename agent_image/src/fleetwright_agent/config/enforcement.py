@@ -10,7 +10,7 @@ from fleetwright_agent.config.base import Part, checked_schema
 
 
 class CallLimit(Part):
-    """The limit for calls of a tool by all turns together; `*` limits all tools together."""
+    """A limit on the calls of one tool, summed over all turns; `*` limits the calls of all tools together."""
 
     tool: str = Field(min_length=1, max_length=64)
     max: int = Field(gt=0, le=10_000)
@@ -18,7 +18,7 @@ class CallLimit(Part):
 
 
 class ArgumentRule(Part):
-    """A call of the tool runs only if the schema allows its arguments, in addition to the tool's own schema."""
+    """A JSON Schema for the arguments of a tool's calls, which must satisfy it and the tool's own schema."""
 
     tool: str = Field(min_length=1, max_length=64)
     json_schema: Mapping[str, Any] = Field(alias="schema")
@@ -36,7 +36,7 @@ class ArgumentRule(Part):
 
 
 class Enforcement(Part):
-    """Restrictions of every turn. Tools have the names that the model sees."""
+    """Restrictions that apply to every turn. Tools are named as the model sees them."""
 
     deny: tuple[str, ...] = ()
     arguments: tuple[ArgumentRule, ...] = ()
@@ -54,4 +54,4 @@ class AuditMode(StrEnum):
 class Audit(Part):
     mode: AuditMode = AuditMode.BEST_EFFORT
     max_bytes: int = Field(default=50 * 1024 * 1024, ge=64 * 1024)
-    """The limit for the file; one rotated file of the same size is kept too."""
+    """The size limit of the audit file; one rotated file of the same size is kept too."""

@@ -1,4 +1,4 @@
-"""A mounted file that is read again when it changes, also when the kubelet swaps its folder."""
+"""A mounted file that is read again when it changes, even if the kubelet replaces the whole folder."""
 
 import math
 import os

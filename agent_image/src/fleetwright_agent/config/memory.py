@@ -12,7 +12,7 @@ _DAY: Final = 86_400
 
 class SessionMemory(Part):
     enabled: bool = True
-    """A new conversation starts with a summary of the caller's earlier ones."""
+    """A new conversation starts with a summary of the caller's earlier conversations."""
 
 
 class KnowledgeMemory(Part):
@@ -22,14 +22,14 @@ class KnowledgeMemory(Part):
     hot: bool = True
     """Facts may be marked for inclusion in every turn."""
     top_k: int = Field(default=5, ge=0, le=50)
-    """How many matching facts a message gets; 0 for none."""
+    """The number of matching facts that are added to the prompt of a message; 0 for none."""
     max_facts_per_caller: int = Field(default=10_000, gt=0, le=1_000_000)
     ingest: tuple[str, ...] = ()
     """Tools whose results are stored as facts."""
 
 
 class SkillCuration(Part):
-    """Which learned skills are kept, and how often this is checked."""
+    """The rules by which learned skills are deleted and merged, and the interval between two runs."""
 
     interval_seconds: int = Field(default=_DAY, ge=60)
     half_life_seconds: int = Field(default=90 * _DAY, ge=60)
@@ -47,9 +47,9 @@ class LearnedSkillMemory(Part):
     sub_agents: tuple[DnsLabel, ...] = ()
     """The sub-agents to learn from; if empty, all."""
     top_k: int = Field(default=5, ge=0, le=20)
-    """How many matching skills a message gets; 0 for none."""
+    """The number of matching skills that are added to the prompt of a message; 0 for none."""
     max_tokens: int = Field(default=2000, ge=200, le=20_000)
-    """The limit for all skills that a message gets."""
+    """The token limit for all skills that are added to the prompt of a message."""
     max_skills_per_caller: int = Field(default=200, gt=0, le=1000)
     """Beyond this number, the least recently used skill is deleted."""
     curation: SkillCuration = SkillCuration()
@@ -57,11 +57,11 @@ class LearnedSkillMemory(Part):
 
 class Memory(Part):
     conversation_retention_seconds: int = Field(default=30 * _DAY, gt=0)
-    """How long an unused conversation is kept; one with a running or waiting task is kept longer."""
+    """The time for which an unused conversation is kept. While it has a running or waiting task, it is kept longer."""
     max_conversations_per_caller: int = Field(default=1000, gt=0)
     """Beyond this number, the least recently used conversations are deleted."""
     max_bytes: int = Field(default=858_993_459, ge=16 * 1024 * 1024)
-    """The limit for the whole volume: first the oldest conversations are deleted, then new tasks are rejected."""
+    """The size limit of the whole volume. The oldest conversations are deleted first; then new tasks are rejected."""
     sessions: SessionMemory = SessionMemory()
     knowledge: KnowledgeMemory = KnowledgeMemory()
     skills: LearnedSkillMemory = LearnedSkillMemory()

@@ -10,7 +10,7 @@ from fleetwright_agent.config.base import Part
 
 
 class Price(Part):
-    """US dollars per million tokens; the price of cached input defaults to that of input."""
+    """US dollars per million tokens. If the price of cached input is unset, the input price applies."""
 
     input_per_million: Decimal = Field(ge=0)
     output_per_million: Decimal = Field(ge=0)
@@ -55,11 +55,11 @@ class Endpoint(Part):
     """Path below the configuration folder, `secrets/<name>/<key>`; read again before every call."""
     headers: tuple[Header, ...] = ()
     ca_file: str | None = None
-    """Certificates of authorities that are trusted in addition to the system's; read again when the file changes."""
+    """CA certificates that are trusted in addition to the system's certificates. A changed file is read again."""
     proxy_url: str | None = Field(default=None, max_length=2048)
     context_window: int = Field(gt=0)
     context_window_assumed: bool = False
-    """The window is a guess, because neither the spec nor the catalog describes the model."""
+    """True if the context window is a guess, because neither the spec nor the operator's model catalog states it."""
     max_output_tokens: int = Field(gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
     extra_body: dict[str, Any] = Field(default_factory=dict)
@@ -75,16 +75,16 @@ class Endpoint(Part):
     """If unset, the field is not sent, because models that do not reason reject it."""
     price: Price | None = None
     _learned: int | None = PrivateAttr(default=None)
-    """The window that the provider named when a prompt was too long, if it is smaller."""
+    """The usable context window, if the provider rejected a prompt and stated a smaller window than the known one."""
 
     @property
     def window(self) -> int:
-        """Tokens of the context window, as far as this process knows."""
+        """The context window in tokens: the smaller one that the provider has stated, or else the configured one."""
         return self.context_window if self._learned is None else self._learned
 
     def learn(self, window: int) -> bool:
-        """Adopt the window that the provider has named; return whether it is smaller than the known one."""
-        # If the answer alone could fill the window, a prompt may still use half of it.
+        """Adopt the context window that the provider has stated. Return True if it is smaller than the known one."""
+        # A prompt may use at least half of the stated window, even if the output limit alone could fill it.
         usable = max(window, self.max_output_tokens + window // 2)
         if window <= 0 or usable >= self.window:
             return False
@@ -111,6 +111,6 @@ class Model(Endpoint):
     """The agent's own model, and its fallbacks."""
 
     fallbacks: tuple[Endpoint, ...] = Field(default=(), max_length=4)
-    """In the order in which they are tried when a model fails."""
+    """The models that are tried, in this order, when a model fails."""
     auxiliary: OtherModel | None = None
     """A cheaper model for text outside the conversation, such as summaries."""

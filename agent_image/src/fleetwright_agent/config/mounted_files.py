@@ -17,7 +17,7 @@ class ConfigurationError(Exception):
     """The mounted files or the arguments are invalid; the text names the problem and the remedy."""
 
 
-class SourceUnavailable(Exception):  # noqa: N818 - named by what somebody else is
+class SourceUnavailable(Exception):  # noqa: N818 - describes the remote service
     """A remote service does not answer correctly; a retry may succeed. The text names the service."""
 
 
@@ -55,7 +55,7 @@ def check_addresses(config: AgentConfig, layout: Layout) -> None:
     """Check that the card names no loopback address, if the configuration requires that.
 
     Raises:
-        ConfigurationError: It does. An unreadable card passes; readiness reports it.
+        ConfigurationError: The card names one. An unreadable card is accepted here; the readiness probe reports it.
     """
     if not config.require_routable_url:
         return
@@ -70,7 +70,7 @@ def is_this_machine(url: str) -> bool:
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:
-        return True  # An invalid URL leads nowhere else.
+        return True  # An invalid URL leads to no other host.
     try:
         address = ip_address(host)
     except ValueError:
@@ -82,7 +82,7 @@ def check_secrets(part: BaseModel, layout: Layout) -> None:
     """Check that every file that the configuration names (`…_file`) is readable and not empty.
 
     Raises:
-        ConfigurationError: One is not.
+        ConfigurationError: A file is unreadable or empty.
     """
     for field, relative in _files(part):
         try:

@@ -1,4 +1,4 @@
-"""The configuration of the server: dialects, extensions, typed results, limits and push notifications."""
+"""The configuration of the server: protocol versions, extensions, typed results, limits and push notifications."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -28,7 +28,7 @@ class CallerChoice(StrEnum):
 
 
 class TypedResult(Part):
-    """The schema of the data that answers with one skill of the card contain, in addition to their text."""
+    """The schema of the data that the answers of one skill of the card contain in addition to text."""
 
     skill: str = Field(min_length=1, max_length=128)
     output_schema: Mapping[str, Any]
@@ -45,7 +45,7 @@ class TypedResult(Part):
 
 
 class Extensions(Part):
-    """Additional data for callers, beside the answer and its cost."""
+    """Data for callers in addition to the answer and its cost."""
 
     tool_calls: bool = True
     """Which tools are called, with previews of arguments and results."""
@@ -54,7 +54,7 @@ class Extensions(Part):
     model_fallbacks: bool = False
     """Which model replaced another, and why. The status text mentions the replacement in any case."""
     data_parts: bool = False
-    """Data also as parts, for callers that do not read metadata."""
+    """Sends the same data also as message parts, for callers that do not read metadata."""
 
 
 class Limits(Part):
@@ -64,9 +64,9 @@ class Limits(Part):
     max_model_calls: int | None = Field(default=None, gt=0)
     """Model calls that one message may cause; if unset, the limit follows from `maxToolCalls`."""
     max_repeated_calls: int = Field(default=6, ge=0)
-    """So many identical tool calls with identical results end the turn; at half of them the model gets a warning.
+    """The turn ends after this many identical tool calls with identical results; 0 disables the check.
 
-    0 disables the check.
+    At half of this number, the model gets a warning.
     """
     max_empty_replies: int = Field(default=3, ge=0)
     """How often a model that returns nothing after tool results is prompted to continue; 0 for never."""
@@ -75,15 +75,15 @@ class Limits(Part):
     max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
     """The size of one request body; a larger one is rejected before it is read."""
     max_requests_per_minute: int | None = Field(default=None, gt=0)
-    """By one caller; unlimited if unset."""
+    """Requests of one caller; unlimited if unset."""
     max_tasks_per_caller: int = Field(default=100, gt=0)
     """Tasks of one caller that run at the same time."""
     max_waiting_tasks_per_caller: int = Field(default=1000, gt=0)
-    """Tasks that wait for the caller's answer; at this number the caller cannot start another."""
+    """Tasks that wait for an answer of one caller. A caller that has this many cannot start another task."""
     max_streams_per_caller: int = Field(default=100, gt=0)
     """Streams of one caller that are open at the same time."""
     stall_seconds: int = Field(default=0, ge=0)
-    """A turn without any activity for so long fails; 0 disables the check."""
+    """A turn fails after this many seconds without activity; 0 disables the check."""
 
     @field_validator("max_repeated_calls")
     @classmethod
@@ -98,7 +98,7 @@ class Limits(Part):
 
 
 class PushHost(Part):
-    """A receiver by host name, or by literal address."""
+    """A receiver of push notifications, given by its host name or IP address."""
 
     host: Annotated[str, AfterValidator(canonical_host)]
     port: int = Field(gt=0, lt=65536)
@@ -108,6 +108,6 @@ class Push(Part):
     """Push notifications. If hosts or ranges are named, only they are allowed; otherwise, all public addresses."""
 
     key_file: str
-    """Path below the configuration folder: the keys that encrypt credentials in the task log, the newest first."""
+    """Path, below the configuration folder, of the keys that encrypt credentials in the task log; newest first."""
     allowed_hosts: tuple[PushHost, ...] = ()
     allowed_cidrs: tuple[IPv4Network | IPv6Network, ...] = ()

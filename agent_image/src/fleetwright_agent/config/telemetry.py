@@ -12,6 +12,6 @@ class Telemetry(Part):
     endpoint: str = Field(min_length=1, max_length=2048)
     headers: tuple[Header, ...] = ()
     ca_file: str | None = None
-    """Certificates of authorities that are trusted in addition to the system's; read again when the file changes."""
+    """CA certificates that are trusted in addition to the system's certificates. A changed file is read again."""
     sample_percent: int = Field(default=100, ge=1, le=100)
     """The share of tasks that are traced if the caller's request has no trace context."""

@@ -30,7 +30,7 @@ class McpServer(Part):
     transport: Transport = Transport.STREAMABLE_HTTP
     headers: tuple[Header, ...] = ()
     ca_file: str | None = None
-    """Certificates that are trusted in addition to the system's."""
+    """CA certificates that are trusted in addition to the system's certificates."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     require_approval: tuple[str, ...] = ()
@@ -43,13 +43,13 @@ class ToolSearch(Part):
     """Lets the model search for tools if there are many, instead of sending all of them with every call."""
 
     above: int = Field(gt=0)
-    """With more tools of servers and plugins than this, the model sees none of them before a search."""
+    """If servers and plugins have more tools than this, the model sees these tools only after a search."""
     always: tuple[str, ...] = ()
-    """Tools that the model sees in any case, by the names that it sees."""
+    """Tools that the model sees without a search, named as the model sees them."""
 
 
 class Peer(Part):
-    """An agent that this one may call; its credential is the file `auth/peer.<namespace>.<name>`."""
+    """An agent that this one may call. The file `auth/peer.<namespace>.<name>` contains the credential for it."""
 
     name: DnsLabel
     namespace: DnsLabel

@@ -11,7 +11,7 @@ from fleetwright_agent.storage.words import words
 
 
 def strength(skill: LearnedSkill, *, now: float, half_life: float) -> float:
-    """Return 1 right after a use, and half of it after each half-life without use; both times are in seconds."""
+    """Return the strength of a skill: 1 right after a use, halved by each half-life (in seconds) without use."""
     return float(0.5 ** (max(0.0, now - skill.used) / half_life))
 
 

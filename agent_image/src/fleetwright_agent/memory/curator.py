@@ -1,7 +1,7 @@
 """Curates all learned skills: prunes weak ones, merges similar ones, and records each run in the audit trail.
 
-The decision is pure (`memory/curation.py`) and is applied in one transaction for each owner. Mounted skills are not
-changed.
+`memory/curation.py` decides which skills change. The changes of one owner are applied in one transaction. Mounted
+skills are not changed.
 """
 
 import asyncio
@@ -35,7 +35,10 @@ class Curator:
         self._due = 0.0
 
     async def look(self) -> None:
-        """Curate if it is due, for the first time after the start of the process. Raises: MemoryUnusable, OSError."""
+        """Curate if the interval since the last attempt has passed; the first call always curates.
+
+        Raises: MemoryUnusable, OSError.
+        """
         if self._memory.enabled and self._clock.monotonic() >= self._due:
             # After a failure, wait for the next interval rather than for the next maintenance round.
             self._due = self._clock.monotonic() + self._memory.curation.interval_seconds
@@ -47,7 +50,7 @@ class Curator:
         Args: `by` names the trigger in the audit trail.
 
         Raises:
-            MemoryUnusable, OSError: The skills of one owner cannot be used. Those of the other owners are curated.
+            MemoryUnusable, OSError: The skills of an owner cannot be used. The skills of the other owners are curated.
         """
         found: list[CurationResult] = []
         failure: MemoryUnusable | None = None

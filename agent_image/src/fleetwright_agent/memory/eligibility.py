@@ -1,4 +1,7 @@
-"""Decides which turns may be remembered. Agents speak for many callers, whose data must not mix."""
+"""Decides which turns may use memory.
+
+Turns of agents may not, because an agent acts for many clients. A client may exclude a turn in the message's metadata.
+"""
 
 from fleetwright_a2a.extensions import leaves_no_memory
 from fleetwright_agent.config.callers import is_client
@@ -6,5 +9,5 @@ from fleetwright_agent.protocol.frames import TurnRequest
 
 
 def is_remembered(request: TurnRequest) -> bool:
-    """Return True if the turn may leave memories and see earlier ones."""
+    """Return True if the turn may store memories and read earlier memories."""
     return is_client(request.owner) and not leaves_no_memory(request.metadata)

@@ -1,4 +1,4 @@
-"""Formats remembered facts for a model as fenced data, each with its source. No fact can close the fence."""
+"""Formats remembered facts for a prompt as data within tags, each with its source. A fact cannot close its tag."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ def normalise_fact(text: str, redact: Callable[[str], str]) -> str:
 
 
 def render_facts(facts: Sequence[Fact]) -> str:
-    """Return the facts as fenced text; an empty text for none."""
+    """Return the facts as text within tags; an empty text if there are no facts."""
     return fence(REMEMBERED, _NOTE, "\n".join(map(_line, facts))) if facts else ""
 
 

@@ -16,17 +16,20 @@ from fleetwright_agent.storage.words import words
 
 HOT_CHARACTERS: Final = 6000
 _ASKED: Final = 2000
-"""How many characters of a message the search uses."""
+"""The number of characters of a message that the search uses."""
 _FEW: Final = 4
-"""A message with at most so many words refers to the one before it: "and for six, please"."""
+"""A message with at most this many words is assumed to refer to the previous one, as "and for six, please" does."""
 
 
 Found = Callable[[TurnRequest, str], Awaitable[str]]
-"""Takes a turn and the earlier messages of its conversation, the newest first."""
+"""Takes a turn and the earlier messages of its conversation, newest first; returns text for the prompt."""
 
 
 def facts_of(knowledge: FactStore, policy: KnowledgeMemory) -> Found:
-    """Look up the hot facts and those that match the message. Earlier messages were searched in their own turns."""
+    """Return a lookup of the facts marked for every turn ("hot") and of the facts that match the message.
+
+    The lookup ignores earlier messages, because their own turns have already searched for them.
+    """
 
     async def found(turn: TurnRequest, _: str) -> str:
         hot = await knowledge.hot(turn.owner, characters=HOT_CHARACTERS) if policy.hot else []
@@ -39,10 +42,11 @@ def facts_of(knowledge: FactStore, policy: KnowledgeMemory) -> Found:
 
 
 def skills_of(skills: LearnedSkillStore, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
-    """Look up skills that match the message, within the token limit; a short message is searched with the ones before
-    it.
+    """Return a lookup of the skills that match the message, within the token limit.
 
-    Args: `recalled` counts the skills that the model is shown.
+    A short message is searched together with the messages before it.
+
+    Args: `recalled` is called with the number of skills that the model is shown.
     """
 
     async def found(turn: TurnRequest, before: str) -> str:

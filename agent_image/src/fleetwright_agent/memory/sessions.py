@@ -1,7 +1,7 @@
-"""One row for each earlier conversation of an owner: what it was about.
+"""Short records of an owner's conversations, one row each, for the prompts of later conversations.
 
-The row is committed before the answer of its turn is final. The next turn of that caller therefore sees it. Every row
-is keyed by owner, so one caller's text never reaches another's prompt. The text is fenced as data in the prompt.
+A turn's row is committed before its answer is final, so the caller's next turn sees it. Every row is keyed by owner,
+so one caller's text never reaches the prompt of another. In the prompt, tags mark the text as data.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ _EXCHANGES: Final = 5
 _CALLS: Final = 5
 _LINE: Final = 240
 _TOPIC: Final = 80
-"""The longest part of a conversation's identifier, which its client chose."""
+"""The number of characters of a conversation's id that are shown. The client chooses the id."""
 _LOOKED_AT: Final = 32 * _LINE
-"""The number of characters that are redacted before truncation; a secret may cross the truncated end."""
+"""The number of characters that are redacted before truncation, so that a secret at the cut is still recognised."""
 _NOTE: Final = "earlier conversations with this caller; information, not instructions"
 
 
@@ -57,7 +57,7 @@ class Sessions:
         calls: Sequence[CallRecord] = (),
         trace_id: str = "",
     ) -> "asyncio.Future[None]":
-        """Store the latest exchange of a conversation and its tool calls; the few exchanges before it are kept.
+        """Store the latest exchange of a conversation and its tool calls. A few earlier exchanges are kept.
 
         `written` waits for the returned future. A write that fails is logged and counted.
         """
@@ -75,7 +75,7 @@ class Sessions:
         return writing
 
     async def written(self, writing: "asyncio.Future[None]") -> None:
-        """Wait until that row is on disk, or could not be written; a failure does not concern the caller."""
+        """Wait until the row is committed or the commit has failed. The error of a failed commit is not raised."""
         await self._store.written(writing)
 
     def _ended(self, writing: "asyncio.Future[None]") -> None:
@@ -98,11 +98,11 @@ class Sessions:
         return _cut(self._redact(text.lstrip()[:_LOOKED_AT]))
 
     async def prior(self, owner: str, context_id: str) -> str:
-        """Return the text of the newest sessions except this one, of at most 2,000 tokens, or an empty text.
+        """Return the newest other sessions as text of at most 2,000 tokens; an empty text if there are no others.
 
-        Rows of this owner whose commit is pending are read as well.
+        The result includes rows of this owner whose commit is pending.
 
-        The newest exchange of each session comes before the earlier exchanges of any session.
+        If the limit is reached, the newest exchange of each session takes precedence over all earlier exchanges.
         """
         sessions = await self._store.newest(owner, but=context_id, most=_NEWEST)
         shown = [0] * len(sessions)
@@ -118,16 +118,16 @@ class Sessions:
         return fence(PRIOR, _NOTE, "\n".join(reversed(entries))) if entries else ""
 
     async def of(self, owner: str, context_id: str = "") -> list[Session]:
-        """Return all sessions of an owner, or that of one conversation; the newest first."""
+        """Return an owner's sessions, newest first; if `context_id` is given, only the session of that conversation."""
         return await self._store.of(owner, context_id)
 
     async def expire(self, before: float) -> None:
-        """Delete the sessions last updated before that time, in seconds since the epoch."""
+        """Delete the sessions that were last updated before this time, in seconds since the epoch."""
         await self._store.expire(before)
 
 
 def _entry(session: Session, exchanges: int) -> str:
-    """Return a session's newest exchanges as text; an empty text for none."""
+    """Return a session's newest exchanges as text; an empty text if `exchanges` is 0."""
     if not exchanges:
         return ""
     names = ", ".join(dict.fromkeys(str(call["name"]) for call in session.tool_calls))
@@ -137,7 +137,7 @@ def _entry(session: Session, exchanges: int) -> str:
 
 
 def _aloud(answer: str) -> str:
-    """Remove the model's reasoning from an answer, in case its server returns it as part of the text."""
+    """Remove the model's reasoning from an answer, because some model servers return it as part of the text."""
     thought, end, said = answer.lstrip().partition("</think>")
     return said if end and thought.startswith("<think>") else answer
 

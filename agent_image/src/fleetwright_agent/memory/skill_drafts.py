@@ -28,7 +28,7 @@ _HEADING: Final = re.compile(r"#+\s.*|\*\*.*\*\*|.*:|[\W_]*")
 def draft_skill(sub_agent: str, task: str, tools: Sequence[str]) -> SkillDraft:
     """Return the draft of a skill. Tasks of one sub-agent that begin with the same words get the same name.
 
-    If the words do not distinguish tasks, only identical tasks get the same name.
+    If these words alone do not make a name, the name also contains a digest, so that only identical tasks share it.
 
     Args:
         task: The original text, redacted.

@@ -1,7 +1,7 @@
 """The public interface for plugins. Third-party code may rely on this module only, and a plugin can only provide tools.
 
-A package names a factory as an entry point of the group `fleetwright.plugins`. The factory takes the configuration of
-the Agent's `spec.plugins` and returns a `Plugin`. It runs on a thread of its own, without an event loop.
+A package registers a factory as an entry point of the group `fleetwright.plugins`. The factory takes the configuration
+from the Agent's `spec.plugins` and returns a `Plugin`. The factory runs on a separate thread, without an event loop.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -59,11 +59,11 @@ class PluginTool:
     parameters: Mapping[str, Any]
     """JSON Schema of an object."""
     run: Callable[[Call], Awaitable[str | ToolResult]]
-    """Returns the text for the model, or a `ToolResult`, which has artifacts for the caller too."""
+    """Returns the text for the model, or a `ToolResult`, which may also contain artifacts for the caller."""
     decide: Callable[[Call], Awaitable[Decision]] = _allow
-    """Decides about a call before it runs. It may be asked several times for one call and must have no effects."""
+    """Decides whether a call may run. It must have no side effects, because one call may need several decisions."""
     repeatable: bool = False
-    """The call has no side effects: after a restart it may be repeated."""
+    """True if the tool has no side effects, so that a call may be repeated after a restart."""
 
 
 async def _nothing() -> None:

@@ -1,6 +1,6 @@
 """Finds the configured plugins among the installed packages, and loads each of them once.
 
-A plugin that fails to load only removes its own tools: the failure is logged, counted and shown on the status page.
+If a plugin fails to load, only its own tools are missing. The failure is logged, counted and shown on the status page.
 Installed plugins that the configuration does not name are not loaded.
 """
 
@@ -26,7 +26,7 @@ _MOST_OF_MESSAGE: Final = 300
 
 
 def installed_entry_points() -> Iterable[EntryPoint]:
-    """The entry points of all installed packages."""
+    """Return the plugin entry points of all installed packages."""
     return entry_points(group=GROUP)
 
 
@@ -57,7 +57,7 @@ class Plugins:
         self._loaded: Mapping[str, _Loaded] | None = None
 
     def begin(self) -> None:
-        """Load the plugins on a background thread, which does not delay the end of the process."""
+        """Load the plugins on a daemon thread, which does not delay the exit of the process."""
         if self._declared:
             threading.Thread(target=self.load, name="plugins", daemon=True).start()
 
@@ -93,7 +93,7 @@ class Plugins:
 
     def _load(self, declared: Declared) -> _Loaded:
         loaded = _Loaded(problem=f"it did not load within {self._load_seconds:g} s")
-        # Use a daemon thread: third-party code may hang or call `exit`, and must not block the end of the process.
+        # Use a daemon thread: third-party code may hang or call `exit`, and must not block the exit of the process.
         thread = threading.Thread(
             target=self._try, args=(declared, loaded), name=f"plugin-{declared.name}", daemon=True
         )

@@ -1,6 +1,6 @@
-"""Converts a plugin's tools for the model loop: prefixed with the plugin's name, limited in time and size.
+"""Converts a plugin's tools for the model loop, with the plugin's name as a prefix and limits for time and size.
 
-This module is pure apart from the calls. It rejects tools whose name or schema no provider accepts.
+This module rejects tools whose name or schema no model provider accepts.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _MOST_OF_ARTIFACT: Final = 1024 * 1024
 T = TypeVar("T")
 
 
-class InvalidPlugin(Exception):  # noqa: N818 - states what became of the plugin
+class InvalidPlugin(Exception):  # noqa: N818 - describes the plugin
     """The plugin's tools cannot be used; the text names the problem."""
 
 
@@ -35,7 +35,7 @@ def plugin_tools(name: str, plugin: object, *, seconds: float = _SECONDS) -> tup
         seconds: The time limit of one call.
 
     Raises:
-        NotOffered: One of the tools is invalid; then none is used.
+        InvalidPlugin: One of the tools is invalid; the agent then uses none of the plugin's tools.
     """
     if not isinstance(plugin, Plugin):
         raise InvalidPlugin(f"its factory returned {type(plugin).__name__}, not fleetwright_agent.plugins.api.Plugin")
@@ -89,7 +89,7 @@ async def _within(seconds: float, tool: str, work: Awaitable[T]) -> T:
 
 
 def _checked_decision(tool: str, decision: object) -> Decision:
-    """Return the decision of a plugin. A decision that cannot be followed or shown stops the call."""
+    """Return the decision of a plugin if it is valid; otherwise, raise ToolError, so that the tool does not run."""
     if not isinstance(decision, Allow | Ask | Deny):
         raise ToolError(f"{tool} decided {type(decision).__name__} in place of Allow, Ask or Deny")
     if isinstance(decision, Ask):

@@ -44,7 +44,7 @@ class Application:
         )
 
     async def build(self) -> None:
-        """Build what the first task would build, so that a probe can report failures."""
+        """Build the turn as the first task would, so that the `probe` command can report failures."""
         await self._dependencies.turn_loader.get()
 
     async def start(self) -> None:
@@ -94,7 +94,7 @@ class Application:
         if self._pushes:
             self._beside(self._pushes.run())
         if len(self._runs):
-            # Run in the background: the operations app answers meanwhile.
+            # Wait in the background, so that the operations app can answer in the meantime.
             self._beside(self._become_ready())
         else:
             self._ready()
@@ -115,7 +115,10 @@ class Application:
         task.add_done_callback(self._ended)
 
     async def drain(self) -> None:
-        """Accept no more messages, wait a while for running tasks, then leave or end the rest."""
+        """Stop accepting messages, and wait up to `drain_seconds` for running tasks.
+
+        Tasks that still run then are ended, or left for the next process to resume.
+        """
         self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._runs)})
         await self._runs.drain(self._parts.config.drain_seconds)
@@ -141,7 +144,7 @@ class Application:
             parts.audit_trail.aclose,
             self._dependencies.task_log.aclose,
         ]
-        # A failure of one part is raised only after all later parts are closed.
+        # If closing one part fails, the other parts are closed before the error is raised.
         async with AsyncExitStack() as ending:
             for close in reversed(in_order):
                 ending.push_async_callback(close)
@@ -154,14 +157,14 @@ class Application:
             self._waiting_for = "a background task failed; see the log, then restart the agent"
 
     def not_ready(self) -> str | None:
-        """Return why the agent should get no traffic, for people; `None` if it should."""
+        """Return the reason, as a sentence, why the agent should get no traffic; `None` if it is ready."""
         stored = self._dependencies.task_log.problem or self._parts.storage.file.problem or self._unaudited()
         mounted = self._dependencies.callers.read()[1] or self._dependencies.card.read()[1]
         sealed = self._pushes.problem if self._pushes else None
         return self._waiting_for or stored or mounted or sealed
 
     def _unaudited(self) -> str | None:
-        """Return why the audit trail is unusable, if the policy requires a line for every call."""
+        """Return the reason why the audit trail is unusable, if the audit mode requires a line for every call."""
         return self._parts.audit_trail.problem if self._parts.config.audit.mode is AuditMode.REQUIRED else None
 
     def status(self) -> dict[str, Any]:
@@ -186,7 +189,7 @@ class Application:
         }
 
     def _server(self, look: ServerReachability) -> dict[str, Any]:
-        """Return the state of a server; its tools are known from the first turn on."""
+        """Return the state of an MCP server; it includes the server's tools once a turn has listed them."""
         offer = self._parts.tool_cache.of(look.name)
         return {**asdict(look), **(asdict(offer) if offer else {})}
 
@@ -197,7 +200,7 @@ class Application:
 
 
 def _audit(trail: AuditTrail) -> dict[str, Any]:
-    """Return the end of the audit trail, which reveals a truncation; empty before the first line."""
+    """Return the end of the audit trail, from which a truncation can be detected; empty before the first line."""
     head, resumed = trail.head, trail.resumed
     if head is None or resumed is None:
         return {}

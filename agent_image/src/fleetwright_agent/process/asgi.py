@@ -1,4 +1,4 @@
-"""The ASGI app of the A2A port, from the outside in: origin, authentication, rate limit, body limit, protocol."""
+"""The ASGI app of the A2A port. A request passes origin check, authentication, rate limit, body limit and router."""
 
 from starlette.routing import Router
 from starlette.types import ASGIApp
@@ -14,7 +14,7 @@ from fleetwright_agent.server.routes import routes
 
 
 def asgi_app(dependencies: Dependencies, *, admission: Admission) -> ASGIApp:
-    """Return the app; `admission` returns why an operation cannot run at the moment."""
+    """Return the app. `admission` returns the reason why an operation cannot run at the moment, or None."""
     parts = dependencies.turn
     config, failures = parts.config, parts.metrics.auth_failures
     calls = routes(

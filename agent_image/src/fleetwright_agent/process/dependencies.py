@@ -1,4 +1,4 @@
-"""The parts of an agent. `app.py` builds each of them once, from the bottom up. The record has no logic."""
+"""A record of the objects that make up an agent. `app.py` creates each of them once."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ from fleetwright_agent.turn.dependencies import TurnDependencies
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
     turn: TurnDependencies
-    """The parts below the server."""
+    """The objects that a turn uses. They do not depend on the server."""
     turn_loader: TurnLoader
     last_compaction: LastCompaction
 

@@ -1,6 +1,6 @@
 """Creates the configured executor before the server listens.
 
-It fails if the class does not exist, cannot be created, or is not an executor of the a2a-sdk.
+The creation fails if the class does not exist, cannot be instantiated, or is not an executor of the a2a-sdk.
 """
 
 import importlib
@@ -17,7 +17,7 @@ def load_executor(place: str) -> "AgentExecutor":
 
     Raises: ConfigurationError.
     """
-    # Imported late: the SDK's executor modules take a third of the start.
+    # Imported lazily: importing the executor modules of the a2a-sdk takes a third of the startup time.
     from a2a.server.agent_execution import AgentExecutor
 
     module, _, name = place.partition(":")

@@ -1,4 +1,4 @@
-"""Periodic maintenance: recovers interrupted tasks, expires waiting ones, and deletes old data.
+"""Periodic maintenance: recovers interrupted tasks, expires waiting tasks, and deletes old data.
 
 This module does not decide how a run ends; `TaskRunner` does.
 """
@@ -29,12 +29,12 @@ class Maintenance:
         self._runs = dependencies.task_runner
         self._due = 0.0
         self._charged = False
-        """True once the model calls are charged that were interrupted when the previous process ended."""
+        """True once the model calls that the end of the previous process interrupted have been charged."""
 
     async def recover(self) -> None:
-        """Resume the interrupted tasks in the order of acceptance, which is the order of turns in a conversation.
+        """Charge the model calls that the end of the previous process interrupted, then resume the interrupted tasks.
 
-        Model calls that the end of the previous process interrupted are charged before that.
+        Tasks are resumed in the order in which they were accepted, which is the order of turns in a conversation.
 
         Raises: TaskLogUnavailable.
         """
@@ -58,7 +58,7 @@ class Maintenance:
     async def _recover(self, keys: Sequence[Key]) -> None:
         found = [await self._dependencies.active_tasks.find(key.owner, key.task_id) for key in keys]
         left = [live for live in found if live and self._runs.is_left(live)]
-        # Before any of them is resumed, so that the next process knows of this attempt even if this process crashes.
+        # Record the attempt before any task is resumed, so that the next process can read it even if this one crashes.
         taken = await asyncio.gather(*[live.take_up() for live in left])
         ours = [live for live, is_ours in zip(left, taken, strict=True) if is_ours]
         lost = [live for live in ours if not self._resumed(live)]
@@ -68,20 +68,20 @@ class Maintenance:
         try:
             return self._runs.recover(live, share=self._dependencies.message_acceptor.again)
         except Exception:
-            # Only this task fails. Raised here, the error would fail every start.
+            # Fail only this task. If the error were raised, every start of the process would fail.
             _logger.exception("a task could not be recovered", extra={"task": live.task_id})
             return False
 
     async def run(self) -> None:
-        """Run every part in each round, independent of failures of other parts and of earlier rounds."""
+        """Run every maintenance step in each round, even if other steps or earlier rounds have failed."""
         while True:
             for part in (
                 self._dependencies.log_level.look,
                 self._live,
                 self._runs.settle,
                 self._dependencies.interrupt_expiry.expire,
-                # If the trail is unusable, the agent is unready and gets no calls whose lines could show that it
-                # recovered.
+                # While the audit trail is unusable, the agent is not ready and gets no calls that would write to the
+                # trail. This step therefore tests whether the trail works again.
                 self._parts.audit_trail.restore,
                 self._look,
                 self._count_failing_compactions,
@@ -103,7 +103,7 @@ class Maintenance:
             self._parts.metrics.upkeep_failures.inc()
 
     async def _live(self) -> None:
-        """Record that the process is alive; a resumed task does not count the time after this record."""
+        """Record that the process is alive. A resumed task does not count the time after the last such record."""
         if len(self._runs):
             self._task_log.alive(self._parts.clock.now_ns())
 
@@ -115,7 +115,7 @@ class Maintenance:
         await self._parts.cost_accounting.look()
 
     async def _count_failing_compactions(self) -> None:
-        """Set the gauge from the stored views, so that it is right after a restart and after an erasure."""
+        """Set the gauge from the stored conversations, so that it is correct after a restart and after an erasure."""
         at_least = self._parts.config.compaction.guard.max_failures
         failing = await self._parts.storage.conversations.count_failing_compactions(at_least=at_least)
         self._parts.metrics.compaction_breaker_open.set(failing)

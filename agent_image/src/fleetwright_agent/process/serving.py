@@ -1,8 +1,7 @@
 """The HTTP servers of the process: two ports, and a graceful shutdown that drains the tasks before it closes them.
 
-The library for server-sent events cuts its streams as soon as the HTTP server handles a signal. The HTTP server
-therefore exits only after all tasks have stopped and all streams have sent their last event. This module does not
-decide what is served.
+The library for server-sent events closes its streams as soon as the HTTP server handles a signal. The HTTP server
+therefore exits only after all tasks have stopped and all streams have sent their last event.
 """
 
 import asyncio
@@ -24,12 +23,12 @@ from fleetwright_agent.server import gc_tuning
 _logger = logging.getLogger(__name__)
 _CLOSING_SECONDS: Final = 5
 _LISTENING_SECONDS: Final = 0.2
-# Longer than the idle time of usual proxies, so that they never reuse a connection that is just being closed.
+# Longer than the idle timeout of common proxies, so that a proxy never reuses a connection that the server is closing.
 _KEEP_ALIVE_SECONDS: Final = 75
 
 
 class _Door(uvicorn.Server):
-    """An HTTP server that does not stop on a signal, but sets the event `leaving`, if it has one."""
+    """An HTTP server that does not stop on a signal. Instead, it sets the event `leaving`, if there is one."""
 
     def __init__(self, app: ASGIApp, leaving: asyncio.Event | None = None) -> None:
         super().__init__(
@@ -92,7 +91,7 @@ class _Backstage:
 
 
 async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> None:
-    """Serve until a signal arrives; return when everything is closed."""
+    """Serve until a signal arrives, then drain the tasks and close the application."""
     leaving = asyncio.Event()
     front, back = _Door(app.a2a, leaving), _Backstage(app, ops)
     serving = asyncio.ensure_future(front.serve(sockets=[a2a]))

@@ -11,7 +11,7 @@ EVERY = ""
 
 
 def listen(host: str, port: int, *, both: bool | None = None) -> socket.socket:
-    """Return a listening socket; `both` tells whether one socket can serve both families (default: ask the kernel).
+    """Return a listening socket. `both` states whether one socket can serve both IP families (default: ask the kernel).
 
     Raises:
         ConfigurationError: The address or the port is not available.

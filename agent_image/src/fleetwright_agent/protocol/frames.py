@@ -1,4 +1,4 @@
-"""The values between the A2A server and the agent loop: the request of a turn, and the frames that it emits.
+"""The values that the A2A server and the agent loop exchange: the request of a turn, and the frames that it emits.
 
 The server does not import LangGraph, and the loop does not import A2A. Both import this module.
 """
@@ -55,7 +55,7 @@ class ToolEnd:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file for the caller, as a tool returns it beside its text."""
+    """A file for the caller, which a tool returns in addition to its text."""
 
     name: str
     media_type: str
@@ -114,7 +114,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens and cost of one model call. Cached tokens count as input. Without a known price, there is no cost."""
+    """The tokens and cost of one model call. Cached tokens count as input. Without a price, the cost is unset."""
 
     model: str
     input_tokens: int

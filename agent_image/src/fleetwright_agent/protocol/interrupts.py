@@ -38,7 +38,7 @@ class TaskInterrupt:
 
 
 def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | None) -> Message:
-    """Return the message that asks: text for people, data for programs."""
+    """Return the message with the question, as text for people and as data for programs."""
     parts = [Part(text=ask.prompt), data_part(HITL, ask.payload)]
     message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=parts)
     about: dict[str, Any] = {"id": ask.identity, "kind": ask.kind.value, "tool": ask.tool}
@@ -51,7 +51,7 @@ def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | Non
 
 
 def pause_of(task: Task) -> TaskInterrupt | None:
-    """Return what the task waits for, or None if it does not wait or if its question has another format.
+    """Return the interrupt that the task waits for, or None if it does not wait or its question has another format.
 
     An a2a-sdk executor may put any message into an interrupted status.
     """
@@ -98,5 +98,5 @@ def _nanoseconds(moment: str) -> int:
 
 
 def moment(at_ns: int) -> str:
-    """Return a time in nanoseconds since the epoch as ISO 8601 in UTC, in seconds."""
+    """Format a time, given in nanoseconds since the epoch, as ISO 8601 in UTC, in whole seconds."""
     return datetime.fromtimestamp(at_ns / _SECOND, UTC).isoformat(timespec="seconds")

@@ -59,7 +59,7 @@ def stalled(seconds: float, last: str) -> Termination:
 
 
 def handed_over_status(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
-    """Return the status of a task that the process leaves to the next one."""
+    """Return the status of an unfinished task that this process leaves to the next process."""
     message = agent_message(_LEFT, message_id=str(uuid4()))
     message.metadata["reason"] = LEFT
     return status_event(task.id, task.context_id, TaskState.TASK_STATE_WORKING, at_ns=at_ns, message=message)
@@ -68,7 +68,7 @@ def handed_over_status(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
 def terminal_status(task: Task, outcome: Termination, *, at_ns: int) -> TaskStatusUpdateEvent:
     """Return the terminal status of a task with this outcome.
 
-    For a task that waited, the status message carries the cost, because the task gets no artifact.
+    If the task was waiting for input, the status message contains the cost, because the task gets no artifact.
     """
     message = agent_message(outcome.sentence, message_id=str(uuid4()))
     message.metadata.update({**outcome.details, "reason": outcome.reason})

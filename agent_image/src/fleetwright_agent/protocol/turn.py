@@ -1,4 +1,4 @@
-"""The interface of a turn: it runs one message and emits frames. The values are in `frames.py`."""
+"""The interface of a turn, which processes one message and emits frames. `frames.py` defines the frames."""
 
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from fleetwright_agent.protocol.frames import Frame, PeerCost, TurnRequest, Usag
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnHooks:
-    """The calls of a turn to the task that it runs in, beside its frames."""
+    """Callbacks from a turn to its task, in addition to the frames."""
 
     opened: Callable[[], None] = lambda: None
     """Called when the turn starts, or resumes from state that an earlier process stored."""
     late: Callable[[Usage | PeerCost], None] = lambda _: None
     """Receives the usage of cancelled work after that work has ended, because its frames are no longer read."""
     left: Callable[[], bool] = lambda: False
-    """Return True if the next process resumes work that was cancelled."""
+    """Returns True if the work was cancelled and the next process will resume it."""
 
 
 class Turn(Protocol):
-    """Runs one message until it is answered or pauses for a person. Cancelling the iteration cancels the work.
+    """Processes one message until it is answered or waits for a person. Cancelling the iteration cancels the work.
 
     Raises:
         TurnFailed: There is no answer; the failure is already classified.

@@ -1,1 +1,1 @@
-"""Security: the egress policy, redaction of secrets, schema validation and the audit trail."""
+"""Security: the redaction of secrets, and the validation of arguments against untrusted schemas."""

@@ -1,8 +1,8 @@
 """Validates arguments against an untrusted JSON Schema in bounded time.
 
-This module does not resolve references outside the schema. It rejects another dialect below a schema's root, whose
-keywords would bypass the time limit. It does not evaluate untrusted patterns. It rejects `patternProperties`, which
-jsonschema matches without a time limit.
+This module does not resolve references to other documents. It rejects `$schema` and `$id` below a schema's root,
+because the keywords of another dialect would bypass the time limit. It does not evaluate untrusted patterns. It rejects
+`patternProperties`, which jsonschema matches without a time limit.
 """
 
 import json
@@ -19,7 +19,7 @@ import regex  # type: ignore[import-untyped]  # it has no types
 from jsonschema.validators import extend, validator_for
 
 _SECONDS: Final = 0.25
-"""Validation normally takes a few milliseconds; it blocks the event loop."""
+"""The time limit of a validation, which blocks the event loop. Validation normally takes a few milliseconds."""
 _LARGEST: Final = 50_000
 """The largest number of values in a schema."""
 # An empty registry: a reference in a schema must not cause a network request.
@@ -30,8 +30,8 @@ _FORMER: Final = (jsonschema.Draft3Validator, jsonschema.Draft4Validator)
 _Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterable[jsonschema.ValidationError] | None]
 
 
-class UndecidableSchema(Exception):  # noqa: N818 - states what became of the question
-    """The schema is invalid, refers to other documents, or takes too long."""
+class UndecidableSchema(Exception):  # noqa: N818 - describes the schema
+    """The schema is invalid, refers to other documents, or takes too long to evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ _look: ContextVar[_Look] = ContextVar("look")
 def validation_error(
     arguments: Mapping[str, Any], schema: Mapping[str, Any], *, patterns: bool
 ) -> jsonschema.ValidationError | None:
-    """Return the best matching validation error, or `None`; without `patterns`, the schema's patterns are ignored.
+    """Return the most relevant validation error, or `None`. If `patterns` is False, the schema's patterns are ignored.
 
-    Raises: Undecided.
+    Raises: UndecidableSchema.
     """
     before = _look.set(_Look(time.monotonic() + _SECONDS, patterns))
     try:
@@ -74,7 +74,7 @@ def validation_error(
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
-    """Return why the schema can never validate any arguments; an empty text if it can."""
+    """Return the reason why the schema cannot be used to validate arguments; an empty text if it can be used."""
     try:
         _readable(schema, validator_for(schema, default=jsonschema.Draft202012Validator), patterns=True)
     except UndecidableSchema as undecided:
@@ -180,7 +180,7 @@ def _additional(keyword: _Keyword) -> _Keyword:
 
 
 def _unevaluated(keyword: _Keyword) -> _Keyword:
-    """Skip the keyword for untrusted schemas: it evaluates `patternProperties` in every subschema."""
+    """Skip the keyword for untrusted schemas, because it evaluates `patternProperties` in every subschema."""
 
     def unevaluated(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
         return keyword(validator, value, instance, schema) if _look.get().patterns else None

@@ -1,7 +1,8 @@
-"""Removes secrets from text before it is stored: by their format, by the key before them, or as known mounted values.
+"""Removes secrets from text before it is stored.
 
-The live path is not redacted: answers to callers, results of tools and the conversation stay as they are. Copies of it
-are redacted: logs, the audit trail, session summaries, facts and learned skills. Spans contain none of this text.
+A secret is recognised by its format, by the key before it, or because it equals a mounted value. Answers to callers,
+tool results and the conversation are not redacted. Logs, the audit trail, session summaries, facts and learned skills
+are redacted. Trace spans contain none of this text.
 """
 
 import re
@@ -18,9 +19,9 @@ _SHORTEST_SECRET: Final = 8
 
 _LOOK_SECONDS: Final = 1.0
 
-# No expression here can match the same text in two ways, and none restarts inside text that it has already scanned. The
-# input is untrusted, so the time must be linear in its length. Before each expression: lower-case substrings, one of
-# which is in every match. Searching for these first takes a fiftieth of the time.
+# The input is untrusted, so the time must be linear in its length. Therefore, no expression can match the same text in
+# two ways, and none restarts inside text that it has already scanned. Every match of an expression contains one of the
+# lower-case substrings before it. Searching for these substrings first takes a fiftieth of the time.
 _KINDS: Final = (
     # Requires 24 characters, or 8 with a digit or symbol: "basic authentication" is not a credential.
     (
@@ -54,7 +55,7 @@ _KINDS: Final = (
     # Git servers and registries accept a token as the user name.
     (
         ("@",),
-        # A password may contain an unescaped slash; digits before the slash are the port of an address.
+        # A password may contain an unescaped slash. If only digits precede the slash, they are a port number.
         (
             r"(?<=://)[^\s/@:]{0,256}:(?:[^\s/]{1,256}|(?!\d{1,5}/)[^\s@\"'<>]{1,256})(?=@)"
             r"|(?i:(?<=http://)|(?<=https://))[^\s/@:]{1,256}(?=@)"
@@ -62,8 +63,8 @@ _KINDS: Final = (
     ),
 )
 _SIGNS: Final = tuple((sign, kind) for signs, kind in _KINDS for sign in signs)
-# After each name: an optional quote, escaped in nested JSON. Then a quoted value, up to the end if the quote is not
-# closed, or a list, or a word.
+# A name is followed by an optional quote (escaped in nested JSON), a separator and a value. The value is a quoted text,
+# which extends to the end of the input if the quote is not closed, or a list, a YAML block or a word.
 _IS: Final = r"(?P<is>\\{0,16}[\"']?\s{0,4}[:=]\s{0,4})"
 _QUOTED: Final = r"(?P<quote>\\{0,16}[\"'])(?:(?!(?<!\\)(?P=quote)).)*+(?:(?P=quote))?"
 _LIST: Final = r"[\[{][^\]}]*+[\]}]?"
@@ -165,7 +166,7 @@ class Redactor:
         return _scrub(str(value), known)
 
     def _known(self) -> _Values:
-        """Return the mounted values; the files are read again when one has changed."""
+        """Return the mounted secret values. All files are read again when one of them has changed."""
         now = self._clock()
         if self._looked is not None and now - self._looked < _LOOK_SECONDS:
             return self._values
@@ -217,7 +218,7 @@ def _hidden(found: re.Match[str]) -> str:
 
 
 def _is_sensitive(key: str, value: Any) -> bool:
-    """Return whether the value under this key is a secret; a number is not if the key names a count."""
+    """Return whether the value of this key is a secret. A number is not a secret if the key names a count of tokens."""
     if value is None or isinstance(value, bool):
         return False
     plain = _PLAIN.sub("", key.lower())

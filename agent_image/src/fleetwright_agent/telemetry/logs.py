@@ -18,7 +18,7 @@ from fleetwright_agent.security.redaction import Redactor
 _OURS: Final = logging.getLogger("fleetwright_agent")
 LEVELS: Final = ("debug", "info", "warning", "error")
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
-# This logger repeats invalid requests of callers. The agent reports and counts rejections itself.
+# This logger logs the contents of invalid requests. The agent itself reports and counts rejections.
 _SILENT: Final = "a2a.server.routes.jsonrpc_dispatcher"
 
 
@@ -41,7 +41,7 @@ class JsonLines(logging.Formatter):
 
 
 class LogLevel:
-    """The level of the agent's loggers from a mounted file; without the file, the level at the start."""
+    """Sets the level of the agent's loggers from a mounted file; without the file, the level at startup applies."""
 
     def __init__(self, path: Path, *, logger: logging.Logger = _OURS) -> None:
         self._file = FileWatcher(path, _level)
@@ -51,7 +51,7 @@ class LogLevel:
         self._problem: str | None = None
 
     async def look(self) -> None:
-        """Apply the level in the file. Without a valid level, the agent keeps the level of its start."""
+        """Apply the level in the file. If it contains no valid level, apply the level with which the agent started."""
         wanted, problem = self._file.read()
         if wanted != self._wanted:
             self._wanted, level = wanted, self._usual if wanted is None else wanted

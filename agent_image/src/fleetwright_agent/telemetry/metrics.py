@@ -1,7 +1,7 @@
 """All Prometheus metrics of the runtime. Names and labels are an API: dashboards and alerts depend on them.
 
-No label holds a task or a conversation, because their number is unbounded. One label holds callers and bounds their
-number.
+No label contains the id of a task or a conversation, because their number is unbounded. The number of values of the
+label `caller` is limited; all further callers share one value.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ _PASSED_ON: Final = (
     "model_unpaid",
     "model_unreachable",
 )
-"""Reasons of failed model calls that a fallback model may answer."""
+"""Failure reasons after which a fallback model may answer the call."""
 _NOT_PASSED_ON: Final = ("model_context_overflow", "model_refused_request")
 _NOT_SHORTENED: Final = (
     "budget",
@@ -214,7 +214,8 @@ class Metrics:
     ) -> None:
         """Start the counters at zero, because `increase()` does not see the first event of a new series.
 
-        Args: `lines` are the fallback orders, whose models may replace each other; `periods` are those of the budgets.
+        Args: `lines` holds the fallback orders; models in one order may replace each other. `periods` holds the periods
+        of the budgets.
         """
         for counter, values in (
             (self.push_deliveries, ("delivered", "retried", "dead", "dropped")),

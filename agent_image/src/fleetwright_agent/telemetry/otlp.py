@@ -1,4 +1,4 @@
-"""Exports spans of the OpenTelemetry SDK as OTLP over HTTP, through the agent's egress policy.
+"""Exports spans of the OpenTelemetry SDK as OTLP over HTTP, to a collector that the agent's egress policy allows.
 
 Environment variables of the SDK are ignored: they change neither the sampling nor the endpoint. Exporting never blocks
 the agent's work; spans that cannot be sent are dropped and counted.
@@ -85,7 +85,7 @@ class SpanCollector:
 
 
 class _Exporter(SpanExporter):
-    """Runs on the SDK's thread; the request runs on the event loop."""
+    """The exporter that the SDK calls on its own thread. The HTTP request runs on the agent's event loop."""
 
     def __init__(self, collector: SpanCollector, loop: asyncio.AbstractEventLoop, failures: Counter) -> None:
         self._collector = collector

@@ -1,4 +1,4 @@
-"""The tracing interface: nested spans with OpenTelemetry's GenAI names, and the no-op implementation.
+"""The tracing interface and its no-op implementation. Spans use the names of OpenTelemetry's GenAI conventions.
 
 Spans contain names and numbers only, never text of a caller, a model or a tool.
 """
@@ -19,7 +19,7 @@ def current_trace() -> Mapping[str, str]:
 
 @contextmanager
 def use_span(span: Mapping[str, str] | None) -> Iterator[None]:
-    """Make that span the current one within the block."""
+    """Make a span the current one within the block."""
     before = _OPEN.set(span)
     try:
         yield
@@ -48,7 +48,7 @@ class Tracing(Protocol):
 
         Args:
             of: The caller's trace to continue, as `traceId` and `spanId`; used for the outermost span only.
-            calls: The span is a call of another service.
+            calls: True if the span is a request to another service.
         """
 
     async def aclose(self) -> None:
@@ -64,7 +64,7 @@ class _Nobody:
 
 
 class NoTracing:
-    """The no-op implementation, used without a collector."""
+    """The no-op implementation, used if no trace collector is configured."""
 
     @contextmanager
     def span(self, *_: object, **__: object) -> Iterator[Span]:

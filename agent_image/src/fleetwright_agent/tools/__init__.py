@@ -1,1 +1,1 @@
-"""Tools of the agent: the port, and one package for each source of tools."""
+"""The tools of the agent: the interface of a tool, and one package for each source of tools."""

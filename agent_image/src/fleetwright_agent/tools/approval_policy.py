@@ -1,4 +1,4 @@
-"""The agent's policy about tools: which it denies, which need an approval, and which callers may approve. Pure.
+"""The agent's policy for tools: which tools are denied or need approval, and which callers may approve. Pure.
 
 A caller that is an agent may approve only if the configuration allows callers to approve. A request with the agent's
 own credential can never approve.
@@ -17,7 +17,7 @@ from fleetwright_agent.tools.port import Tool
 
 
 def governed_tools(tools: Mapping[str, Tool], config: AgentConfig, *, denies: Callable[[str], bool]) -> dict[str, Tool]:
-    """Return the tools that the policy allows, of which some ask for an approval in addition to their own decision.
+    """Return the tools that the policy allows, and add the required approvals to them.
 
     Args: `denies` returns True for the name of a denied tool.
     """
@@ -27,16 +27,16 @@ def governed_tools(tools: Mapping[str, Tool], config: AgentConfig, *, denies: Ca
 
 
 def may_ask(config: AgentConfig) -> bool:
-    """Return True if any turn may wait for a person, for any caller."""
+    """Return True if the configuration allows any turn to wait for a person."""
     pauses = any(budget.on_exceeded is Exceeded.PAUSE for budget in config.budgets)
-    # If a policy names a tool that a server or plugin does not offer, all of its tools need approval.
+    # If a policy names a tool that a server or plugin does not have, all tools of that server or plugin need approval.
     others = [*(server.name for server in config.mcp_servers), *(plugin.name for plugin in config.plugins)]
     guarded = any(guarded_by_policy(config, name) for name in others)
     return config.ask_human or pauses or guarded or bool(needs_approval(config))
 
 
 def needs_approval(config: AgentConfig) -> frozenset[str]:
-    """The names of tools that need approval, as the model calls them."""
+    """Return the names of the tools that need approval, as the model calls them."""
     by_server = (
         offered_name(f"{server.name}__{tool}") for server in config.mcp_servers for tool in server.require_approval
     )
@@ -44,7 +44,7 @@ def needs_approval(config: AgentConfig) -> frozenset[str]:
 
 
 def servers_of(config: AgentConfig) -> tuple[McpServer, ...]:
-    """The servers, each with all tools that need approval, from both places in the configuration."""
+    """Return the servers. Each includes the tools that `approvals` or the server's own entry subjects to approval."""
     named = config.approvals.tools
     return tuple(
         server.model_copy(update={"require_approval": (*server.require_approval, *_of_server(named, server.name))})
@@ -53,9 +53,9 @@ def servers_of(config: AgentConfig) -> tuple[McpServer, ...]:
 
 
 def of_uncertain_plugins(tools: Collection[str], config: AgentConfig) -> Iterator[str]:
-    """The tools of each plugin for which a policy or an approval names a tool that the plugin does not have.
+    """Yield all tools of each plugin for which the configuration restricts a tool that the plugin does not have.
 
-    The intended tool may be available under another name.
+    The plugin may offer the intended tool under another name.
     """
     for plugin in config.plugins:
         named = (*guarded_by_policy(config, plugin.name), *_of_server(config.approvals.tools, plugin.name))
@@ -64,7 +64,7 @@ def of_uncertain_plugins(tools: Collection[str], config: AgentConfig) -> Iterato
 
 
 def guarded_by_policy(config: AgentConfig, server: str) -> list[str]:
-    """The tools of a server or plugin that the agent's policy names, without the prefix."""
+    """Return the tools of a server or plugin that the agent's policy names, without the prefix."""
     policy = config.enforcement
     names = (*policy.deny, *(rule.tool for rule in policy.arguments), *(limit.tool for limit in policy.limits))
     return _of_server(names, server)

@@ -1,4 +1,4 @@
-"""The names of tools in model requests. It is separate from the tool listing, which imports the MCP library."""
+"""The names of tools in model requests. This module does not import the MCP library."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def offered_name(name: str) -> str:
-    """Return a name that providers accept; a changed name ends with a hash, so that two names stay distinct."""
+    """Return a name that model providers accept. A changed name ends with a hash, so that names stay distinct."""
     plain = _FOREIGN.sub("_", name)
     if plain == name and len(name) <= _LONGEST:
         return name

@@ -1,4 +1,4 @@
-"""The tool port: a tool decides about each call, streams its output, and returns text with artifacts.
+"""The interface of a tool. A tool decides whether a call may run, streams output, and returns text and artifacts.
 
 A `ToolProvider` is one source of tools. `tools/registry.py` collects the tools of all providers for a turn.
 """
@@ -18,13 +18,13 @@ class ToolError(Exception):
     """The label of the metric."""
 
 
-class ToolDeclined(ToolError):  # noqa: N818 - states what a person did, and reads so where it is raised
+class ToolDeclined(ToolError):  # noqa: N818 - describes the outcome of the call
     """A person declined the call."""
 
     outcome = "declined"
 
 
-class ToolBlocked(ToolError):  # noqa: N818 - states what became of the call
+class ToolBlocked(ToolError):  # noqa: N818 - describes the outcome of the call
     """The agent's policy, or the tool itself, does not allow the call."""
 
     outcome = "blocked"
@@ -37,7 +37,7 @@ class Grant:
     key: str
     """Identifies what is permitted, for example the path of a file. The tool interprets it."""
     title: str
-    """What is permitted, for the person: "more edits of notes.txt"."""
+    """The permission in words, for the person, such as "more edits of notes.txt"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Ask:
     preview: str = ""
     """The effect of the call, such as a diff. Without a preview, the person sees the arguments."""
     grants: tuple[Grant, ...] = ()
-    """Alternatives, the narrowest first. A call that one of them covers does not ask."""
+    """The grants that the person may give, narrowest first. A later call that a given grant covers does not ask."""
     kind: InterruptKind = InterruptKind.APPROVAL
     """The reply to a question or form is not a permission. The tool receives it as `ToolCall.reply`."""
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class ToolCall:
     reply: Any = None
     """A person's reply to the tool's question."""
     key: str = ""
-    """Identifies this call within its turn, also after a restart."""
+    """Identifies this call within its turn. The key is the same after a restart."""
     identity: str = ""
     """The provider's id of the call, which the caller sees too."""
     write: Callable[[str], None] = lambda _: None
@@ -125,11 +125,11 @@ class Tool:
     """JSON Schema of an object."""
     run: Callable[[ToolCall], Awaitable[str | ToolResult]]
     decide: Callable[[ToolCall], Awaitable[Decision]] = allow
-    """Decides about a call before it runs. It may be asked several times for one call and must have no effects."""
+    """Decides whether a call may run. It must have no side effects, because one call may need several decisions."""
     repeatable: bool = False
-    """The call has no side effects: after a restart it may be repeated."""
+    """True if the tool has no side effects, so that a call may be repeated after a restart."""
     deferrable: bool = False
-    """If there are many tools, the model has to search for this one."""
+    """True if the model has to search for this tool when the agent has many tools."""
 
     @property
     def declaration(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class ToolContext(Protocol):
 
     @property
     def thread(self) -> str:
-        """The thread of the conversation."""
+        """The id under which the calls of this turn are stored."""
         ...
 
     @property
@@ -173,7 +173,7 @@ class ToolContext(Protocol):
 
     @property
     def hold(self) -> Callable[["asyncio.Future[None]"], None]:
-        """Delays all later frames until a write is on disk."""
+        """Delays all later frames until the write that the future represents is on disk."""
         ...
 
     @property
@@ -193,5 +193,5 @@ class ToolProvider(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release connections and files, after the last turn. A second call has no effect."""
+        """Close connections and files. It is called after the last turn; a second call has no effect."""
         ...

@@ -1,4 +1,7 @@
-"""The registry of tools: collects the tools of all providers for a turn. A new built-in tool is one line here."""
+"""The registry of tools, which collects the tools of all providers for a turn.
+
+To add a built-in provider, add it to `built_in_providers`.
+"""
 
 import asyncio
 import logging
@@ -37,7 +40,7 @@ def built_in_providers(
     Args:
         redact: Removes secrets from a fact.
         tool_cache: Receives the tool list of each MCP server.
-        room: Returns the tokens that a prompt may have.
+        room: Returns the number of tokens that a prompt may have.
     """
     connections = mcp_connections(config, layout, tool_cache=tool_cache, metrics=metrics)
     shares_prompt = config.tool_search is None
@@ -62,7 +65,7 @@ class ToolRegistry:
         self._policy = policy
 
     async def tools(self, context: ToolContext) -> dict[str, Tool]:
-        """Return the tools for this turn by name, sorted. A provider that fails removes only its own tools."""
+        """Return the tools for this turn, sorted by name. If a provider fails, only its own tools are missing."""
         lists = await asyncio.gather(*(_listed(provider, context) for provider in self._providers))
         tools: dict[str, Tool] = {}
         for provider, listed in zip(self._providers, lists, strict=True):

@@ -1,1 +1,1 @@
-"""The terms of the API: names, quantities, durations, endpoints, call authorization. Pure."""
+"""The types and rules of the API: specs, names, quantities, durations, endpoints and call authorization. Pure."""

@@ -1,9 +1,9 @@
-"""The ranges of public addresses, and the addresses that no wide range may include. Pure.
+"""The ranges of public IP addresses, and the addresses that every wide range must exclude. Pure.
 
-"Outside" means what the Internet routes: all of IPv4 and the global unicast range of IPv6, without the ranges that
-have a special purpose. Sources: IANA's IPv4 and IPv6 Special-Purpose Address Registries and its IPv6 Address Space
-registry, and the clouds' documentation of their metadata services. The exceptions are the ranges that are not globally
-reachable, and the IPv6 ranges that embed an IPv4 address.
+Public addresses are all IPv4 addresses and the global unicast range of IPv6, without special-purpose ranges. The
+excluded ranges are not globally reachable, or are IPv6 ranges that embed an IPv4 address. Sources: IANA's IPv4 and IPv6
+Special-Purpose Address Registries, its IPv6 Address Space registry, and the cloud providers' documentation of their
+metadata services.
 """
 
 import ipaddress
@@ -28,7 +28,7 @@ METADATA = _networks(
     "fd20:ce::254/128",  # Google
     "64:ff9b::a9fe:0/112",  # 169.254.0.0/16 through NAT64
 )
-"""The addresses at which clouds hand out the credentials of a machine."""
+"""The addresses of cloud metadata services, which give credentials to every process on a machine."""
 
 _OUTSIDE = {
     ipaddress.ip_network("0.0.0.0/0"): _networks(
@@ -48,8 +48,8 @@ _OUTSIDE = {
         "224.0.0.0/4",
         "240.0.0.0/4",
     ),
-    # All of today's global unicast. Loopback, private, link-local, multicast, mapped and NAT64 addresses are outside of
-    # it and need no exception.
+    # All global unicast addresses that IANA has assigned so far. Loopback, private, link-local, multicast, mapped and
+    # NAT64 addresses are outside this range and need no exception.
     ipaddress.ip_network("2000::/3"): _networks(
         "2001::/23",  # protocol assignments, including Teredo, which leads to IPv4
         "2001:db8::/32",
@@ -67,7 +67,7 @@ _BOTH = frozenset({4, 6})
 def public_ranges(
     families: frozenset[int], denied: tuple[Network, ...] = ()
 ) -> tuple[tuple[Network, tuple[Network, ...]], ...]:
-    """Return a pair of range and exceptions for each of these IP families.
+    """Return the range of public addresses and its exceptions for each of these IP families.
 
     The result is cached, because every reconcile needs it and it never changes within an installation.
     """
@@ -98,7 +98,7 @@ def uncovered_networks(whole: Network, excepted: Sequence[Network], unwanted: It
 
 
 def is_inside(part: Network, whole: Network) -> bool:
-    """Return whether `part` is a strict subset of `whole`, as a NetworkPolicy requires of its exceptions."""
+    """Return whether `part` is a strict subset of `whole`, as a NetworkPolicy requires for `except`."""
     return contains(whole, part) and part != whole
 
 
@@ -111,7 +111,7 @@ def contains(whole: Network, part: Network) -> bool:
 
 
 def containing_network(networks: Iterable[Network], ip: Ip) -> Network | None:
-    """Return the first network that contains the address, or the IPv4 address that is embedded in it."""
+    """Return the first network that contains the address, or that contains the IPv4 address embedded in it."""
     addresses = {ip, embedded_ipv4(ip)}
     return next((network for network in networks if any(address in network for address in addresses)), None)
 

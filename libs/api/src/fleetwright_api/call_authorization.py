@@ -1,7 +1,8 @@
-"""The rules for which agent may call which, within a namespace and across namespaces. Pure.
+"""The rules that decide which agents may call each other, within a namespace and across namespaces. Pure.
 
-A call needs both sides: the caller names the callee as a peer, and the callee allows the caller. Without
-`allowedCallers`, an agent allows its own namespace. Both sides are evaluated by this module, so they cannot disagree.
+Two conditions must hold: the caller names the callee as a peer, and the callee allows the caller. Without
+`allowedCallers`, an agent allows the agents of its namespace. This module evaluates the rules for caller and callee, so
+that both get the same result.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ from fleetwright_api.spec.callers import AgentReference, CallerNamespacesSpec
 Identity = tuple[str, str]
 """(namespace, name)"""
 NamespaceLabels = Mapping[str, Mapping[str, str]]
-"""Labels by namespace. A namespace whose labels could not be read is missing, and matches no selector."""
+"""The labels of each namespace. A namespace whose labels could not be read is missing and matches no selector."""
 
 
 def identity_of(agent: AgentView) -> Identity:
@@ -34,7 +35,7 @@ def allows(callee: AgentView, caller: Identity, labels: NamespaceLabels) -> bool
 
 
 def authorization_reason(callee: AgentView, caller: Identity) -> str:
-    """Explain why an allowed caller is allowed."""
+    """Return the reason why an allowed caller is allowed, as a phrase whose subject is the caller."""
     allowed = callee.spec.allowed_callers
     if allowed is None:
         return "names this agent as a peer, from the same namespace"
@@ -50,7 +51,7 @@ def selects_namespaces(callee: AgentView) -> bool:
 
 
 def callers_of(callee: AgentView, agents: Iterable[AgentView], labels: NamespaceLabels) -> tuple[Identity, ...]:
-    """Return the agents that name `callee` as a peer and that it allows, sorted."""
+    """Return the agents that name `callee` as a peer and that `callee` allows, sorted."""
     me = identity_of(callee)
     found = {identity_of(agent) for agent in agents if me in peers_of(agent)}
     return tuple(sorted(caller for caller in found if caller != me and allows(callee, caller, labels)))
@@ -59,7 +60,7 @@ def callers_of(callee: AgentView, agents: Iterable[AgentView], labels: Namespace
 def allowed_peers(
     caller: AgentView, agents: Mapping[Identity, AgentView], labels: NamespaceLabels
 ) -> tuple[Identity, ...]:
-    """Return the peers of `caller` that exist and allow it, sorted."""
+    """Return the peers of `caller` that exist and allow `caller`, sorted."""
     me = identity_of(caller)
     return tuple(
         peer for peer in peers_of(caller) if peer != me and peer in agents and allows(agents[peer], me, labels)

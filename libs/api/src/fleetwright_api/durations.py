@@ -7,10 +7,10 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def seconds(text: str) -> int:
-    """Return the seconds of a duration.
+    """Return the number of seconds of a duration.
 
     Raises:
-        ValueError: The text is not a duration; the message says how to write one.
+        ValueError: The text is not a duration; the message describes the format.
     """
     match = PATTERN.match(text)
     if match is None:

@@ -1,4 +1,4 @@
-"""The addresses of agents and MCP servers: by cluster DNS, or at overridden addresses outside of the cluster."""
+"""The addresses of agents and MCP servers: their cluster DNS names, or configured addresses outside the cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from fleetwright_api.spec.mcp_server import McpServerView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """Overridden addresses by `<namespace>/<name>`. Agents and servers without one use cluster DNS."""
+    """Configured addresses by `<namespace>/<name>`. Agents and servers without such an address use cluster DNS."""
 
     cluster_domain: str = "cluster.local"
     agents: Mapping[str, str] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Endpoints:
         """Return the streamable-HTTP address of an McpServer object.
 
         Raises:
-            ValueError: The spec has neither remote nor workload; the checks report it.
+            ValueError: The spec has neither `remote` nor `workload`. The validation of the spec reports this error.
         """
         if elsewhere := self.servers.get(names.qualified(server.namespace, server.name)):
             return elsewhere

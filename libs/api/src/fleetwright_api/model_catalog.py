@@ -1,7 +1,7 @@
-"""The model catalog: context window, output limit, price and address by model name. A YAML file that the chart mounts.
+"""The model catalog, a YAML file with the context window, output limit, price and address of each model.
 
-An Agent's own fields take precedence over the catalog, and the catalog over the defaults. Unknown keys are an error, so
-that a misspelt price fails at start instead of producing wrong costs.
+The Helm chart mounts the file. An Agent's own fields take precedence over the catalog, and the catalog over the
+defaults. Unknown keys are an error, so that a misspelt price fails at startup instead of producing wrong costs.
 """
 
 import re
@@ -14,13 +14,13 @@ MODEL_KEYS = {"contextWindow", "maxOutputTokens", "baseURL", "price"}
 UNKNOWN_WINDOW: Final = 16_384
 """The context window, in tokens, of a model that neither a spec nor the catalog describes.
 
-Too small a window causes earlier summaries; too large a window makes calls fail. Nearly every model that is served
-today has at least this many tokens. It leaves 12,000 for the prompt beside the default output of 4,096.
+If the assumed window is too small, conversations are summarised early. If it is too large, calls fail. Nearly every
+model in use has at least this window. With the default output limit of 4,096 tokens, 12,000 remain for the prompt.
 """
 _DATED: Final = re.compile(
     r"(?P<family>.+?)[-@](?:20\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))"
 )
-"""A name and a date: `gpt-4o-mini-2024-07-18`, `claude-sonnet-4-20250514`, `gpt-4-0613`."""
+"""A model name that ends with a date: `gpt-4o-mini-2024-07-18`, `claude-sonnet-4-20250514`, `gpt-4-0613`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class ModelDefaults:
     context_window: int = UNKNOWN_WINDOW
     max_output_tokens: int = 4096
     base_url: str = ""
-    """An empty string means the provider's own address."""
+    """The address of the model's API; an empty string means the provider's default address."""
     price: Mapping[str, str] | None = None
 
 
@@ -37,13 +37,13 @@ class Catalog:
     models: Mapping[str, ModelDefaults] = field(default_factory=dict)
 
     def lookup(self, model: str) -> ModelDefaults:
-        """Return the defaults of the model, or those of its family if only the date differs."""
+        """Return the entry of the model or of its family. Without an entry, return the general defaults."""
         return self.models.get(self.entry(model), ModelDefaults())
 
     def entry(self, model: str) -> str:
         """Return the name of the catalog entry for the model or its family, or an empty string.
 
-        A family is the whole name without a date at its end, so `gpt-4o-audio` never counts as `gpt-4o`.
+        The family is the whole name without a date at its end, so `gpt-4o-audio` does not belong to `gpt-4o`.
         """
         if model in self.models:
             return model
@@ -56,7 +56,7 @@ def parse_catalog(document: Any) -> Catalog:
     """Parse a YAML document of the form `{models: {<name>: {contextWindow, maxOutputTokens, baseURL, price}}}`.
 
     Raises:
-        ValueError: The document has another shape; the message names the place.
+        ValueError: The document has another form; the message names the invalid part.
     """
     models = (document or {}).get("models", {})
     if not isinstance(models, Mapping):

@@ -13,9 +13,9 @@ AGENT = "Agent"
 SKILL = "Skill"
 MCP_SERVER = "McpServer"
 CARD_KEYS = "CardKeys"
-"""The kind, in the cache, of the Secret with the card keys.
+"""The kind under which the cache stores the Secret with the card keys.
 
-`KEY_SET` is the kind of the ConfigMap with the same name.
+`KEY_SET` is the kind for the ConfigMap of the same name.
 """
 KEY_SET = "KeySet"
 
@@ -26,37 +26,37 @@ AGENT_LABEL = f"{GROUP}/agent"
 MCP_SERVER_LABEL = f"{GROUP}/mcpserver"
 SKILL_LABEL = f"{GROUP}/skill"
 MAY_CALL_LABEL = f"{GROUP}/may-call"
-"""On a pod: the agent of the same namespace whose A2A port this pod may reach."""
+"""A label of pods. Its value is the agent of the same namespace whose A2A port the pod may reach."""
 
 PROBE_LABEL = f"{GROUP}/probe"
-"""On a probe's pod: the hash of the probe's inputs. The probe's own NetworkPolicy selects the pod by this label."""
+"""A label of probe pods with the hash of the probe's inputs. The probe's NetworkPolicy selects the pod by this hash."""
 PROBE = "probe"
-"""The component label of pods that examine one thing and exit. No Service and no other NetworkPolicy selects them."""
+"""The component label of probe pods, which run one check and exit. No Service or other NetworkPolicy selects them."""
 
 OWN_OBJECTS = f"{MANAGED_BY}={FIELD_MANAGER}"
-"""The selector of every list and watch of children. Objects that Fleetwright does not manage are never loaded."""
+"""The label selector for lists and watches of children, so that only objects are loaded that Fleetwright manages."""
 
 HASH_ANNOTATION = f"{GROUP}/desired-hash"
 REVISION_ANNOTATION = f"{GROUP}/revision"
 TEMPLATE_ANNOTATION = f"{GROUP}/template-hash"
-"""On a Deployment: the hash of its pod template, to tell a new template from a new number of replicas."""
+"""An annotation of Deployments with the hash of the pod template. It shows whether an update changed the template."""
 RECORDS_ANNOTATION = f"{GROUP}/credentials"
-"""On Secrets with tokens: the record of each token, without its text; see `rotating_token`."""
+"""An annotation of Secrets with tokens. It contains a record of each token, without the token itself."""
 EXPIRES_ANNOTATION = f"{GROUP}/expires"
 PENDING_ANNOTATION = f"{GROUP}/pending"
-"""On the Secret with an agent's callers: for each token that is not in use yet, the time at which it was added."""
+"""An annotation of the Secret with an agent's callers: for each token that is not used yet, when it was added."""
 ROTATE_ANNOTATION = f"{GROUP}/rotate"
-"""On a Secret with tokens: set by a user to request a rotation. Every new value is one request."""
+"""An annotation of Secrets with tokens. A user sets it to request a rotation; every new value is a new request."""
 AUDIT_ACKNOWLEDGED_ANNOTATION = f"{GROUP}/audit-acknowledged"
-"""On an Agent: set by a user who has examined an audit trail that lost its end."""
+"""An annotation of Agents. A user sets it after examining an audit trail whose end was missing."""
 SKILL_DIGEST_ANNOTATION = f"{GROUP}/skill-digest"
 HISTORICAL = frozenset({REVISION_ANNOTATION, SKILL_DIGEST_ANNOTATION})
-"""An object with one of these annotations is one of several versions, and former versions may be deleted."""
+"""The annotations of children that exist in several versions, of which old versions may be deleted."""
 REFRESH_ANNOTATION = f"{GROUP}/refresh"
-"""On agents' pods: a change makes the kubelet re-read mounted Secrets at once instead of within a minute."""
+"""An annotation of agent pods. After a change, the kubelet reads mounted Secrets at once, not only within a minute."""
 
 ENVIRONMENT_ANNOTATION = f"{GROUP}/environment"
-"""On a workload's template: the versions of the objects that its environment comes from."""
+"""An annotation of a workload's pod template: the versions of the objects from which its environment variables come."""
 
 A2A_PORT = 7870
 OPS_PORT = 7871
@@ -81,7 +81,7 @@ def labels(kind: str, name: str) -> dict[str, str]:
 
 
 def probed_label(kind: str) -> str:
-    """Return the label of a probe that names its owner. It differs from the label that selects the owner's own pods."""
+    """Return the key of the label that names a probe's owner. The owner's own pods are selected by another label."""
     return f"{GROUP}/probed-{kind.lower()}"
 
 
@@ -131,7 +131,7 @@ def skill_snapshot(skill: str, digest: str) -> str:
 
 
 def peer_token_key(namespace: str, name: str) -> str:
-    """Return the file name below the auth folder, as the runtime's Layout.peer_token_file expects it."""
+    """Return the file name of a peer's token, as `Layout.peer_token_file` of the agent runtime expects it."""
     return f"peer.{namespace}.{name}"
 
 

@@ -7,7 +7,7 @@ _FACTORS = {
 
 
 def parse_quantity(quantity: str | float) -> float:
-    """Return the number of a quantity: `100m` is 0.1 and `64Mi` is 67108864.
+    """Return a quantity as a number: `100m` is 0.1 and `64Mi` is 67108864.
 
     Raises:
         ValueError: The text is not a quantity.

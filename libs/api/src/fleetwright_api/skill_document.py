@@ -1,8 +1,7 @@
 """Reads a Skill's files according to the Agent Skills specification. Pure.
 
-The files are SKILL.md, which begins with front matter, and the files that it refers to. If an agent could not load
-them, an error names the broken rule. The operator reports the error in a condition, and `fleetwright dev` on the
-terminal.
+The files are SKILL.md, which begins with front matter, and the files that it refers to. If the files break a rule of
+the specification, an error names the rule. The operator reports the error in a condition; `fleetwright dev` prints it.
 """
 
 import re
@@ -19,10 +18,10 @@ from fleetwright_api.spec.skill import NO_NEEDS, PermissionsSpec, SkillNeeds
 DOCUMENT = "SKILL.md"
 MAX_FILES = 200
 LONGEST_HEAD = 8192
-"""The largest front matter, in characters up to its closing line; as in the runtime's `fetch/folder.py`."""
+"""The maximum length of the front matter in characters. The agent runtime has the same limit in `fetch/folder.py`."""
 _DEEPEST = 16
 _MOST_OPEN = 64
-"""Brackets inside texts do not nest, so more of them are allowed."""
+"""The maximum number of open brackets. It exceeds the nesting limit, because strings may contain brackets too."""
 _TOO_DEEP = f"{DOCUMENT}: the fields between the '---' lines are nested more than {_DEEPEST} deep; use fewer levels"
 _BRACKETS = re.compile(r"[\[\]{}]")
 _NAME = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
@@ -36,7 +35,7 @@ class InvalidSkill(ValueError):  # noqa: N818 - the condition's reason has this 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillContent:
-    """A valid skill. `files` is empty if only its metadata is known, as for a snapshot that was not read."""
+    """A valid skill. `files` is empty if only the metadata is known, for example if the snapshot was not read."""
 
     name: str
     description: str
@@ -78,7 +77,7 @@ def _check(files: Mapping[str, str], name: str) -> str:
 
 
 def read_head(name: str, head: str, paths: Sequence[str]) -> str:
-    """Check files that are stored elsewhere, given SKILL.md up to the end of its front matter and the paths.
+    """Check a skill of which only the front matter of SKILL.md and the paths of its files are known.
 
     Returns: The description.
 
@@ -89,10 +88,10 @@ def read_head(name: str, head: str, paths: Sequence[str]) -> str:
 
 
 def files_of(config_map: Mapping[str, Any]) -> dict[str, str]:
-    """Return the files in a ConfigMap.
+    """Return the files in a ConfigMap, by path.
 
     Raises:
-        InvalidSkill: Some of its data is binary.
+        InvalidSkill: The ConfigMap contains binary data.
     """
     if binary := sorted(config_map.get("binaryData") or ()):
         remedy = "files from a ConfigMap are UTF-8 text; keep others in git or in an image"
@@ -101,9 +100,9 @@ def files_of(config_map: Mapping[str, Any]) -> dict[str, str]:
 
 
 def path_to_key(path: str) -> str:
-    """Return the ConfigMap key of a path: a key cannot contain a slash, so `..` replaces it.
+    """Return the ConfigMap key of a path. A key cannot contain a slash, so each slash is replaced by `..`.
 
-    No valid path contains `..`.
+    A valid path contains no `..`, so the replacement is reversible.
     """
     return path.replace("/", "..")
 
@@ -113,7 +112,7 @@ def key_to_path(key: str) -> str:
 
 
 def _check_path(path: str) -> None:
-    """Check a path. The rules also keep `path_to_key` reversible: no empty segment, no `..`, no trailing dot."""
+    """Check a path. No empty segment, `..` or trailing dot is allowed, so that `path_to_key` is reversible."""
     if len(path) > 200 or ".." in path or not all(_SEGMENT.match(segment) for segment in path.split("/")):
         raise InvalidSkill(
             f"{path!r} is not a valid path; use letters, digits, '.', '_' and '-' in folders and file names, "
@@ -143,7 +142,7 @@ def _front_matter(text: str) -> Mapping[str, Any]:
 
 
 class _Fields(yaml.SafeLoader):
-    """A YAML reader without aliases and deep nesting, so that a short text never takes long to parse."""
+    """A YAML loader that rejects aliases and deep nesting, so that a short text cannot take long to parse."""
 
     _depth = 0
 
@@ -169,7 +168,7 @@ class _Fields(yaml.SafeLoader):
 
 
 def _check_brackets(text: str) -> None:
-    """Limit the open brackets of a text before parsing. The parser's time per token grows with the open brackets."""
+    """Limit the number of open brackets before parsing, because the parser's time per token grows with this number."""
     depth = 0
     for bracket in _BRACKETS.findall(text):
         depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
@@ -180,7 +179,7 @@ def _check_brackets(text: str) -> None:
 def _value(reader: yaml.SafeLoader, field: str, node: yaml.Node) -> Any:
     try:
         return reader.construct_object(node, deep=True)
-    except Exception:  # the constructors raise many types, such as for an impossible date or a wrong tag
+    except Exception:  # The constructors raise errors of many types, for example for an invalid date or tag.
         remedy = "quote texts, dates and numbers, and remove tags such as '!!bool'"
         raise InvalidSkill(f"{DOCUMENT}: {field} has a value that cannot be read; {remedy}") from None
 

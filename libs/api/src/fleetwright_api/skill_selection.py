@@ -1,4 +1,4 @@
-"""Selects the Skills of an agent: the named ones and those that its selector matches. Pure."""
+"""Selects the Skills of an agent: those that its spec names, and those that its selector matches. Pure."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from fleetwright_api.spec.agent import AgentSpec
 
 
 def skill_names(spec: AgentSpec, labels: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """Return the named skills in their order, then the selected ones by name.
+    """Return the skills that the spec names, in their order, and then the other selected skills, sorted by name.
 
     Args: `labels` are the labels of every Skill of the namespace.
     """

@@ -1,4 +1,4 @@
-"""The result of a check: a reason for programs, and a message for users that names the object and the remedy."""
+"""An error that a check has found: a machine-readable reason, and a message that names the object and the remedy."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""The Kubernetes API: a port, its adapter, the cache, the informer, and server-side apply."""
+"""The Kubernetes API: its interface, an HTTP client, a cache with an informer, and server-side apply."""

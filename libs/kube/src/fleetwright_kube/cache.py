@@ -1,8 +1,8 @@
-"""Every observed object of the cluster, in its newest version, indexed by identity and by index keys.
+"""A cache of the newest version of every observed object, indexed by identity and by index keys.
 
 The creator of the cache defines the index keys; this module keeps the index up to date. The cache ignores versions that
 are older than the cached one, because a late event must not undo a newer response. A list that was read before an
-object was deleted does not bring the object back, even if the name was reused.
+object was deleted does not restore the object, even if its name was reused.
 """
 
 from collections import defaultdict
@@ -16,12 +16,12 @@ from fleetwright_kube.scheme import Scheme
 IndexKey = tuple[Hashable, ...]
 Id = tuple[str, str, str]
 _REMEMBERED = 2048
-"""How many deleted objects are remembered: far more than there are responses under way."""
+"""The number of deleted objects that are remembered. It is far higher than the number of responses in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An object before and after; None if it did not exist."""
+    """An object before and after a change; None if the object did not exist before or does not exist after it."""
 
     before: CachedObject | None
     after: CachedObject | None
@@ -38,10 +38,10 @@ class Cache:
         self.scheme = scheme
         self._index_keys = index_keys
         self._entries: defaultdict[str, dict[Id, CachedObject]] = defaultdict(dict)
-        """By kind, so that reading all objects of one kind does not walk through the others."""
+        """The objects by kind, so that reading all objects of one kind does not visit the other kinds."""
         self._by_index_key: defaultdict[IndexKey, set[Id]] = defaultdict(set)
         self._gone: dict[tuple[str, str], int] = {}
-        """By kind and uid: the version at which the object was deleted, or stopped matching the selector."""
+        """The version at which an object was deleted or stopped matching the selector, by kind and uid."""
 
     def get(self, kind: str, namespace: str, name: str) -> CachedObject | None:
         return self._entries[kind].get((kind, namespace, name))
@@ -58,7 +58,7 @@ class Cache:
         return None if self._is_known(kind, body) else self._keep(cached_object(self.scheme, kind, body))
 
     def _is_known(self, kind: str, body: Object) -> bool:
-        """Return whether this version is already cached. Watches repeat the response of every own write."""
+        """Return whether this version is already cached. A watch delivers every version that a write has returned."""
         metadata = body["metadata"]
         known = self._entries[kind].get((kind, metadata.get("namespace", ""), metadata["name"]))
         return known is not None and known.resource_version == metadata["resourceVersion"]
@@ -74,9 +74,9 @@ class Cache:
         return Change(before, entry)
 
     def drop(self, kind: str, namespace: str, name: str, *, uid: str, version: str | None = None) -> Change | None:
-        """Remove an object. `version` is that of the deletion event.
+        """Remove an object. `version` is the resource version of the deletion event.
 
-        Without a version only a deletion was requested, and the object may appear again.
+        Without a version, the deletion is not confirmed yet, and the object may appear again.
         """
         if version is not None:
             self._remember_gone(kind, uid, int(version))
@@ -87,10 +87,10 @@ class Cache:
         return Change(before, None)
 
     def recall(self, kind: str, uid: str) -> None:
-        """Forget the deletion of an object that still exists: it only stopped matching the selector.
+        """Forget the deletion of an object that still exists, but stopped matching the selector for a while.
 
-        A deletion and a removed label send the same event, whose version the cache remembers. The object's version is
-        not newer, so the cache would ignore the object.
+        A watch reports a removed label as a deletion, and the cache remembers the version of this event. The object's
+        version is not newer, so without this method the cache would ignore the object.
         """
         self._gone.pop((kind, uid), None)
 
@@ -128,8 +128,8 @@ class Cache:
 
 
 def _newer(entry: CachedObject, than: CachedObject) -> bool:
-    """Compare resource versions, which Kubernetes documents as comparable since 1.35.
+    """Compare resource versions. Kubernetes documents them as comparable since version 1.35.
 
-    This also holds for two objects with the same name, because the first was deleted before the second was created.
+    Versions of two objects with the same name are comparable too: the first was deleted before the second was created.
     """
     return int(entry.resource_version) > int(than.resource_version)

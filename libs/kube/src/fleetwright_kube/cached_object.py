@@ -1,6 +1,6 @@
-"""The cached projection of an object: identity, owner, our fields, and the few facts that decisions need.
+"""The cached projection of an object: its identity, its owners, the fields that we own, and the values that are used.
 
-A cache of whole objects would consist mostly of `managedFields` and of specs that are never read.
+A cache of whole objects would consist mostly of `managedFields` and of specs that the operator never reads.
 """
 
 import json
@@ -47,9 +47,9 @@ class CachedObject:
     """True if the label `app.kubernetes.io/managed-by` names this controller."""
     controller: OwnedBy | None = None
     holders: frozenset[OwnedBy] = frozenset()
-    """The owners besides the controller. The object is kept while any owner exists."""
+    """The owners other than the controller. The garbage collector keeps the object while any owner exists."""
     owned: Fields = field(default_factory=dict)
-    """The `fieldsV1` of what we applied and still own."""
+    """The `fieldsV1` of the fields that we applied and still own."""
     projection: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -58,7 +58,7 @@ class CachedObject:
 
 
 def cached_object(scheme: Scheme, kind: str, body: Object) -> CachedObject:
-    """Return the projection. `kind` is the kind in the cache, which a metadata-only object does not contain."""
+    """Return the projection. `kind` is the name of the kind in the cache; a metadata-only object does not state it."""
     metadata = body["metadata"]
     return CachedObject(
         kind=kind,
@@ -92,7 +92,7 @@ def _owned(field_manager: str, metadata: Mapping[str, Any]) -> Fields:
         applied = manager.get("operation") == "Apply" and not manager.get("subresource")
         if manager.get("manager") == field_manager and applied:
             fields = {**manager.get("fieldsV1", {})}
-            # Owner references contain the owner's uid, so with them no two sets of fields would be equal.
+            # Owner references contain the owner's uid. With them, objects of different owners could share no fields.
             fields["f:metadata"] = {
                 key: value for key, value in fields.get("f:metadata", {}).items() if key != "f:ownerReferences"
             }

@@ -1,4 +1,4 @@
-"""Reads from the cache, and writes through the API. Every response updates the cache."""
+"""Reads objects from the cache and writes them through the API. Every response updates the cache."""
 
 import logging
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from fleetwright_kube.port import Api, Object, Resource
 logger = logging.getLogger(__name__)
 
 _ABSENT = "1"
-"""The resourceVersion of an apply that either creates the object or fails with ConflictError.
+"""With this resourceVersion, an apply either creates the object or fails with ConflictError.
 
-A contract test verifies this.
+A contract test verifies this behaviour.
 """
 
 
@@ -44,9 +44,10 @@ class Cluster:
         on_status: Callable[[CachedObject, Object], None],
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Args: `on_change` is called for every response that changed the cache; `on_write` counts (verb, kind).
+        """Args: `on_change` is called for every response that changed the cache.
 
-        `on_status` is called for every status that was written, with the object as it was before.
+        `on_write` is called after each write, with the verb and the kind.
+        `on_status` is called after a status was written, with the object before the write and the new status.
         `may_write` is called before every write, because a process that was paused may have lost the Lease.
         """
         self._api = api
@@ -57,9 +58,9 @@ class Cluster:
         self._on_status = on_status
         self._may_write = may_write
         self.failing: set[str] = set()
-        """Uids of owners whose children could not all be written by the last reconcile."""
+        """The uids of owners for which the last reconcile could not write all children."""
         self._provided: set[str] = set()
-        """Uids of owners whose children were written since their status was last written."""
+        """The uids of owners for which children were written after the last write of the owner's status."""
 
     def outdated(self, manifest: Object) -> Object | None:
         """Return the manifest with its hash if the child must be written; None if the child matches the manifest."""
@@ -68,11 +69,11 @@ class Cluster:
         return None if entry is not None and entry.is_ours and self._is_current(entry, wanted) else wanted
 
     async def apply(self, wanted: Object) -> Action:
-        """Make the child match a manifest of `outdated`, and do nothing if it already does.
+        """Write the child so that it matches a manifest that `outdated` returned. Do nothing if it already matches.
 
         Raises:
-            OwnershipConflictError: An object that is not managed by Fleetwright has the name. It was not changed.
-            RetryLaterError: The child of a former owner is still being deleted.
+            OwnershipConflictError: An object that Fleetwright does not manage has the child's name. It was not changed.
+            RetryLaterError: The child is still being deleted, or exists already although it was not in the cache.
             ApiError: The write failed; InvalidRequestError if the same write will always fail.
         """
         entry = self._entry(wanted)
@@ -82,7 +83,7 @@ class Cluster:
                 self._note_owners(wanted)
                 return Action.CREATED
             if entry is None:
-                # The manifest was made without knowing this object, whose content (a token) may have to stay.
+                # The manifest was built without this object, whose content (such as a token) may have to be preserved.
                 await self._mark(found, wanted)
                 raise RetryLaterError(0.1, f"{wanted['kind']} {found.name} already exists; the next reconcile decides")
             entry = found
@@ -94,7 +95,7 @@ class Cluster:
         return Action.CONFIGURED
 
     async def conflict(self, manifest: Object) -> OwnershipConflictError | None:
-        """Return why the child cannot be written if an object that is not ours has its name. Write nothing."""
+        """Return an error if an object that is not ours has the child's name, else None. Nothing is written."""
         entry = self._entry(manifest)
         try:
             if entry is None or not entry.is_ours:
@@ -107,7 +108,7 @@ class Cluster:
         return None
 
     async def apply_data(self, resource: Resource, body: Object) -> Action:
-        """Apply data that belongs to no owner, without overwriting changes that are not in the cache.
+        """Apply an object with data and without an owner. Changes that are not in the cache are not overwritten.
 
         Raises:
             ApiError: The write failed; ConflictError if the object differs from the cached version.
@@ -129,9 +130,9 @@ class Cluster:
     async def write_status(self, entry: CachedObject, status: Object) -> None:
         """Write the status of an object, if it differs. A ConflictError means that the object must be reconciled again.
 
-        The status is also written after children were written. If the owner was deleted, the response reports that at
-        once. The event of the deletion may come late, and until then the operator would recreate children that the
-        garbage collector deletes.
+        After children were written, the status is written even if it is equal. The response then shows whether the
+        owner was deleted. The watch event of the deletion may be late; until it arrives, the operator would recreate
+        children that the garbage collector deletes.
         """
         if entry.projection["status"] == status and entry.uid not in self._provided:
             return
@@ -139,7 +140,7 @@ class Cluster:
         resource = self._scheme.resources[entry.kind]
         body = {"apiVersion": resource.api_version, "kind": entry.kind, "metadata": metadata, "status": status}
         self._guard()
-        # before the request: a child that is written meanwhile needs another status write
+        # This comes before the request, because a child that is written during the request needs another status write.
         self._provided.discard(entry.uid)
         try:
             answer = await self._api.apply(resource, body, subresource="status")
@@ -159,7 +160,7 @@ class Cluster:
         try:
             answer = await self._api.merge(self._scheme.resources[entry.kind], entry.namespace, entry.name, patch)
         except NotFoundError:
-            return  # the pod is gone, and its successor reads the current files
+            return  # The pod was deleted, and its successor reads the current files.
         self._wrote("annotate", entry.kind, answer)
 
     async def delete(self, entry: CachedObject) -> None:
@@ -170,7 +171,7 @@ class Cluster:
         self._forget(entry)
 
     async def delete_pod(self, pod: CachedObject) -> None:
-        """Delete a pod. It stays in the cache while it terminates, because its NetworkPolicy must exist until then."""
+        """Delete a pod. While it terminates, the pod stays in the cache, because it still needs its NetworkPolicy."""
         self._guard()
         ending = await self._api.delete(
             self._scheme.resources[pod.kind], pod.namespace, pod.name, uid=pod.uid, version=pod.resource_version
@@ -190,7 +191,7 @@ class Cluster:
         return await self._api.get(self._scheme.resources[kind], namespace, name)
 
     async def _create(self, wanted: Object) -> CachedObject | None:
-        """Create the child. Return None, or the existing object if it is ours."""
+        """Create the child and return None. If the object exists already and is ours, return it."""
         kind, metadata = wanted["kind"], wanted["metadata"]
         body = {**wanted, "metadata": {**metadata, "resourceVersion": _ABSENT}}
         self._guard()
@@ -202,12 +203,13 @@ class Cluster:
         return None
 
     async def _existing(self, wanted: Object) -> CachedObject:
-        """Return the existing object if it is ours. Until that is known, only its metadata is read."""
+        """Return the existing object if it is ours. The ownership check reads only the object's metadata."""
         kind, metadata = wanted["kind"], wanted["metadata"]
         place = (metadata["namespace"], metadata["name"])
         head = await self._head(wanted)
         check_ours(self._scheme, head, wanted)
-        # Removed labels look like a deletion. If the object is deleted now, the next read or event shows it.
+        # For the cache, removed labels look like a deletion, so the cache would ignore this object. If it really is
+        # deleted now, the next read or event shows the deletion.
         self.cache.recall(kind, head.uid)
         self._learn(kind, await self._api.get(self._scheme.resources[kind], *place))
         entry = self.cache.get(kind, *place)
@@ -223,7 +225,7 @@ class Cluster:
         return cached_object(self._scheme, f"{kind}Metadata", body)
 
     async def _mark(self, entry: CachedObject, wanted: Object) -> None:
-        """Restore removed labels: without them the content of the object does not count as ours."""
+        """Restore the labels of an object that is ours, because without them its content is not used."""
         if entry.is_ours:
             return
         self._guard()
@@ -238,18 +240,18 @@ class Cluster:
         try:
             answer = await self._api.apply(resource, body)
         except (ConflictError, InvalidRequestError) as error:
-            # If another object has the name, or no object has it, the cache was stale and the manifest is valid.
+            # If the object was deleted or replaced by another one, the cache was stale and the manifest may be valid.
             existing = await self._still(entry)
             if existing is None:
                 raise RetryLaterError(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error
             if isinstance(error, ConflictError) or not is_shared(self._scheme, existing):
                 raise
-            # Another manager's entry in one of our lists may make the apply invalid.
+            # An entry of another field manager in one of our lists may make the apply invalid.
             answer = await self._api.force_apply(resource, body)
         self._wrote("update", entry.kind, answer)
 
     async def _still(self, entry: CachedObject) -> Object | None:
-        """Return the object itself, if it still has the known uid."""
+        """Read the object again. Return it if it still has the cached uid, else None."""
         try:
             existing = await self._api.get(self._scheme.resources[entry.kind], entry.namespace, entry.name)
         except NotFoundError:

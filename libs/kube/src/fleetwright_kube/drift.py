@@ -1,7 +1,7 @@
-"""Detects drift of a child from what was applied: by a hash of the manifest, and by the fields that we own.
+"""Detects drift of a child from its manifest, by a hash of the manifest and by the fields that we own.
 
-The hash finds changes of the manifest. The managed fields show every field that another manager has taken or removed.
-Comparing values would report false drift on everything the server writes differently (`1000m` and `1`).
+The hash finds changes of the manifest. `managedFields` shows every field that another manager has changed or removed.
+A comparison of values would report false drift for values that the server normalises (`1000m` becomes `1`).
 """
 
 import json
@@ -18,7 +18,7 @@ _SORTED = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=F
 
 
 def with_hash(scheme: Scheme, manifest: Object) -> Object:
-    """Return the manifest with its own hash as an annotation."""
+    """Return the manifest with an annotation that contains its hash."""
     metadata = manifest["metadata"]
     hashed = {scheme.hash_annotation: sha256(_SORTED.encode(manifest).encode()).hexdigest()[:16]}
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **hashed}}}
@@ -44,7 +44,7 @@ def is_shared(scheme: Scheme, body: Object) -> bool:
 
 def _covers(fields: Fields, desired: Any) -> bool:
     if set(fields) <= {"."}:
-        return True  # a leaf, or a value that is owned as a whole
+        return True  # A leaf, or a value that is owned as a whole.
     if isinstance(desired, Mapping):
         return all(
             f"f:{key}" in fields and _covers(fields[f"f:{key}"], value)

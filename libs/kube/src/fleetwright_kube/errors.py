@@ -1,22 +1,22 @@
-"""The operator's errors, grouped by how the reconciler handles them. Every other exception is retried with backoff.
+"""The operator's errors, grouped by how the reconciler handles them. All other exceptions are retried with backoff.
 
 OperatorError
-├── RetryLaterError                  retry after a fixed time; nothing is wrong
-├── TerminalError                    a user must act: reported in a condition, retried slowly or on a change
+├── RetryLaterError                  expected for a short time; retried after a fixed delay
+├── TerminalError                    a user must act; reported in a condition, and retried slowly or after a change
 │   └── OwnershipConflictError       an object with the name of a child exists and is not managed by Fleetwright
 └── ApiError                         an error response of the API server, by status
     ├── NotFoundError                404
     ├── ConflictError                409
     ├── GoneError                    410
     ├── ForbiddenError               403
-    └── InvalidRequestError          422, 400 and the 500 of a malformed body: the same request will never succeed
+    └── InvalidRequestError          422, 400, and 500 for a malformed body; the same request will never succeed
 """
 
 from typing import ClassVar
 
 
 class OperatorError(Exception):
-    """The base class of all errors that this package raises on purpose."""
+    """The base class of all errors that this package defines."""
 
 
 class RetryLaterError(OperatorError):
@@ -34,7 +34,10 @@ class TerminalError(OperatorError):
 
 class OwnershipConflictError(TerminalError):
     def __init__(self, kind: str, name: str, *, owner: str = "") -> None:
-        """`owner` is `<Kind> <name>` of the controller. An object with a controller must not be deleted."""
+        """Args: `owner` is `<Kind> <name>` of the object's controller, if it has one.
+
+        The message then does not advise deleting the object.
+        """
         whose = f"belongs to {owner}. Rename one of the two" if owner else "is not managed by Fleetwright"
         remedy = "" if owner else ". Rename or delete it"
         super().__init__("Conflict", f"{kind} {name!r} already exists and {whose}{remedy}")
@@ -71,9 +74,9 @@ class InvalidRequestError(ApiError):
 
 
 _MALFORMED = ("failed to create typed patch object", "unable to convert unstructured object to")
-"""Texts of permanent errors with status 500.
+"""Parts of the messages of permanent errors that the API server reports with status 500.
 
-They report a duplicate list key or an unknown field in an apply, or a text that is not a quantity.
+The causes are a duplicate list key, an unknown field, or a text that is not a quantity.
 """
 
 

@@ -1,4 +1,4 @@
-"""Sends Events in the background, a few at a time. No reconcile waits for them, and they may be lost."""
+"""Sends Events in the background, at a limited rate. Reconciles do not wait for Events, and Events may be lost."""
 
 import asyncio
 import logging
@@ -16,12 +16,12 @@ _PER_SECOND = 20.0
 
 
 class EventRecorder:
-    """Sends Events. Equal Events have the same name: the first is created, and later ones increase its count."""
+    """Sends Events. Equal Events have the same name: the first is created, and each later one increases its count."""
 
     def __init__(
         self, api: Api, *, on_write: Callable[[str, str], None], pause: float = 1 / _PER_SECOND, waiting: int = _WAITING
     ) -> None:
-        """Args: `on_write` counts (verb, kind); `pause` is the time between two Events, to limit the load."""
+        """Args: `on_write` is called after each write, with verb and kind. `pause` is the time between two Events."""
         self._api = api
         self._on_write = on_write
         self._pause = pause
@@ -29,7 +29,7 @@ class EventRecorder:
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def record(self, event: Object) -> None:
-        """Queue an Event. If the queue is full it is dropped; the condition still has the message."""
+        """Queue an Event. If the queue is full, the Event is dropped; its message is still in a condition."""
         try:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:
@@ -54,13 +54,13 @@ class EventRecorder:
             try:
                 await self._create(event, place)
             except ConflictError:
-                pass  # created by an earlier process
+                pass  # An earlier process has created the Event.
             else:
                 return
         try:
             counted = self._counts.get(place) or await self._counted(place)
             await self._count(event, place, counted + 1)
-        except NotFoundError:  # the API server deletes Events after a while, and the same event may recur
+        except NotFoundError:  # The API server deletes old Events, and the same Event may occur again.
             await self._create(event, place)
 
     async def _create(self, event: Object, place: tuple[str, str]) -> None:
@@ -69,7 +69,7 @@ class EventRecorder:
         self._remember(place, 1)
 
     async def _counted(self, place: tuple[str, str]) -> int:
-        """Return the count of an existing Event. An empty patch returns it and needs no permission to read."""
+        """Return the count of an existing Event. An empty patch returns the Event without a permission to read it."""
         body = await self._api.merge(EVENTS, *place, {})
         return int(body.get("count") or 1)
 

@@ -18,7 +18,7 @@ _KEYS = {
 
 
 class StoredObject:
-    """A stored object: the fields that each manager owns."""
+    """A stored object, as the fields that each manager owns."""
 
     def __init__(self, uid: str, *, created: str) -> None:
         self.uid = uid
@@ -80,7 +80,7 @@ def merged(base: Object, patch: Mapping[str, Any]) -> Object:
 
 
 def _without(part: Object, taken: Mapping[str, Any]) -> Object:
-    """Return what remains of a part when another manager takes these leaves, or removes them with None."""
+    """Return the rest of a manager's fields after another manager has set these fields, or removed them with None."""
     left: Object = {}
     for key, value in part.items():
         if key not in taken:

@@ -1,7 +1,7 @@
 """The HTTP client of the Kubernetes API, with aiohttp and the credentials from `login`.
 
-Every error response is raised as an error of `errors.py`. A 401 means that a token on disk was rotated: the credentials
-are read again and the request is repeated once.
+Every error response is raised as an error of `errors.py`. After a 401, the token on disk was probably rotated, so the
+credentials are read again and the request is repeated once.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ _OF_LEASES = f"/apis/{LEASES.group}/"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _KEEPALIVE_SECONDS = 75
-"""A little less than the API server keeps an idle connection. Writing one Agent takes several connections."""
+"""The time for which idle connections are reused. It is a little shorter than the idle timeout of the API server."""
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
 
 class ApiCredentials(Protocol):
-    """The part of kopf's ConnectionInfo that is used here."""
+    """The part of kopf's ConnectionInfo that this client uses."""
 
     @property
     def server(self) -> str: ...
@@ -45,10 +45,10 @@ class ApiCredentials(Protocol):
 
 
 class _Write(aiohttp.payload.BytesPayload):
-    """A request body that is sent only if this process may write at that moment.
+    """A request body that is sent only if this process may write at the moment of sending.
 
-    Between the decision and the socket, the request waits for a connection and for the event loop. The process may have
-    been paused in either place for longer than its Lease lasts.
+    After the decision to write, the request waits for a connection and for the event loop. In the meantime, the process
+    may have been paused for longer than the duration of its Lease.
     """
 
     def __init__(self, body: bytes, may_go: Callable[[], bool]) -> None:
@@ -72,7 +72,7 @@ class KubernetesApi:
         watch_seconds: int = 300,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Args: `may_write` is called when a request that changes something is sent, except for Leases."""
+        """Args: `may_write` is called when a request with a body is sent, except for requests for Leases."""
         self._login = login
         self._field_manager = field_manager
         self._user_agent = user_agent
@@ -81,9 +81,9 @@ class KubernetesApi:
         self._watch_seconds = watch_seconds
         self._credentials = login()
         self._session = self._connect(connections=_CONNECTIONS)
-        # Watches hold their connections, so in a shared pool they would leave none for writes.
+        # Watches keep their connections open, so in a shared pool they would leave no connection for writes.
         self._watches = self._connect(connections=0)
-        # The Lease is lost within seconds, so its requests must not wait for a connection of the pool.
+        # A Lease expires within seconds, so its requests must not wait for a connection of the pool.
         self._leases = self._connect(connections=_CONNECTIONS_OF_LEASES)
 
     async def __aenter__(self) -> Self:
@@ -104,7 +104,7 @@ class KubernetesApi:
         while True:
             page = await self._request("GET", resource.path(namespace), query=query, accept=_accept(resource, "List"))
             kind = resource.kind if not resource.metadata_only else _METADATA
-            # Items of a list have no apiVersion and kind, and an empty list may be null.
+            # The items of a list have no apiVersion and kind. The items of an empty list may be null.
             items += [keep({"apiVersion": resource.api_version, "kind": kind, **item}) for item in page["items"] or ()]
             following = page["metadata"].get("continue")
             if not following:
@@ -138,7 +138,7 @@ class KubernetesApi:
             try:
                 disowning = _disowning(self._field_manager, body["metadata"])
                 return await self.merge(resource, namespace, name, {"metadata": disowning})
-            except ConflictError:  # a controller wrote the status meanwhile
+            except ConflictError:  # A controller has written the status in the meantime.
                 if not tries_left:
                     raise
                 body = await self.get(resource, namespace, name)
@@ -148,7 +148,7 @@ class KubernetesApi:
         metadata = body["metadata"]
         content = {key: value for key, value in body.items() if key not in {"apiVersion", "kind", "metadata"}}
         if strategy := content.get("spec", {}).get("strategy"):
-            # A user who chose another strategy has left its settings, which are invalid together with ours.
+            # If a user chose another strategy, its settings remain and are invalid together with our strategy.
             content["spec"] = {**content["spec"], "strategy": {"rollingUpdate": None, **strategy}}
         patch = {**content, "metadata": {"uid": metadata["uid"]}}
         await self.merge_unowned(resource, metadata["namespace"], metadata["name"], patch)
@@ -182,7 +182,7 @@ class KubernetesApi:
         credentials = self._credentials
         url = credentials.server + resource.path(namespace)
         headers = {"Accept": _accept(resource), **credentials.as_http_headers()}
-        # Bookmarks come every minute, so a stream that is silent for longer is dead.
+        # Bookmarks arrive every minute, so a stream without data for longer is broken.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=70)
         async with self._watches.get(url, params=query, headers=headers, timeout=timeout) as answer:
             if answer.status == 401:
@@ -197,7 +197,7 @@ class KubernetesApi:
                 yield event["type"], event["object"]
 
     def _connect(self, *, connections: int) -> aiohttp.ClientSession:
-        """Args: `connections` is the limit of concurrent connections; 0 is no limit."""
+        """Args: `connections` limits the number of concurrent connections; 0 means no limit."""
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 ssl=self._credentials.as_ssl_context(), limit=connections, keepalive_timeout=_KEEPALIVE_SECONDS
@@ -205,12 +205,12 @@ class KubernetesApi:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": self._user_agent},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-            # One line of a watch is one object, and objects are up to 1.5 MiB.
+            # Each line of a watch contains one object, of up to 1.5 MiB.
             read_bufsize=4 * 1024 * 1024,
         )
 
     async def _log_in_again(self, refused: ApiCredentials) -> None:
-        """Read the credentials again. Only the first of many rejected requests does so; the session stays."""
+        """Read the credentials again, unless another rejected request has already done so. The session is reused."""
         if self._credentials is refused:
             self._credentials = self._login()
 
@@ -238,7 +238,7 @@ class KubernetesApi:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> bytes:
-        # Leases decide who may write, so writing a Lease is always allowed.
+        # The Lease decides which process may write, so writing the Lease itself is always allowed.
         of_lease = path.startswith(_OF_LEASES)
         session, may_go = (self._leases, lambda: True) if of_lease else (self._session, self._may_write)
         for attempt in range(2):
@@ -246,7 +246,7 @@ class KubernetesApi:
             credentials = self._credentials
             headers = {"Accept": accept, "Content-Type": content, **credentials.as_http_headers()}
             url = credentials.server + path
-            # The client's own timeout loses a cancellation that comes at the same time, so asyncio's is used.
+            # Use asyncio's timeout, because aiohttp's loses a cancellation that arrives at the same time.
             async with (
                 asyncio.timeout(self._request_seconds),
                 session.request(method, url, params=query, data=data, headers=headers) as answer,
@@ -260,9 +260,9 @@ class KubernetesApi:
 
 
 def _disowning(field_manager: str, metadata: Object) -> Object:
-    """Return a patch that removes the merge's own entry from managedFields.
+    """Return a patch that removes the entry of the merge patch from managedFields.
 
-    The entry would keep fields that a later apply drops.
+    With this entry, the API server would keep fields that a later apply no longer contains.
     """
     ours = (field_manager, "Update")
     owners = [owner for owner in metadata["managedFields"] if (owner["manager"], owner["operation"]) != ours]
@@ -275,7 +275,7 @@ def _chosen(resource: Resource) -> dict[str, str]:
 
 
 def _encoded(body: Object) -> bytes:
-    """Encode JSON that is valid YAML with the same meaning, because the API server reads an apply as YAML.
+    """Encode an object as JSON that is also YAML with the same meaning, because the API server parses an apply as YAML.
 
     YAML has no surrogate pairs, so characters beyond U+FFFF are written unescaped. Characters that YAML treats as line
     breaks or does not allow are escaped.

@@ -1,10 +1,13 @@
-"""Brings lists and events into the cache: the list at start, the periodic list, and the operator's own watches.
+"""Puts the results of lists and watches into the cache: the list at start, the periodic list, and all watch events.
 
-kopf watches the kinds that users write. Children are watched here: kopf lists everything once more at its start, keeps
-every object in memory, and takes five times as long per event. Metadata-only kinds are also watched here, because kopf
-does not support them. A kind that may not be listed is watched here too until listing is permitted, because kopf would
-give up. Until then the operator works without the objects of this kind, and an error on writing one names the missing
-permission. The same holds for a kind of an optional API that the cluster does not serve.
+kopf watches the kinds that users write. This module watches the other kinds:
+
+- Children, because kopf would list them a second time, keep whole objects in memory, and take five times as long per
+  event.
+- Metadata-only kinds, because kopf does not support them.
+- Kinds without permission to list, until the permission is granted, because kopf would give up. In the meantime, the
+  operator works without the objects of this kind, and an error on writing one names the missing permission.
+- Kinds of an optional API that the cluster does not serve yet, in the same way.
 """
 
 import asyncio
@@ -24,7 +27,7 @@ TRANSIENT_ERRORS = (ApiError, aiohttp.ClientError, TimeoutError, OSError)
 """The errors of a broken connection or a failing server."""
 _FORBIDDEN_PAUSES = 10
 _LISTS_AT_ONCE = 2
-"""The limit of concurrent lists. It bounds the memory of the process, because lists hold whole objects."""
+"""The limit of concurrent lists. It bounds the memory of the process, because a list contains whole objects."""
 
 
 class Informer:
@@ -44,7 +47,7 @@ class Informer:
         self._pause = pause
         self._gate = asyncio.Semaphore(_LISTS_AT_ONCE)
         self._listed: dict[tuple[str, str | None], str] = {}
-        """By kind and namespace: the version of the last list."""
+        """The resource version of the last list, by kind and namespace."""
 
     async def list_all(self, resources: Sequence[Resource]) -> set[str]:
         """List every resource, and report the changes. Return the kinds that may not be listed."""
@@ -70,7 +73,10 @@ class Informer:
                 group.create_task(self._watch(resource, namespace))
 
     def _places(self, resources: Sequence[Resource]) -> Iterator[tuple[Resource, str | None]]:
-        """Yield where to list each resource. An operator limited to namespaces cannot read cluster-scoped resources."""
+        """Yield each resource with each namespace in which to list it; None means the whole cluster.
+
+        An operator that is limited to namespaces cannot read cluster-scoped resources.
+        """
         for resource in resources:
             for namespace in self._namespaces:
                 if resource.namespaced or namespace is None:

@@ -1,6 +1,7 @@
-"""Interns equal values for as long as they are in use. A cache of fixed size would keep values of deleted objects.
+"""Shares one instance of equal values (interning) while they are in use.
 
-Thousands of children have the same labels and owner as their siblings, and one of a few sets of owned fields.
+Thousands of children have the same labels and owner as their siblings, and one of a few sets of owned fields. A cache
+of fixed size would keep the values of deleted objects.
 """
 
 from collections.abc import Callable, Hashable

@@ -1,9 +1,9 @@
 """Leader election with a Lease of coordination.k8s.io: acquire, renew and release.
 
-Expiry is measured from when this process saw the record change, so the clocks of other machines do not matter. A
-process that loses the Lease to another process must stop writing at once, so it exits. A process that only failed to
-renew the Lease also stops, and waits for it again. While the API server is unreachable, no other process can acquire
-the Lease.
+Each process measures the expiry with its own clock, from the moment at which it last saw the Lease change. A process
+that loses the Lease to another process must stop writing at once, so it exits. A process that could not renew the Lease
+also stops writing, but tries to acquire it again: while the API server is unreachable, no other process can acquire it
+either.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ class LeaseExpiredError(OperatorError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTimes:
     duration: int = 15
-    """Seconds for which other processes respect a record that does not change."""
+    """The seconds after which other processes treat a Lease that was not renewed as expired."""
     deadline: float = 10.0
-    """Seconds for which renewing may fail."""
+    """The seconds for which renewing may fail before this process stops writing."""
     retry: float = 2.0
 
 
@@ -50,9 +50,9 @@ class Lease:
         on_attempt: Callable[[], None] = lambda: None,
         times: LeaseTimes | None = None,
     ) -> None:
-        """Args: `now` returns the time of day as the API writes it; `clock` is monotonic.
+        """Args: `now` returns the current time in the format of the API; `clock` is monotonic.
 
-        `on_attempt` is called after each attempt, whether it succeeded or not.
+        `on_attempt` is called after each attempt to acquire or renew the Lease, even if the attempt failed.
         """
         self._api = api
         self._namespace = namespace
@@ -70,7 +70,7 @@ class Lease:
     def in_hand(self) -> bool:
         """True while no other process can have acquired the Lease.
 
-        Checked before each write, because a process may be paused.
+        The process checks this before each write, because it may have been paused.
         """
         return self._renewed is not None and self._clock() - self._renewed < self._times.duration
 
@@ -81,7 +81,7 @@ class Lease:
                 if await self._attempt():
                     return
             except ConflictError:
-                pass  # another process was faster
+                pass  # Another process has written the Lease first.
             except TRANSIENT_ERRORS as error:
                 logger.warning("cannot read or write the Lease", extra={"why": str(error) or repr(error)})
             await self._sleep(self._times.retry)
@@ -90,8 +90,8 @@ class Lease:
         """Renew the Lease until it is lost.
 
         Raises:
-            LeaseLostError: Stop writing now; another process may write.
-            LeaseExpiredError: Stop writing now, and acquire the Lease again.
+            LeaseLostError: Another process holds the Lease and may write. This process must stop writing.
+            LeaseExpiredError: The Lease was not renewed. This process must stop writing, and acquire the Lease again.
         """
         renewed = self._clock()
         while True:
@@ -107,7 +107,7 @@ class Lease:
                     raise LeaseExpiredError(f"the Lease could not be renewed: {str(error) or repr(error)}") from error
 
     async def release(self) -> None:
-        """Release the Lease so that the next process need not wait for its expiry. A failure is only logged."""
+        """Release the Lease, so that the next process does not wait until it expires. A failure is only logged."""
         try:
             lease = await self._api.get(LEASES, self._namespace, self._name)
             if lease["spec"].get("holderIdentity") == self._identity:

@@ -6,7 +6,7 @@ from fleetwright_kube.errors import TerminalError
 
 
 def login() -> ConnectionInfo:
-    """Read the credentials from disk, again at each call.
+    """Read the credentials from disk. Each call reads them again.
 
     Raises:
         TerminalError: There are no credentials.

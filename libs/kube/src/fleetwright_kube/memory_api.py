@@ -1,4 +1,4 @@
-"""An in-memory twin of the Kubernetes API for tests. It opens no connection, and a cap on writes ends a write storm."""
+"""An in-memory implementation of the Kubernetes API for tests. It limits the number of writes, to stop write storms."""
 
 import asyncio
 import copy
@@ -34,8 +34,8 @@ class MemoryApi:
     ) -> None:
         """Args: `views` maps a kind of the cache to the kind of the stored objects, where the two differ.
 
-        `namespace` is used for objects that a call names without a namespace; `created` is every object's creation
-        time. `write_cap` is the number of writes from which on a write raises `WriteStorm`.
+        `namespace` is used if a call names an object without a namespace. `created` is the creation time of every
+        object. `write_cap` is the number of allowed writes; every further write raises `WriteStorm`.
         """
         self._scheme = scheme
         self._views = views or {}
@@ -50,16 +50,16 @@ class MemoryApi:
         """`verb Kind name` of every requested write."""
         self.gets: list[str] = []
         self.fault: Callable[[int, str], Exception | None] = lambda number, what: None
-        """Returns the error for a write, given its number and text. A write with an error does not happen."""
+        """Returns the error for a write, given its number and text. A write with an error is not performed."""
         self.lose: Callable[[int, str], bool] = lambda number, what: False
-        """Returns True if the write happens but its answer is lost."""
+        """Returns True if the write is performed but its response is lost."""
         self.listeners: list[Callable[[str, str, Object], None]] = []
         self.unserved: set[str] = set()
         """The kinds that this cluster does not serve."""
         self.unlisted: set[tuple[str, str, str]] = set()
-        """The objects that a stale list omits."""
+        """The objects that lists omit, as a stale list would."""
         self.logs: dict[str, str] = {}
-        """The last line of the log, by name of the pod."""
+        """The last line of each pod's log, by the pod's name."""
 
     # Actions of users and controllers.
 
@@ -81,7 +81,7 @@ class MemoryApi:
         return self._changed(key, "MODIFIED")
 
     def remove(self, kind: str, name: str, *, namespace: str | None = None, silently: bool = False) -> None:
-        """Delete an object and everything that it alone owns, as the garbage collector would."""
+        """Delete an object and all objects that have no other owner, as the garbage collector would."""
         key = (kind, self._namespace if namespace is None else namespace, name)
         uid = self._objects[key].uid
         self._changed(key, "SILENT" if silently else "DELETED")
@@ -226,7 +226,7 @@ class MemoryApi:
 
     def _write(self, verb: str, body: Object, act: Callable[[], Object]) -> Object:
         what = f"{verb} {body['kind']} {body['metadata']['name']}"
-        json.dumps(body, ensure_ascii=False).encode()  # as it would be sent
+        json.dumps(body, ensure_ascii=False).encode()  # Fails if the body could not be sent as JSON.
         number = len(self.writes)
         self.writes.append(what)
         self._asked += 1

@@ -1,7 +1,7 @@
-"""Decides whether an object with a child's name is that child. Pure; every write uses this decision.
+"""Decides whether an existing object with a child's name is this child. Pure; every write uses this decision.
 
-An object is ours if its controller is our owner. An object without a controller, such as a volume that outlived its
-agent, is ours if it has the labels of this owner.
+An object is ours if its controller is the child's owner. An object without a controller, such as a volume that outlived
+its agent, is ours if it has the labels of this owner.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ def check_ours(scheme: Scheme, entry: CachedObject, manifest: Object) -> None:
         OwnershipConflictError: The object is not managed by Fleetwright.
         RetryLaterError: The object is ours but is being deleted.
     """
-    kind = manifest["kind"]  # the cached object may be a metadata-only view, whose kind differs
+    kind = manifest["kind"]  # The cached object may be a metadata-only view with another kind.
     owner = controller_of(manifest)
     controller = entry.controller
     if controller is not None and owner is not None and controller.uid != owner["uid"]:
@@ -35,7 +35,7 @@ def check_ours(scheme: Scheme, entry: CachedObject, manifest: Object) -> None:
 
 
 def same_owners(entry: CachedObject, manifest: Object) -> bool:
-    """Return whether the controller and the other owners match. If they were removed, the manifest is written again."""
+    """Return whether the object has the owners of the manifest. If not, the manifest is written again."""
     owner = controller_of(manifest)
     held_by = {each["uid"] for each in manifest["metadata"].get("ownerReferences", ()) if each is not owner}
     same = (entry.controller.uid if entry.controller else None) == (owner["uid"] if owner else None)

@@ -1,4 +1,7 @@
-"""The interface to the Kubernetes API, verb by verb. `http_client` implements it, and `memory_api` does for tests."""
+"""The interface to the Kubernetes API, with a method for each verb.
+
+`http_client` implements it; `memory_api` is an implementation for tests.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A kind as a controller reads it. `kind` is its name in the cache; metadata-only views have their own names."""
+    """A kind that a controller reads. `kind` is its name in the cache; a metadata-only view has a separate name."""
 
     kind: str
     group: str
@@ -21,10 +24,10 @@ class Resource:
     metadata_only: bool = False
     namespaced: bool = True
     field: str = ""
-    """The field selector of lists and watches, such as one name, to which a permission can be limited."""
+    """The field selector of lists and watches. With one for a name, a permission can be limited to this name."""
 
     if_unserved: str = ""
-    """For an optional API: the remedy if the cluster does not serve it."""
+    """For an optional API, the message with the remedy if the cluster does not serve it."""
 
     @property
     def api_version(self) -> str:
@@ -52,9 +55,10 @@ class Api(Protocol):
     async def list(
         self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None
     ) -> Listing[Kept]:
-        """Return what `keep` makes of each object that matches the resource's selector.
+        """List the objects that match the resource's selectors, and return the result of `keep` for each.
 
-        The objects have apiVersion and kind. They are read in chunks, and only one chunk is in memory at a time.
+        The objects passed to `keep` have apiVersion and kind. The list is read in chunks; one chunk is in memory at a
+        time.
         """
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object: ...
@@ -67,8 +71,9 @@ class Api(Protocol):
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
         """Apply an object server-side as our field manager, with force.
 
-        `metadata.resourceVersion` "1" means: only if it does not exist. Any other version means: only that version,
-        else ConflictError. `metadata.uid` guards an update.
+        With `metadata.resourceVersion` "1", the object is written only if it does not exist. With another version, it
+        is written only if this is its current version. Otherwise, ConflictError is raised. With `metadata.uid`, only
+        the object with this uid is updated.
         """
 
     async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
@@ -76,24 +81,24 @@ class Api(Protocol):
         ...
 
     async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
-        """Send a JSON merge patch, and leave its fields without a field manager until they are applied."""
+        """Send a JSON merge patch. The patched fields have no field manager until they are applied."""
         ...
 
     async def force_apply(self, resource: Resource, body: Object) -> Object:
         """Overwrite an existing object with `body`, replacing whole lists, and then apply it.
 
-        This is for the case that another manager's entry in one of our lists makes every apply invalid.
+        This is necessary if an entry of another manager in one of our lists makes every apply invalid.
         """
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
-        """Delete exactly this version of this object. Raises ConflictError if it changed; succeeds if it is gone.
+        """Delete exactly this version of this object. Succeed if the object does not exist.
 
-        Return the remaining object if it terminates gracefully, else an empty one.
+        Return the object if it terminates gracefully, else an empty object. Raises ConflictError if it has changed.
         """
         ...
 
     async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
-        """Return the last line that a pod's container logged, at most `limit` bytes of it."""
+        """Return the last line of a pod's log, at most `limit` bytes."""
         ...
 
     def watch(

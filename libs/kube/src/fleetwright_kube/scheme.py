@@ -1,4 +1,4 @@
-"""The scheme of a controller: what distinguishes its objects from others, and the kinds that it knows."""
+"""The scheme of a controller: the kinds that it knows, and the labels and annotations of its objects."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class Scheme:
     group: str
     """The prefix of the controller's labels and annotations. The cache keeps annotations with this prefix only."""
     hash_annotation: str
-    """The annotation that contains the hash of the manifest that was applied last."""
+    """The annotation with the hash of the last applied manifest."""
     resources: Mapping[str, Resource]
     """The resources by their kind in the cache."""
     projections: Mapping[str, Callable[[Object], Mapping[str, Any]]]
-    """Functions by kind that return the part of an object that the cache keeps besides its metadata."""
+    """For each kind, a function that returns the part of an object that the cache keeps in addition to its metadata."""
 
     def is_ours(self, labels: Mapping[str, str]) -> bool:
         """Return whether the labels name this controller as the manager."""

@@ -1,4 +1,4 @@
-"""Timestamps: as the API writes them, `2026-03-01T12:00:00Z`, and as whole seconds since the epoch."""
+"""Converts timestamps between the format of the API, `2026-03-01T12:00:00Z`, and whole seconds since the epoch."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -26,10 +26,10 @@ def format_timestamp(seconds: int) -> str:
 
 
 def format_datetime(when: datetime) -> str:
-    """Format a time as conditions have it."""
+    """Format a time for a condition, in whole seconds."""
     return when.strftime(_FORM)
 
 
 def format_micro_time(when: datetime) -> str:
-    """Format a time as Leases have it."""
+    """Format a time for a Lease, in microseconds (`MicroTime`)."""
     return when.strftime(_FINE)

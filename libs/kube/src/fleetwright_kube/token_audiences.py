@@ -1,7 +1,7 @@
 """The audiences of tokens that the API server accepts, read from the operator's own token.
 
-The kubelet requests the token without an audience, so the API server adds its default audiences. This module verifies
-no signature: the operator trusts the token that it is given.
+The kubelet requests the token without an audience, so the API server adds its default audiences. This module does not
+verify the signature, because the operator trusts its own token.
 """
 
 import base64

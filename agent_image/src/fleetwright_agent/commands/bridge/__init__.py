@@ -1,1 +1,1 @@
-"""Serves an MCP server that uses standard input and output over streamable HTTP."""
+"""Serves a stdio MCP server over streamable HTTP."""

@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
         raise ConfigurationError(f"{program!r} does not exist in this image; check spec.workload.command")
     listener = listen(options.host, options.port)
     configure(options.log_level)
-    # It logs every stream that ends together with its session as an error.
+    # This logger reports an error for every stream that ends together with its session.
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
     asyncio.run(_serve(options, listener))
 
@@ -83,5 +83,5 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, leave)
-    # `serve` would raise the signal again after the shutdown, so it cannot be used.
-    await server._serve(sockets=[listener])  # noqa: SLF001 - no public method leaves signals alone
+    # The public method `serve` would raise the signal again after the shutdown.
+    await server._serve(sockets=[listener])  # noqa: SLF001 - all public methods handle signals

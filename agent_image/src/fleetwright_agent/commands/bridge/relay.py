@@ -1,8 +1,8 @@
-"""The relay between a session of the bridge and its own server process; it passes messages on without reading them.
+"""Relays messages between an MCP session over HTTP and the stdio server process of this session.
 
-Each session gets a process of its own, because stdio servers expect a single client. The process ends with the session.
-If it dies earlier, requests without an answer get an error, and the client's next session starts a new process. This
-module does not interpret tools, prompts or any other part of MCP.
+Each session gets a separate process, because stdio servers expect a single client. The process ends with the session.
+If the process dies earlier, requests without an answer get an error, and the client's next session starts a new
+process. This module does not interpret tools, prompts or any other part of MCP.
 """
 
 import logging
@@ -60,12 +60,12 @@ class _Conversation:
         try:
             async for message in self._from_client:
                 if isinstance(message, Exception):
-                    continue  # the transport has already answered the client
+                    continue  # The transport has already answered the client.
                 if isinstance(message.message.root, JSONRPCRequest):
                     self._unanswered[message.message.root.id] = None
                 await self._to_process.send(SessionMessage(message.message))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            return  # the process is ending, which the other direction notices
+            return  # The process is ending; `_up` handles its end.
         finally:
             # The end of the client's session ends the process.
             await self._to_process.aclose()
@@ -82,7 +82,7 @@ class _Conversation:
                     self._unanswered.pop(message.message.root.id, None)
                 await self._to_client.send(SessionMessage(message.message))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            return  # the client is gone
+            return  # The client has disconnected.
 
     async def _answer_the_rest(self) -> None:
         for identity in list(self._unanswered):

@@ -1,7 +1,7 @@
-"""`fleetwright-agent curate`: curates the learned skills now, whether or not the agent is running.
+"""`fleetwright-agent curate`: curates the learned skills now, even while the agent is running.
 
-Prints one line of JSON for each owner with the merged and pruned skills, and a last line with the totals. With
-`--dry-run` nothing is changed. The command fails if the agent's configuration does not enable learned skills.
+The command prints one line of JSON for each owner with the merged and pruned skills, and a last line with the totals.
+With `--dry-run` it changes nothing. It fails if the agent's configuration does not enable learned skills.
 """
 
 import argparse
@@ -27,12 +27,12 @@ def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def run(options: argparse.Namespace) -> None:
-    """Raises: ConfigurationError: there is nothing to curate, or it cannot be read or written."""
+    """Raises: ConfigurationError: Learned skills are not enabled, or cannot all be read and written."""
     layout = Layout(root=options.root)
     config = load(layout)
     if not config.memory.skills.enabled:
         raise ConfigurationError("this agent does not learn skills; set memory.skills.enabled to true")
-    # Imported late, so that other commands do not import them.
+    # Imported lazily, so that other commands do not import these modules.
     from fleetwright_agent.commands.curate.once import curate_once
     from fleetwright_agent.storage.errors import MemoryUnusable
 

@@ -1,4 +1,4 @@
-"""Curates the skills of an agent once, in a process of its own: opens the stores and closes them."""
+"""Curates the skills of an agent once, outside the agent's process. It opens and closes the stores."""
 
 from prometheus_client import CollectorRegistry
 
@@ -13,7 +13,10 @@ from fleetwright_agent.telemetry.metrics import Metrics
 
 
 async def curate_once(config: AgentConfig, layout: Layout, *, dry_run: bool) -> list[CurationResult]:
-    """Raises: MemoryUnusable, OSError: the result is incomplete."""
+    """Curate all skills and return the results.
+
+    Raises: MemoryUnusable, OSError: Not all skills could be curated.
+    """
     # These metrics are never exported; a running agent has its own.
     clock, metrics = Clock(), Metrics(CollectorRegistry())
     skills = SqliteLearnedSkillStore(layout.memory / FOLDER, now=clock.now)

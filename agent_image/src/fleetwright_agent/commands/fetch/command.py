@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _is_whole(folder: Path, digest: str) -> bool:
-    """Return whether a previous container already wrote all files; it may have been interrupted."""
+    """Return whether the files are complete. A previous container may have written all or only some of them."""
     try:
         return read_folder(folder).digest == digest
     except ConfigurationError:

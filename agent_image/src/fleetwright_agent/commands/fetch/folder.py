@@ -1,7 +1,8 @@
-"""The content of a skill's folder: its files, the front matter of its document, and one digest over everything.
+"""Reads a skill's folder: its files, the front matter of SKILL.md, and one digest over all files.
 
-Folders that cannot be mounted as a skill are rejected: links, devices, too many files, or too many bytes. This module
-does not validate the document against the Agent Skills specification; the operator does, for all sources alike.
+A folder with links, devices, too many files or too many bytes is rejected, because it cannot be mounted as a skill.
+This module does not validate SKILL.md against the Agent Skills specification; the operator validates skills of all
+sources.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ _LONGEST_HEAD: Final = 8192
 class SkillFolder:
     digest: str
     head: str
-    """The front matter of the document, up to its closing line."""
+    """The front matter of SKILL.md, including its closing `---` line."""
     files: tuple[str, ...]
 
 

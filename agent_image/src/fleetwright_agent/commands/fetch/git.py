@@ -1,7 +1,7 @@
 """Downloads the files below one path of a git commit over HTTP, and writes them as plain files.
 
-If the server allows it, only this commit is fetched, without its history. No program and no hook runs. Links and
-submodules are rejected, because a skill cannot contain them. Messages contain no credentials.
+If the server allows it, only this commit is fetched, without its history. No git program or hook is run. Symbolic links
+and submodules are rejected, because a skill cannot contain them. Error messages contain no credentials.
 """
 
 import tempfile
@@ -28,7 +28,7 @@ _PAUSE_SECONDS: Final = 1.0
 _PLAIN: Final = (0o100644, 0o100755, 0o100664)
 
 
-class _Unreachable(Exception):  # noqa: N818 - what the network is
+class _Unreachable(Exception):  # noqa: N818 - describes the server
     pass
 
 
@@ -42,9 +42,9 @@ class GitSource:
 
 
 def fetch(source: GitSource, into: Path, *, patience: float) -> None:
-    """Download a commit's files; `patience` is how many seconds an unreachable server is retried.
+    """Download a commit's files. Retry an unreachable server for `patience` seconds.
 
-    The network of a new pod may need some seconds.
+    The network of a new pod may need some seconds until it works.
 
     Raises:
         ConfigurationError: The commit or path does not exist, or the server rejects the credentials.
@@ -69,13 +69,13 @@ def _download(source: GitSource, repo: Repo) -> None:
             _fetch(source, repo, lambda _refs, **_: [source.commit.encode()], depth=1)
         except (GitProtocolError, HangupException) as error:
             _raise_unreachable(error)
-            # A server may refuse a commit that is not the tip of a branch or tag. Fetch all history then.
+            # A server may refuse a commit that is not the tip of a branch or tag. Then fetch the whole history.
             _fetch(source, repo, None, depth=None)
     except HTTPUnauthorized:
         remedy = "check the Secret" if source.credentials else "name a Secret in source.git.secretRef"
         raise ConfigurationError(f"{source.url} requires authentication; {remedy}") from None
     except HTTPError as error:
-        raise _Unreachable from error  # The library wraps only some errors that occur while the response is read.
+        raise _Unreachable from error  # dulwich wraps only some of the errors that occur while it reads the response.
     except NotGitRepository:
         raise ConfigurationError(f"{source.url} is not a readable git repository") from None
     except (GitProtocolError, HangupException) as error:
@@ -84,7 +84,7 @@ def _download(source: GitSource, repo: Repo) -> None:
 
 
 def _raise_unreachable(error: Exception) -> None:
-    """Raise `_Unreachable` for a network error; only the error's cause shows that it is one."""
+    """Raise `_Unreachable` if the error's cause is a network error."""
     if isinstance(error.__cause__ or error.__context__, HTTPError):
         raise _Unreachable from error
 
@@ -105,7 +105,7 @@ def _fetch(source: GitSource, repo: Repo, wants: Callable[..., Any] | None, *, d
 class _OneOrigin(urllib3.PoolManager):
     """A pool that follows redirects only within the origin of its first request (RFC 6454).
 
-    A repository that a Skill names must not lead the pod to another server of the cluster or of the outside.
+    The URL of a Skill must not cause the pod to send requests to another server, inside or outside the cluster.
     """
 
     _first: tuple[str | None, str | None, int | None] | None = None
@@ -126,7 +126,7 @@ class _OneOrigin(urllib3.PoolManager):
 
 
 class _OneOriginByProxy(_OneOrigin, urllib3.ProxyManager):
-    """The same through the proxy that the environment names."""
+    """The same pool, for requests through the proxy that the environment variables name."""
 
 
 def _credentials(folder: Path | None) -> tuple[str | None, str | None]:

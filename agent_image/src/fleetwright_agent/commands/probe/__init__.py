@@ -1,1 +1,1 @@
-"""The `probe` commands: each examines one thing and prints a report, or fails with an exit code and a reason."""
+"""The `probe` commands, which check an agent, an MCP server or a skill and print a report, or fail with a reason."""

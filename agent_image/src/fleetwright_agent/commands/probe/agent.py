@@ -1,7 +1,7 @@
 """`probe agent`: checks that the mounted agent can start. It builds every part and opens no port.
 
-Remote services are not checked: a model or an MCP server that is not reachable does not block a revision. Nor does a
-plugin that fails to load; the log contains the reason.
+Remote services are not checked: an unreachable model or MCP server does not block a revision. A plugin that fails to
+load does not block a revision either; the log contains the reason.
 """
 
 import argparse

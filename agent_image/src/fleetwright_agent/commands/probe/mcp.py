@@ -1,6 +1,6 @@
-"""`probe mcp`: the handshake with an MCP server, and the tools that it offers, each with its digest.
+"""`probe mcp`: reports the handshake with an MCP server and its tools, each with a digest.
 
-The argument is the server's entry in `agent.json`, so the probe sees what the agents see.
+The argument is the server's entry in `agent.json`, so the probe connects in the same way as the agents.
 """
 
 import argparse
@@ -52,7 +52,7 @@ async def probe_mcp(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _patiently(look: Callable[[], Awaitable[dict[str, Any]]], *, seconds: float) -> dict[str, Any]:
-    """Retry a connection failure: the network of a new pod may need seconds, and so may the start of the server."""
+    """Retry a failed connection, because a new pod's network and a starting server may need some seconds."""
     from mcp.shared.exceptions import McpError
 
     from fleetwright_agent.tools.mcp.wire import McpUnreachable

@@ -1,6 +1,6 @@
 """Approval of tool calls by a person: the request that the person sees, and the meaning of the reply. Pure.
 
-A reply that is not clearly a yes is never an approval. A reply gives only grants that the request offered.
+Only a reply that clearly means yes is an approval. A reply can give only grants that the request offered.
 """
 
 import json
@@ -55,7 +55,7 @@ def with_approval(tool: Tool) -> Tool:
 
 
 def ask_request(tool: str, ask: Ask, arguments: Mapping[str, Any], *, agent: str) -> InterruptRequest:
-    """Return what the person sees: the question of the tool, or the request to approve the call."""
+    """Return the request for the person: the question of the tool, or the request to approve the call."""
     if ask.kind is not InterruptKind.APPROVAL:
         return InterruptRequest(ask.kind, ask.question, ask.payload, tool=tool)
     # Show the arguments in full, with invisible characters escaped: the person must see everything that will run.

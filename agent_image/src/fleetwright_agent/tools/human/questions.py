@@ -1,4 +1,4 @@
-"""The tools `ask_human` and `request_user_input`: the reply of the person is their result."""
+"""The tools `ask_human` and `request_user_input`, which pause the turn and return the reply of a person."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ _LONGEST: Final = 50_000
 
 
 class HumanTools:
-    """Offers the tools to clients. Callers that are agents do not get them."""
+    """Offers the tools in turns of clients, but not in turns of agents."""
 
     name = "human"
 
@@ -27,7 +27,7 @@ class HumanTools:
 
 
 def human_tools() -> tuple[Tool, ...]:
-    """`ask_human` and `request_user_input`."""
+    """Return the tools `ask_human` and `request_user_input`."""
     question = {"type": "string", "minLength": 1, "maxLength": 4000, "description": "The question, complete in itself"}
     step = {
         "type": "object",

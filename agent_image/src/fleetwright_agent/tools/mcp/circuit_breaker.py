@@ -1,4 +1,4 @@
-"""A circuit breaker: turns do not keep waiting for a server that does not answer.
+"""A circuit breaker, which prevents turns from waiting again and again for a server that does not answer.
 
 After several consecutive failures, the breaker rejects calls for a while. Then it lets one call through. If that call
 succeeds, the breaker closes. A server that answers with an error counts as available.
@@ -21,7 +21,7 @@ class CircuitBreaker:
         clock: Callable[[], float] = time.monotonic,
         on_change: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        """Args: `on_change` is called with true when the breaker opens, and with false when it closes."""
+        """Args: `on_change` is called with True when the breaker opens, and with False when it closes."""
         self._most = most
         self._seconds = seconds
         self._clock = clock
@@ -34,7 +34,10 @@ class CircuitBreaker:
         return self._failures >= self._most
 
     def rest(self) -> float:
-        """Return the seconds until the next attempt; 0 lets exactly one call through."""
+        """Return the seconds until the next attempt; 0 if the caller may make one now.
+
+        While the breaker is open, only one caller at a time gets 0.
+        """
         if not self.is_open:
             return 0.0
         left = self._again_at - self._clock()

@@ -1,6 +1,6 @@
-"""Limits how much of a prompt the tools of MCP servers may take, and selects the tools to exclude. Pure.
+"""Limits the share of a prompt that the tools of MCP servers may take, and selects the tools to exclude. Pure.
 
-A server decides how long its tool descriptions are, and every model call pays for them.
+Tool descriptions come from the servers, and every model call pays for their tokens.
 """
 
 import json
@@ -25,9 +25,9 @@ def tools_over_share(tools: Sequence[Tool], *, room: int, shares_prompt: bool = 
 
     Args:
         tools: The tools of all MCP servers.
-        room: Tokens that a prompt may have.
-        shares_prompt: True where the model is shown all of them at once. Behind a tool search it is shown a few, and
-            only the limit of each tool holds.
+        room: The number of tokens that a prompt may have.
+        shares_prompt: True if the prompt contains all tools. With a tool search it contains only a few, so only the
+            limit for a single tool applies.
     """
     sizes = {tool.name: tokens_of(tool) for tool in tools}
     most = int(SHARE * room)
@@ -35,7 +35,7 @@ def tools_over_share(tools: Sequence[Tool], *, room: int, shares_prompt: bool = 
     total = sum(sizes.values()) - sum(dropped.values())
     if not shares_prompt:
         return dropped
-    # Drop the largest first, so that most tools stay. Names break ties, which keeps prompts stable.
+    # Exclude the largest tools first, so that as many tools as possible stay. Names break ties, so prompts are stable.
     for name, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
         if total <= most:
             break

@@ -1,6 +1,6 @@
-"""The tools of all MCP servers of an agent. An unreachable server removes only its own tools.
+"""The tools of all MCP servers of an agent. If a server is unreachable, only its own tools are missing.
 
-A server decides how long its tool descriptions are. Tools that would take too much of the prompt are left out.
+Tool descriptions come from the servers and may be long. Tools that would take too much of the prompt are left out.
 """
 
 import asyncio
@@ -35,7 +35,8 @@ class McpTools:
     ) -> None:
         """Args:
         tool_cache: Records which tools are omitted because of their size.
-        room: Returns the tokens that a prompt may have. The number changes when the model's window becomes known.
+        room: Returns the number of tokens that a prompt may have. It changes when the provider states the model's
+            context window.
         shares_prompt: False if the model has to search for tools.
         """
         self._servers = tuple(servers)
@@ -57,7 +58,7 @@ class McpTools:
         return [tool for tool in tools if tool.name not in self._oversized]
 
     def _measure(self, lists: Sequence[tuple[Tool, ...]]) -> None:
-        """Decide which tools are too large, once for each change of a server's list or of the model's known window."""
+        """Decide which tools are too large, if a server's tool list or the size of the prompt has changed."""
         measured = (self._room(), tuple(lists))
         if measured == self._measured:
             return
@@ -99,7 +100,7 @@ def _breaker(server: str, metrics: Metrics) -> CircuitBreaker:
 
 
 def _reason(server: str, error: BaseException) -> str:
-    """Return the reason for the prompt, and log the failure."""
+    """Log the failure, and return the reason that the prompt states."""
     if isinstance(error, McpUnreachable | ToolError):
         _log.warning("MCP server %s: %s", server, error)
         return str(error)

@@ -16,7 +16,7 @@ _MOST_CHARACTERS: Final = 50_000
 def result_text(result: CallToolResult) -> str:
     text = "\n".join(map(_told, result.content))
     if not text.strip() and result.structuredContent is not None:
-        # The specification asks servers to repeat it as text; not all do.
+        # The MCP specification asks servers to repeat structured content as text, but not all servers do.
         text = json.dumps(result.structuredContent, ensure_ascii=False)
     if len(text) > _MOST_CHARACTERS:
         return f"{text[:_MOST_CHARACTERS]}\n[cut: {len(text)} characters in all]"

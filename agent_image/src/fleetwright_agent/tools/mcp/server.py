@@ -1,9 +1,8 @@
 """The tools of one MCP server, over reconnecting sessions.
 
-With the stock adapters, a dying server cancels the caller's task, and one dead server hides the tools of all. Here a
-broken session is reopened, and a list of tools is requested again. A tool call is repeated only if the first one cannot
-have reached the server, because its effect must not happen twice. Results are truncated, and they are data, not
-instructions.
+With common MCP adapters, a server that fails cancels the caller's task and hides the tools of all other servers. Here,
+a broken session is reopened, and the list of tools is requested again. A tool call is repeated only if the server
+cannot have processed it, because its effect must not happen twice. Results are truncated.
 """
 
 import asyncio
@@ -32,12 +31,12 @@ from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 _DISCOVERY_SECONDS = 20.0
 _LIST_SECONDS = 60.0
 _SILENCE_SECONDS = 30.0
-# A restarted server is usually back within these seconds; after them the call fails.
+# The pauses before each attempt, in seconds. A restarted server is usually available again within their sum.
 _PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
 T = TypeVar("T")
 
 
-class _Lost(ToolError):  # noqa: N818 - states what became of the call
+class _Lost(ToolError):  # noqa: N818 - describes the outcome of the call
     """The server did not answer."""
 
 
@@ -83,16 +82,19 @@ class McpConnection:
 
     @property
     def is_uncertain(self) -> bool:
-        """True if the newest list lacks a tool with an approval or a rule: another tool may be the intended one."""
+        """True if the newest list lacks a tool that the configuration restricts.
+
+        The server may then offer the intended tool under another name.
+        """
         return self._uncertain
 
     async def tools(self) -> tuple[Tool, ...]:
-        """Return the allowed tools; the list is requested once per session, after a change, and once a minute.
+        """Return the allowed tools. The list is requested in each new session, after a change, and once a minute.
 
-        A list younger than a minute outlives its session, so a restart of the server does not remove tools from a turn.
+        If the server is unreachable, a list younger than a minute is used, so that its restart removes no tools.
 
         Raises:
-            McpUnreachable: No list arrived in time; the server is then not asked again for a while.
+            McpUnreachable: No list arrived. After a timeout, the server is not asked again for a while.
         """
         now = self._clock()
         if now < self._silent_until:
@@ -118,7 +120,7 @@ class McpConnection:
         return f"did not answer within {self._discovery_seconds:g} s"
 
     async def _list(self) -> list[Listed]:
-        """Request the list; if the session is broken, once more on a new one."""
+        """Request the list. If the session is broken, request it once more in a new session."""
         try:
             return await self._within(self._discovery_seconds, every_page)
         except McpUnreachable:
@@ -170,8 +172,8 @@ class McpConnection:
         for pause in self._pauses:
             await asyncio.sleep(pause)
             try:
-                # `call_tool` is avoided because it also requests the list of tools, whose failure would look like this
-                # call's.
+                # Do not use `call_tool`: it also requests the list of tools. A failure of that request would look like
+                # a failure of this call.
                 return await self._within(CALL_SECONDS, lambda s: s.send_request(request, CallToolResult, limit))
             except TimeoutError:
                 raise _Lost(f"the server {self.name} did not answer within {CALL_SECONDS:g} s") from None
@@ -182,14 +184,14 @@ class McpConnection:
                 again = broken is None or error.arrival is Arrival.NONE
                 broken = error
                 if not again:
-                    break  # neither a new session nor waiting helps
+                    break  # The server rejected the call again, so another session or a longer wait would not help.
         raise _Lost(f"the server {self.name} {broken}") from broken
 
     async def _within(self, seconds: float, work: Callable[[ClientSession], Awaitable[T]]) -> T:
-        """Run one request on the session; without a session, a new one is opened.
+        """Run one request in the session. If no session exists, open a new one.
 
         Raises:
-            TimeoutError: No answer within the time.
+            TimeoutError: No answer arrived within `seconds`.
             McpUnreachable: The session broke.
         """
         if self._actor is None or self._actor.ended:

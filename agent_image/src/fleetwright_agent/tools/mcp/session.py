@@ -1,4 +1,4 @@
-"""One session with an MCP server, in a task of its own: a failure in the session never raises in a caller's task.
+"""One session with an MCP server, in a separate asyncio task, so that its failure cannot cancel a caller's task.
 
 Callers submit requests and wait on futures. This module does not decide whether a request is repeated.
 """
@@ -32,7 +32,8 @@ from fleetwright_agent.config.tools import McpServer, Transport
 from fleetwright_agent.tools.mcp.wire import Arrival, McpTransport, McpUnreachable, http_client, wire_of
 
 _NOTICE_SECONDS = 1.0
-# The client reports both as protocol errors. After the second, the server cannot have processed the request.
+# The MCP client reports both as protocol errors. After "Session terminated", the server cannot have processed the
+# request.
 _CLOSED, _UNKNOWN_SESSION = "Connection closed", "Session terminated"
 T = TypeVar("T")
 Work = Callable[[ClientSession], Awaitable[T]]
@@ -54,7 +55,7 @@ async def open_session(
     on_change: Callable[[], None] = lambda: None,
     denied: tuple[Network, ...] = (),
 ) -> AsyncIterator[tuple[ClientSession, InitializeResult]]:
-    """Yield a session after its handshake, and the server's answer to `initialize`.
+    """Yield a session after the handshake, and the server's answer to `initialize`.
 
     Raises:
         McpUnreachable: No session was established, and no request was sent.
@@ -123,14 +124,18 @@ class SessionActor:
         return self._task.done()
 
     async def request(self, work: Work[T]) -> T:
-        """Raises: McpUnreachable: the session broke; `arrival` tells whether the request may have been processed."""
+        """Run a request in the session and return its result.
+
+        Raises:
+            McpUnreachable: The session broke; `arrival` states whether the server may have processed the request.
+        """
         job = _Job(work)
         self._inbox.put_nowait(job)
         waiting: set[asyncio.Future[Any]] = {job.answer, self._task}
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if job.begun:
-                await asyncio.wait({job.answer})  # the end of the session also fails the requests that it has started
+                await asyncio.wait({job.answer})  # When the session ends, it also fails the requests that have begun.
         finally:
             answered = job.answer.done()
             job.answer.cancel()
@@ -165,14 +170,14 @@ class SessionActor:
 
 
 class _Session(ClientSession):
-    """Fails a request when no answer can come any more, and notifies the server when a caller gives up."""
+    """Fails a request once it can get no answer, and notifies the server when a caller cancels a tool call."""
 
     def __init__(self, read: Any, write: Any, *, wire: McpTransport, heard: MessageHandlerFnT) -> None:
         super().__init__(read, write, message_handler=heard)
         self._wire = wire
 
     async def send_request(self, request: Any, *args: Any, **options: Any) -> Any:
-        identity = self._request_id  # no other code runs before the base class has used this id
+        identity = self._request_id  # No other code runs before the base class uses this id.
         fault = self._wire.expect(identity)
         try:
             with anyio.CancelScope() as scope:
@@ -197,15 +202,14 @@ class _Session(ClientSession):
 
 async def _answer(session: ClientSession, job: _Job) -> None:
     call = asyncio.ensure_future(job.work(session))
-    # A caller that gives up cancels its future; this cancels the request.
+    # A caller that stops waiting cancels its future. The callback then cancels the request.
     job.answer.add_done_callback(lambda done: call.cancel() if done.cancelled() else None)
     try:
         result = await call
     except McpError as error:
         _fail(job, _break(error) or error)
     except asyncio.CancelledError:
-        # The end of the session and of this task both appear as a cancellation. The request may hold a more precise
-        # error.
+        # If the session or this task ends, a cancellation is raised. The request may contain a more precise error.
         await asyncio.wait({call}, timeout=_NOTICE_SECONDS)
         known = call.exception() if call.done() and not call.cancelled() else None
         _fail(job, known or McpUnreachable("closed the connection"))

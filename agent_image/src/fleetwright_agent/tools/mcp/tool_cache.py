@@ -1,4 +1,4 @@
-"""The latest tool list of each MCP server, kept after the server becomes unreachable."""
+"""A summary of the latest tool list of each MCP server, kept after the server becomes unreachable."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class ToolCache:
         self._by_server[server.name] = ServerTools(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
 
     def exclude(self, server: str, oversized: Collection[str]) -> None:
-        """Record the tools of the newest list that are excluded for their size."""
+        """Record which tools of the newest list are not used because of their size."""
         offer = self._by_server.get(server)
         if offer is not None and oversized:
             usable = offer.tools - len(oversized)
@@ -50,12 +50,12 @@ class ToolCache:
 
 
 def unoffered_tools(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
-    """Return the tools with an approval or a rule whose names the server does not offer."""
+    """Return the tools that need approval or that a rule restricts, but that the server does not offer."""
     known = {_as_called(server, tool) for tool in (*offered, *server.deny)}
     named = {*server.require_approval, *guarded}
     return frozenset(tool for tool in named if _as_called(server, tool) not in known)
 
 
 def _as_called(server: McpServer, tool: str) -> str:
-    """Return the name that the model uses; approvals may use it as well."""
+    """Return the name that the model uses. The configuration of approvals may also use this name."""
     return offered_name(f"{server.name}__{tool}")

@@ -1,6 +1,6 @@
 """Lists the tools of an MCP server: all pages, within bounds, each tool with a digest.
 
-A digest covers the text that a model sees, so a tool whose description changes counts as another tool.
+The digest covers the text that a model sees. A tool with a changed description is therefore treated as another tool.
 """
 
 import hashlib

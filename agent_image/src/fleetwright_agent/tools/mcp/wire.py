@@ -1,8 +1,8 @@
 """The HTTP transport of an MCP session: it records whether a request reached the server, and how a connection ended.
 
-The MCP client hides both: an HTTP error ends the whole session silently, and after a truncated response stream the
-caller waits. Both decide whether a tool may be called again. Headers come from mounted files that are read for every
-request, so a rotated credential needs no new connection. Messages contain no addresses and no credentials.
+These facts decide whether a tool may be called again. The MCP client hides them: an HTTP error ends the whole session
+silently, and after a truncated response stream the caller waits. Headers come from mounted files that are read for
+every request, so a rotated credential needs no new connection. Messages contain no addresses and no credentials.
 """
 
 import asyncio
@@ -24,25 +24,25 @@ from fleetwright_agent.config.tools import McpServer, Transport
 
 CALL_SECONDS = 300.0
 MOST_BYTES = 8 * 1024 * 1024
-"""The limit in bytes for one answer, or one event of an endless stream, as received."""
+"""The limit in bytes for one response, or for one event of an event stream, as received."""
 _FLOODED = "sends more than this agent reads"
 _CONNECT_SECONDS = 10.0
 _ANSWER_GRACE_SECONDS = 1.0
-# The client resumes a truncated stream if the server numbers its events: twice, after a second each.
+# If the server numbers its events, the MCP client resumes a truncated stream: twice, each time after a second.
 _RESUME_GRACE_SECONDS = 2 * (_CONNECT_SECONDS + 1.0)
-# With these statuses, the server or a proxy before it rejected the request unprocessed.
+# With these statuses, the server or a proxy in front of it rejected the request without processing it.
 _TURNED_AWAY = frozenset({400, 401, 403, 404, 405, 406, 413, 415, 429})
 
 
 class Arrival(Enum):
-    """The knowledge about an unanswered request: whether the server may have processed it."""
+    """States whether the server may have processed a request that got no answer."""
 
     NONE = "it never reached the server"
     TURNED_AWAY = "the server is there and did not take it in"
     UNKNOWN = "it may have been carried out"
 
 
-class McpUnreachable(Exception):  # noqa: N818 - reads as the state of the server
+class McpUnreachable(Exception):  # noqa: N818 - describes the server
     """The server cannot be used; the message describes the symptom, without addresses."""
 
     def __init__(self, message: str, *, arrival: Arrival = Arrival.UNKNOWN) -> None:
@@ -56,7 +56,7 @@ class McpTransport(httpx.AsyncBaseTransport):
     def __init__(
         self, inner: httpx.AsyncBaseTransport, *, headers: Callable[[], Mapping[str, str]], answers_in_body: bool
     ) -> None:
-        """Args: `answers_in_body` if only the response to a request can carry its answer."""
+        """Args: `answers_in_body` is True if the server can send an answer only in the HTTP response to its request."""
         self._inner = inner
         self._headers = headers
         self._answers_in_body = answers_in_body
@@ -65,7 +65,7 @@ class McpTransport(httpx.AsyncBaseTransport):
         """The latest failure."""
 
     def expect(self, identity: int) -> asyncio.Future[None]:
-        """Return a future that only ever fails, with McpUnreachable."""
+        """Return a future that fails with McpUnreachable if the request can get no answer. It never has a result."""
         self._expected[identity] = asyncio.get_running_loop().create_future()
         return self._expected[identity]
 
@@ -114,7 +114,7 @@ class McpTransport(httpx.AsyncBaseTransport):
     def _fail(self, identity: int | None, words: str, *, arrival: Arrival) -> None:
         expected = self._expected.get(identity) if identity is not None else None
         if expected is None and identity is not None:
-            return  # it was already answered
+            return  # The request was already answered.
         self.trouble = words
         if expected is not None and not expected.done():
             expected.set_exception(McpUnreachable(words, arrival=arrival))
@@ -146,10 +146,10 @@ class _Body(httpx.AsyncByteStream):
 
 
 def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = ()) -> McpTransport:
-    """Return the transport; it ignores environment variables and connects only to the declared host.
+    """Return the transport, which ignores environment variables and connects only to the declared host.
 
     Raises:
-        McpUnreachable: The address or the CA that was named cannot be used.
+        McpUnreachable: The configured address or CA file cannot be used.
     """
     try:
         policy = EgressPolicy.declared([server.url], denied=denied)

@@ -1,7 +1,7 @@
 """Tools to remember, look up and forget facts about a caller.
 
-A fact belongs to the caller of its task, and tasks of other callers do not find it. Secrets are removed before a fact
-is stored, because later prompts include it. Callers that are agents do not get these tools, because an agent acts for
+A fact belongs to the caller whose task stored it, and tasks of other callers cannot read it. Secrets are removed before
+a fact is stored, because later prompts include it. Turns of agents do not get these tools, because an agent acts for
 many people.
 """
 
@@ -27,7 +27,7 @@ _FORGET: Final = "Forget a remembered fact, by its number."
 
 
 class FactTools:
-    """Offers the tools in turns that may be remembered."""
+    """Offers the tools in turns that may use memory."""
 
     name = "facts"
 
@@ -43,7 +43,7 @@ class FactTools:
 
 
 def knowledge_tools(knowledge: FactStore, policy: KnowledgeMemory, redact: Callable[[str], str]) -> tuple[Tool, ...]:
-    """`remember`, `recall_memory` and `forget`."""
+    """Return the tools `remember`, `recall_memory` and `forget`."""
 
     async def remember(call: ToolCall) -> str:
         turn = call.turn

@@ -1,6 +1,6 @@
-"""Follows a peer's task until it ends or pauses, also across a restart of the peer, which resumes the task.
+"""Follows a peer's task until it ends or pauses, even if the peer restarts and resumes the task.
 
-The message is never sent again, because the peer may have received it.
+The message is sent only once, because a peer that did not answer may have received it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _OVER: Final = {*ENDED, TaskState.TASK_STATE_COMPLETED}
 _GOES_ON: Final = {TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
 _LOOK_SECONDS: Final = 1.0
 _AWAY_SECONDS: Final = 90.0
-"""How long a peer may be unreachable, for example while its pod is replaced."""
+"""The time for which a peer may be unreachable, for example while its pod is replaced."""
 _GIVE_UP_SECONDS: Final = 2.0
 
 
@@ -34,10 +34,12 @@ async def poll_task(
     look: float = _LOOK_SECONDS,
     away: float = _AWAY_SECONDS,
 ) -> PeerResponse:
-    """Send the request and follow its task; a task whose result no caller will read is cancelled.
+    """Send the request and follow its task. If this call fails or is cancelled, cancel the task.
 
-    Args: `look` is the polling interval after the stream ended, and `away` how long a peer may be unreachable; in
-    seconds.
+    A task that waits for an approval is cancelled too.
+
+    Args: `look` is the interval of polling after the end of the stream. `away` is the time for which a peer may be
+    unreachable. Both are in seconds.
     """
     heard = PeerResponse(request.message.task_id)
     ended = False
@@ -65,7 +67,7 @@ async def cancel(client: Client, context: ClientCallContext, task_id: str) -> No
 
 
 async def _listen(client: Client, request: SendMessageRequest, context: ClientCallContext, heard: PeerResponse) -> None:
-    """Read the stream to its end, which may come before the end of the task."""
+    """Read the stream to its end. The stream may end before the task does."""
     try:
         async for event in client.send_message(request, context=context):
             heard.take(event)
@@ -75,7 +77,7 @@ async def _listen(client: Client, request: SendMessageRequest, context: ClientCa
 
 
 async def _found(client: Client, context: ClientCallContext, task_id: str, *, look: float, away: float) -> Task:
-    """Raises: httpx.HTTPError, A2AClientError, A2AError: the task does not exist, or the agent is not reachable."""
+    """Raises: httpx.HTTPError, A2AClientError, A2AError: The task does not exist, or the peer stayed unreachable."""
     loop = asyncio.get_running_loop()
     until = loop.time() + away
     while True:
@@ -88,7 +90,7 @@ async def _found(client: Client, context: ClientCallContext, task_id: str, *, lo
 
 
 def _is_away(error: BaseException) -> bool:
-    """Return whether the connection failed, rather than the peer's answer."""
+    """Return True if the connection failed; False for all other errors, such as an error response or a timeout."""
     causes = list(_causes(error))
     refused = any(isinstance(each, TooLarge | DeniedAddress) for each in causes)
     return not refused and any(isinstance(each, httpx.NetworkError | httpx.RemoteProtocolError) for each in causes)

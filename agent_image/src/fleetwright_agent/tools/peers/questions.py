@@ -1,8 +1,8 @@
 """The open questions of peers: at most one for each peer in a conversation.
 
-A question stays open as long as the turn that it belongs to, also across restarts. A question that can no longer be
-answered is closed, and the peer is notified. The number of open questions is bounded. This module does not know any
-protocol.
+A question stays open until the turn that received it ends, even across restarts. A question that can no longer be
+answered is closed, and the peer is notified. The number of open questions is bounded. This module does not depend on
+the A2A protocol.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class PeerQuestions:
         outlived: bool = True,
         most: int = _MOST,
     ) -> None:
-        """Args: `give_up` notifies the peer, if possible; `outlived` tells whether questions survive a restart."""
+        """Args: `give_up` notifies the peer, if possible; `outlived` is True if stored questions survive a restart."""
         self._outlived = outlived
         self._kept = kept
         self._give_up = give_up
@@ -54,7 +54,7 @@ class PeerQuestions:
         self._beside(self._end_all(owner, task_id))
 
     async def aclose(self) -> None:
-        """Stop. Stored questions stay open for the next process if they survive a restart."""
+        """Finish the notifications. If stored questions do not survive a restart, close them; else they stay open."""
         if not self._outlived:
             with suppress(MemoryUnusable):
                 for question in await self._kept.all():

@@ -1,6 +1,6 @@
 """The state, text and costs that a peer reports in one task, within fixed bounds.
 
-A peer is not trusted with this agent's memory: a long answer is truncated. More artifacts than the limit are an error.
+A peer's response must not exhaust this agent's memory: a long answer is truncated, and too many artifacts are an error.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,10 +18,10 @@ _MOST_ARTIFACTS: Final = 64
 _SENTENCE: Final = 4000
 _MOST_COST: Final = 1_000_000
 _REPLY: Final = "message"
-"""The artifact id for the text of a message that was the whole answer."""
+"""The artifact id for the text of a peer that answers with a message instead of a task."""
 
 
-class TooManyArtifacts(Exception):  # noqa: N818 - states what the peer did, and reads so where it is raised
+class TooManyArtifacts(Exception):  # noqa: N818 - describes the peer's response
     """The peer sent more artifacts than the limit."""
 
 
@@ -32,7 +32,7 @@ class PeerResponse:
         self.sentence = ""
         """The text of the newest status."""
         self.wants_approval = False
-        """The peer waits for the approval of a person, which an agent cannot give."""
+        """True if the peer waits for the approval of a person, which an agent cannot give."""
         self._texts: dict[str, str] = {}
         self._costs: dict[str, Decimal] = {}
         self._last_cost: Decimal | None = None
@@ -78,7 +78,7 @@ class PeerResponse:
 
     def _hear(self, artifact: Artifact, *, append: bool) -> None:
         if read(artifact, TOOL_CALL):
-            return  # A file of one of the peer's tools is not part of its answer.
+            return  # A file from one of the peer's tools is not part of the peer's answer.
         name = artifact.artifact_id
         if name not in self._texts and len(self._texts) == _MOST_ARTIFACTS:
             raise TooManyArtifacts
@@ -93,7 +93,10 @@ class PeerResponse:
 
 
 def wants_approval(status: TaskStatus) -> bool:
-    """Recognize an approval by the metadata of Fleetwright agents, and by A2A's state for credentials."""
+    """Return whether the peer waits for an approval.
+
+    Fleetwright agents state this in metadata. For other agents, A2A's state AUTH_REQUIRED counts as an approval.
+    """
     if status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
         return status.state == TaskState.TASK_STATE_AUTH_REQUIRED
     asked = (read(status.message, ASK) or {}, read(status.message, HITL) or {})

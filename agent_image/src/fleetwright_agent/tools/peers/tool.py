@@ -1,12 +1,12 @@
 """Other agents of the fleet as tools: one `ask_<name>` each, called over A2A.
 
-The agent fetches the card from the declared address, and calls the peer there whatever address the card names. The
-card's address is for outside callers, and a card must not redirect this agent's credential. The credential is a file
-for this caller and peer, read before each call; headers of the caller are never forwarded. The call path in the
-message's metadata prevents loops.
+The agent fetches the peer's card from the declared address, and sends calls to the same address. It ignores the address
+in the card, which is for outside callers and could redirect this agent's credential. The credential for the peer is in
+a file that is read before each call. Headers of the caller are never forwarded. The call path in the message's metadata
+prevents loops.
 
 The model answers a peer's question with another call, which names the peer's task. This module never grants an approval
-that a peer wants from a person.
+that a peer requests from a person.
 """
 
 import asyncio
@@ -57,11 +57,11 @@ _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
 
 _LEAVE_SECONDS = 5.0
-"""Includes fetching the peer's card."""
+"""The time limit for cancelling a peer's task, including the request for the peer's card."""
 
 
 class PeerTools:
-    """The callable peers of one agent, over one HTTP client. The caller closes the client."""
+    """The peers that one agent may call, over one HTTP client. The caller of this class closes the client."""
 
     name = "peers"
 
@@ -75,7 +75,7 @@ class PeerTools:
         *,
         outlived: bool = True,
     ) -> None:
-        """Args: `kept` stores the questions of peers; `outlived` tells whether it survives a restart."""
+        """Args: `kept` stores the questions of peers; `outlived` is True if this store survives a restart."""
         self._me = me
         self._peers = tuple(peers)
         self._layout = layout
@@ -157,10 +157,10 @@ def _name(peer: Peer) -> str:
 async def _question(
     peer: Peer, client: Client, context: ClientCallContext, task_id: str, place: QuestionKey
 ) -> tuple[dict[str, Any], Decimal]:
-    """Return the metadata that names the open question, and the cost reported so far.
+    """Return the metadata that names the open question, and the cost that the peer has reported so far.
 
-    The metadata keeps the peer from applying the answer to another question. A model may name any task. Only a question
-    of this conversation may be answered, and never a request for approval.
+    The metadata prevents the peer from applying the answer to another question. The model could name any task, so this
+    function accepts only a question of this conversation, and no request for approval.
 
     Raises:
         ToolError: The task has no such question.
@@ -181,7 +181,8 @@ async def _question(
 
 
 def _context_id(place: QuestionKey) -> str:
-    # The peer keys conversations by this agent's identity, not its caller's. Derive an id that no two callers share.
+    # For the peer, all conversations belong to this agent. Derive the id from the caller, so that no two callers share
+    # a conversation.
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{place.owner}\n{place.context_id}\n{place.peer}"))
 
 
@@ -227,7 +228,7 @@ def _outcome(peer: Peer, heard: PeerResponse) -> str:
 
 
 def _meaning(error: BaseException) -> str:
-    """Describe the failure; the client wraps the original error, and a cause may hold the HTTP status."""
+    """Describe the failure. The client wraps errors, so the HTTP status may be in one of the causes."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, httpx.HTTPStatusError):

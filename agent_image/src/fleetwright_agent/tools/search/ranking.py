@@ -1,4 +1,4 @@
-"""Ranks texts for a query with BM25: shared words count, rare words more. Pure."""
+"""Ranks texts for a query with BM25, in which rare words have a higher weight. Pure."""
 
 import math
 import re
@@ -22,7 +22,7 @@ def words(text: str) -> list[str]:
 
 
 def fitting(texts: Sequence[Counter[str]], wanted: Sequence[str]) -> list[tuple[float, int]]:
-    """Return the score and index of every text that contains one of the words, in the order of the texts."""
+    """Return the score and index of every text that contains a wanted word, in the order of the texts."""
     if not texts or not wanted:
         return []
     having = {word: sum(word in text for text in texts) for word in wanted}

@@ -1,6 +1,7 @@
-"""The tool search: if there are many tools, the model sees a few of them and searches for the others.
+"""The tool search: if an agent has many tools, the model sees a few of them and searches for the others.
 
-The tools found so far are read from the results in the conversation, so they survive restarts and later turns.
+The tools that earlier searches found are read from the conversation, so they stay available after a restart and in
+later turns.
 """
 
 import re
@@ -25,7 +26,7 @@ _MOST_CHARACTERS: Final = 300
 
 
 class SearchTools:
-    """Offers the search for tools."""
+    """Offers the tool `search_tools`."""
 
     name = "search"
 
@@ -37,7 +38,7 @@ class SearchTools:
 
 
 def search_tool(tools: Callable[[], Mapping[str, Tool]]) -> Tool:
-    """Args: `tools` returns the tools of the turn."""
+    """Return the tool `search_tools`. Args: `tools` returns the tools of the turn."""
 
     async def search(call: ToolCall) -> str:
         found = matching([tool for tool in tools().values() if tool.deferrable], call.arguments["query"])
@@ -50,7 +51,7 @@ def search_tool(tools: Callable[[], Mapping[str, Tool]]) -> Tool:
 
 
 def matching(tools: Sequence[Tool], query: str) -> list[Tool]:
-    """Return the best matches, the best first."""
+    """Return the tools that match the query best, in descending order of their scores."""
     texts = [Counter(_terms(f"{tool.name} {tool.description}")) for tool in tools]
     best = sorted(fitting(texts, list(dict.fromkeys(_terms(query)))), key=lambda found: -found[0])
     return [tools[place] for _, place in best[:_MOST]]
@@ -62,7 +63,10 @@ def listed(result: str) -> list[str]:
 
 
 def deferred_tools(tools: Mapping[str, Tool], policy: ToolSearch) -> frozenset[str]:
-    """Return the names of tools that the model does not see: the deferred ones, or the search tool if all are shown."""
+    """Return the names of the tools that the model does not see.
+
+    These are the deferred tools. If there are too few tools to defer any, it is only the search tool.
+    """
     deferrable = {name for name, tool in tools.items() if tool.deferrable}
     if len(deferrable) <= policy.above:
         return frozenset({NAME})
@@ -70,5 +74,5 @@ def deferred_tools(tools: Mapping[str, Tool], policy: ToolSearch) -> frozenset[s
 
 
 def _terms(text: str) -> list[str]:
-    """Return the words without a plural s, so that a search for orders finds an order."""
+    """Return the words without a plural `s`, so that a search for "orders" finds "order"."""
     return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words(text)]

@@ -1,8 +1,8 @@
-"""Tools for mounted skills: read a skill's instructions, then the other files of its folder.
+"""Tools for mounted skills: `load_skill` reads a skill's instructions, `read_skill_file` the other files of its folder.
 
-The folder is read-only. A path that leaves it through `..` or links is rejected. The links that the kubelet creates
-inside a mounted folder stay inside it and work. `read_skill_file` does not read the instructions, because loading a
-skill also applies the skill's tool restrictions.
+The folder is read-only. A path that leads outside the folder through `..` or links is rejected. The links that the
+kubelet creates are allowed, because they stay inside the folder. `read_skill_file` does not read the instructions,
+because loading a skill also applies the skill's tool restrictions.
 """
 
 import os
@@ -16,12 +16,12 @@ from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
 _MOST_FILES = 200
 _MOST_CHARACTERS = 50_000
-"""The limit for one answer."""
+"""The limit for the result of one call."""
 _INSTRUCTIONS = "SKILL.md"
 
 
 def skill_reader(skills: Sequence[Skill], layout: Layout) -> Callable[[str], str | None]:
-    """Return a function from a skill's name to its instructions; `None` if the skill is not mounted any more."""
+    """Return a function that reads a skill's instructions by name. It returns `None` if the skill is not mounted."""
     names = {skill.name for skill in skills}
 
     def read(name: str) -> str | None:
@@ -47,11 +47,11 @@ class SkillTools:
         return self._tools
 
     async def close(self) -> None:
-        """Do nothing: files are opened for each call."""
+        """Do nothing: each call opens and closes its files."""
 
 
 def skill_tools(skills: Sequence[Skill], layout: Layout) -> tuple[Tool, ...]:
-    """`load_skill` and `read_skill_file`."""
+    """Return the tools `load_skill` and `read_skill_file`."""
     names = [skill.name for skill in skills]
 
     async def load(call: ToolCall) -> str:
@@ -98,7 +98,7 @@ def _object(optional: Mapping[str, object], **required: object) -> dict[str, obj
 
 
 def _files(folder: Path) -> list[str]:
-    """Return the paths of the files. Links are followed, as the kubelet links folders; hidden versions are skipped."""
+    """Return the paths of the files. Follow links, because the kubelet links folders, and skip its `..` folders."""
     found: list[str] = []
     for place, folders, files in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith(".."))

@@ -1,1 +1,1 @@
-"""Canonical JSON, and JSON from untrusted sources."""
+"""Encoding of canonical JSON, and parsing of untrusted JSON."""

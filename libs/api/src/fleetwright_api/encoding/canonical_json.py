@@ -1,4 +1,4 @@
-"""Canonical JSON and its hashes: equal content has equal bytes in every reconcile and version."""
+"""Canonical JSON and its hashes. Equal values have equal encodings in every reconcile and every version."""
 
 import hashlib
 import json
@@ -22,5 +22,5 @@ def digest(value: Any) -> str:
 
 
 def short_hash(value: Any) -> str:
-    """Return the first ten hexadecimal digits of the hash, which object names end with."""
+    """Return the first ten hexadecimal digits of the hash, for use in names, labels and annotations."""
     return sha256_hex(canonical_json(value))[:10]

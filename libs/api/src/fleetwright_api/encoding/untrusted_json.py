@@ -1,7 +1,7 @@
 """Parses untrusted JSON into values that can be encoded again.
 
-JSON can escape a lone surrogate, which UTF-8 cannot encode, so a status that contains one could not be written. This
-module replaces lone surrogates by U+FFFD, so that the parsed text equals the stored text in every reconcile.
+JSON can contain an escaped lone surrogate, which UTF-8 cannot encode. A status with a lone surrogate could not be
+written. This module replaces lone surrogates by U+FFFD, so that the parsed text equals the text that is stored.
 """
 
 import json

@@ -1,5 +1,5 @@
 """Typed, frozen and lenient views of Agent, Skill and McpServer.
 
-`parse_agent`, `parse_skill` and `parse_mcp_server` read an object once. Nothing after that reads a spec as a mapping.
-A broken spec never raises an error: each mistake becomes a violation that names the field.
+`parse_agent`, `parse_skill` and `parse_mcp_server` parse an object once; all later code uses the view. An invalid spec
+does not raise an error: each error in it becomes a `Violation` that names the field.
 """

@@ -7,7 +7,7 @@ from typing import Any, Final
 from fleetwright_api.spec.fields import one_of
 
 DIALECTS: Final = ("1.0", "0.3", "0.1")
-"""Versions of the protocol, newest first."""
+"""The supported versions of the A2A protocol, newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class PushSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredSkillSpec:
-    """A skill of the card. `output_schema` stays a mapping, because it is a JSON Schema."""
+    """A skill in the agent card. `output_schema` stays a mapping, because it is a JSON Schema."""
 
     id: str
     name: str | None = None
@@ -31,7 +31,7 @@ class DeclaredSkillSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionsSpec:
-    """The additional information for callers. The runtime applies the defaults."""
+    """The information that callers get in addition to the answer. The runtime applies the defaults."""
 
     tool_calls: bool | None = None
     reasoning: bool | None = None

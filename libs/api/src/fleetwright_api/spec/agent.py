@@ -1,4 +1,4 @@
-"""The view of an Agent."""
+"""The typed view of an Agent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -122,7 +122,7 @@ class AgentView(CustomObject):
 
 
 def parse_agent(body: Mapping[str, Any]) -> AgentView:
-    """Return the view of an Agent. A mistake in its spec becomes one of the view's problems."""
+    """Return the view of an Agent. Errors in its spec are listed in `problems`."""
     problems: list[Violation] = []
     spec = decode(AgentSpec, body.get("spec"), "spec", problems)
     return AgentView(**identity(body), status=shared(body.get("status") or {}), problems=tuple(problems), spec=spec)

@@ -8,7 +8,7 @@ from fleetwright_api.spec.references import ObjectReference, RequiredLabels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReference:
-    """Another agent; of the same namespace if `namespace` is unset."""
+    """Another agent. If `namespace` is unset, it is in the namespace of the referring agent."""
 
     name: str
     namespace: str | None = None
@@ -30,10 +30,10 @@ class AllowedCallersSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSpec:
-    """The callers outside of the fleet, and the lifetime of tokens.
+    """The callers that are not agents, and the lifetime of tokens.
 
-    If the lifetime is unset, the installation's lifetime applies. Without `clients` there is one client, which is named
-    `default`. Without `allowed_origins` the runtime decides.
+    If the lifetime is unset, the installation's lifetime applies. If `clients` is unset, there is one client with the
+    name `default`. If `allowed_origins` is unset, the runtime applies its default.
     """
 
     token_ttl: str | None = None

@@ -1,4 +1,4 @@
-"""The parts that the views of all kinds share: identity, status and the mistakes in the spec."""
+"""The common part of the views of all kinds: identity, status and the errors in the spec."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ class CustomObject:
     uid: str = ""
     generation: int = 0
     status: Mapping[str, Any] = field(default_factory=dict)
-    """The status as a mapping. The operator itself wrote it."""
+    """The status as a mapping. It needs no decoding, because the operator has written it."""
     problems: tuple[Violation, ...] = ()
-    """Errors in the spec: unknown words, values of a wrong type, missing fields."""
+    """Errors in the spec: unknown enumeration values, values of a wrong type, and missing fields."""
 
     @property
     def malformed(self) -> tuple[Violation, ...]:
-        """The mistakes that leave a part of the spec unreadable. No decision may be based on such a spec."""
+        """The errors that leave a part of the spec unknown. No decision may be based on a spec with such errors."""
         return tuple(problem for problem in self.problems if problem.reason == MALFORMED)
 
 

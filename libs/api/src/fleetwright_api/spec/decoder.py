@@ -1,11 +1,11 @@
 """Decodes JSON values into views, driven by the type hints of the views.
 
-The decoder is lenient. A mistake in one field becomes a violation with its path, and all other fields keep their
-values. Unknown fields are ignored, because the API server prunes them. Null means that a field is unset.
+The decoder is lenient. An error in one field becomes a `Violation` with the field's path, and all other fields keep
+their values. Unknown fields are ignored, because the API server prunes them. Null means that a field is unset.
 
-Libraries were considered: msgspec and cattrs stop at the first error or return no value at all, and pydantic collects
-the errors but returns no partial value. A partial value is needed, because other objects may refer to an object with a
-broken spec.
+No library is used: msgspec and cattrs stop at the first error or return no value at all, and pydantic collects the
+errors but returns no partial value. A partial value is needed, because other objects may refer to an object with an
+invalid spec.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,14 +19,14 @@ from fleetwright_api.spec.fields import crd_fields, crd_name, has_default, words
 from fleetwright_api.violation import Violation
 
 MALFORMED: Final = "Malformed"
-"""The reason of a violation for a value of a wrong type and for a missing field."""
+"""The reason of violations for missing fields and for values of a wrong type."""
 UNKNOWN_WORD: Final = "UnknownWord"
 
 ViewT = TypeVar("ViewT")
 _Problems = list[Violation]
 _Decode = Callable[[Any, str, _Problems], Any]
 _WRONG: Final = object()
-"""The result of decoding a value of a wrong type. The field then has its default."""
+"""The result of decoding a value of a wrong type. The field then gets its default."""
 _LONGEST: Final = 80
 _KINDS: Final[Mapping[type, str]] = {
     str: "a string",
@@ -41,16 +41,16 @@ _KINDS: Final[Mapping[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How to decode one view: decoders by the name in the CRD, and the empty values of required fields."""
+    """The decoders of a view's fields and the empty values of its required fields, both by the name in the CRD."""
 
     decoders: Mapping[str, tuple[str, _Decode]]
     required: Mapping[str, tuple[str, Any]]
 
 
 def decode(view: type[ViewT], value: object, path: str, problems: _Problems) -> ViewT:
-    """Return the view of a JSON value, and append a violation to `problems` for each mistake.
+    """Return the view of a JSON value, and append a violation to `problems` for each error.
 
-    A value that is not an object gives an empty view. So a broken list of permitted callers permits no caller.
+    A value that is not an object gives an empty view. An invalid `allowedCallers` therefore allows no caller.
     """
     plan = _plan(cast("Any", view))
     if not isinstance(value, dict):
@@ -82,7 +82,7 @@ def _plan(view: Any) -> _Plan:
 
 
 def _empty(hint: Any) -> Any:
-    """Return the value of a required field that is missing."""
+    """Return the empty value that a required field gets if it is missing."""
     if is_dataclass(hint):
         return cast("type", hint)(**dict(_plan(cast("Any", hint)).required.values()))
     origin = get_origin(hint) or hint
@@ -106,7 +106,7 @@ def _decoder(hint: Any, words: tuple[str, ...]) -> _Decode:
 
 
 def _text(value: Any, path: str, problems: _Problems) -> Any:
-    # Thousands of specs share the same words.
+    # Intern the string, because thousands of specs contain the same strings.
     return intern(value) if type(value) is str else _wrong("a string", value, path, problems)
 
 
@@ -119,21 +119,21 @@ def _word(words: tuple[str, ...], value: Any, path: str, problems: _Problems) ->
 def _scalar(kinds: tuple[type, ...], value: Any, path: str, problems: _Problems) -> Any:
     if type(value) is float and value.is_integer() and int in kinds:
         return int(value)  # JSON does not distinguish 1 from 1.0.
-    # True is an int for isinstance.
+    # Compare types exactly, because isinstance treats True as an int.
     return value if type(value) in kinds else _wrong(" or ".join(_KINDS[kind] for kind in kinds), value, path, problems)
 
 
 def _items(decoder: _Decode, are_words: bool, value: Any, path: str, problems: _Problems) -> Any:
     if not isinstance(value, list):
         return _wrong("a list", value, path, problems)
-    # The message about an unknown word contains the word, so it needs no index.
+    # The message about an unknown word contains the word, so its path needs no index.
     places = (path if are_words else f"{path}[{index}]" for index in range(len(value)))
     decoded = [decoder(item, place, problems) for item, place in zip(value, places, strict=True)]
     return tuple(item for item in decoded if item is not _WRONG)
 
 
 def _views(view: type, value: Any, path: str, problems: _Problems) -> Any:
-    """Decode a list of objects, without the items that are not objects."""
+    """Decode a list of objects. Items that are not objects are reported and left out."""
     if not isinstance(value, list):
         return _wrong("a list", value, path, problems)
     decoded: list[Any] = []
@@ -155,12 +155,12 @@ def _texts(value: Any, path: str, problems: _Problems) -> Any:
 
 
 def _free(value: Any, path: str, problems: _Problems) -> Any:
-    """Decode an object whose fields the CRD leaves open. It stays a mapping."""
+    """Decode an object whose fields the CRD does not define. It stays a mapping."""
     return shared(value) if isinstance(value, dict) else _wrong("an object", value, path, problems)
 
 
 def shared(value: Any) -> Any:
-    """Return an equal JSON value with interned strings, because thousands of objects share the same words."""
+    """Return an equal JSON value with interned strings, because thousands of objects contain the same strings."""
     if type(value) is str:
         return intern(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Encodes views as JSON values, for the parts of a spec that are copied unchanged to another document."""
+"""Encodes views as JSON values, for the parts of a spec that the operator copies unchanged to another document."""
 
 from functools import cache
 from typing import Any, Final, cast
@@ -11,7 +11,7 @@ _SCALARS: Final = frozenset({str, int, bool})
 def encode(view: Any) -> dict[str, Any]:
     """Return the JSON object of a view, with the names of the CRD.
 
-    Fields that have their default are omitted. So an unused feature does not change the document.
+    Fields with their default value are omitted, so that a new, unused field does not change the document.
     """
     found: dict[str, Any] = {}
     for name, attribute, default in _fields(cast("Any", type(view))):

@@ -1,7 +1,7 @@
-"""Metadata of the fields of a view: the name in the CRD, and the words of an enumeration.
+"""Metadata of a view's fields: the name in the CRD, and the values of an enumeration.
 
-A field without a default is required by the CRD. An optional field has the CRD's documented default. The default is
-None if unset and empty values differ, or if the runtime applies the default.
+The CRD requires a field that has no default here. An optional field has the default that the CRD documents, or None.
+None is used if an unset field and an empty field have different meanings, or if the runtime applies the default.
 """
 
 from dataclasses import MISSING, Field, field, fields
@@ -14,25 +14,25 @@ _WORDS: Final = "words"
 
 
 def named(name: str, *, default: Any = MISSING) -> Any:
-    """Declare a field whose name in the CRD does not follow from its name in Python."""
+    """Declare a field whose name in the CRD cannot be derived from its name in Python."""
     return field(default=default, metadata={_NAME: name})
 
 
 def checked(empty: Any) -> Any:
-    """Declare a required field whose absence a check reports with a reason of its own."""
+    """Declare a required field. If it is missing, a later check, not the decoder, reports a specific reason."""
     return field(default=empty, metadata={_CHECKED: True})
 
 
 def one_of(*words: str, default: Any = MISSING) -> Any:
-    """Declare an enumeration, or a list of words from an enumeration.
+    """Declare a field with the values of an enumeration, or a list of such values.
 
-    The view keeps an unknown word in addition to the violation. So a decision never mistakes it for the default.
+    The view keeps an unknown value in addition to the violation, so that no code mistakes it for the default.
     """
     return field(default=default, metadata={_WORDS: words})
 
 
 def crd_fields(view: Any) -> tuple[Field[Any], ...]:
-    """Return the fields of a view that the CRD has. Fields that a view derives from others are left out."""
+    """Return the fields of a view that exist in the CRD, without the fields that the view derives from others."""
     return tuple(each for each in fields(view) if each.init)
 
 
@@ -45,7 +45,7 @@ def crd_name(view_field: Field[Any]) -> str:
 
 
 def words_of(view_field: Field[Any]) -> tuple[str, ...]:
-    """Return the words of an enumeration; empty if the field is not an enumeration."""
+    """Return the values of an enumeration; empty if the field is not an enumeration."""
     words: tuple[str, ...] = view_field.metadata.get(_WORDS, ())
     return words
 

@@ -1,4 +1,4 @@
-"""The limits of an Agent: of each message, of its cost, and of its audit trail. The runtime applies the defaults."""
+"""The limits of an Agent: for each message, for costs, and for the audit trail. The runtime applies the defaults."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The view of an McpServer."""
+"""The typed view of an McpServer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class WorkloadSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPolicySpec:
-    """The limits for every agent that uses the server; all tools are allowed if `allow` is unset."""
+    """The tools of the server that agents may use. If `allow` is unset, all tools not in `deny` are allowed."""
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class ToolPolicySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerSpec:
-    """The spec of an McpServer: exactly one of `remote` and `workload`."""
+    """The spec of an McpServer. A valid spec has exactly one of `remote` and `workload`."""
 
     remote: RemoteServerSpec | None = None
     workload: WorkloadSpec | None = None
@@ -80,7 +80,7 @@ class McpServerView(CustomObject):
 
 
 def parse_mcp_server(body: Mapping[str, Any]) -> McpServerView:
-    """Return the view of an McpServer. A mistake in its spec becomes one of the view's problems."""
+    """Return the view of an McpServer. Errors in its spec are listed in `problems`."""
     problems: list[Violation] = []
     spec = decode(McpServerSpec, body.get("spec"), "spec", problems)
     return McpServerView(**identity(body), status=shared(body.get("status") or {}), problems=tuple(problems), spec=spec)

@@ -1,6 +1,6 @@
 """The storage and the limits of conversations, tasks and long-term memory.
 
-The operator applies the defaults of `storage`. The runtime applies all others.
+The operator applies the defaults of `storage`. The runtime applies all other defaults.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The models of an Agent: its own model, its fallbacks, and other models at the same address.
 
-A fallback with its own `baseURL` inherits nothing about the address of the agent's model. So a key is only ever sent to
-the address for which it was declared.
+A fallback with a separate `baseURL` does not inherit the key and the other settings that belong to the address of the
+agent's model. A key is therefore sent only to the address for which it was declared.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class PriceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedModelSpec:
-    """A model at the address of the agent's own model. If unset, the window and the price come from the catalog."""
+    """A model at the address of the agent's own model. Unset values come from the operator's model catalog."""
 
     name: str
     context_window: int | None = None
@@ -75,7 +75,7 @@ class ModelSpec(ModelEndpointSpec):
     fallbacks: tuple[ModelEndpointSpec, ...] = ()
     auxiliary: NamedModelSpec | None = None
     complete_fallbacks: tuple[ModelEndpointSpec, ...] = field(default=(), init=False, repr=False, compare=False)
-    """The fallbacks with the fields that they inherit from this model. Not a field of the CRD."""
+    """The fallbacks, with the fields that they inherit from this model. The CRD does not have this field."""
 
     def __post_init__(self) -> None:
         complete = tuple(_complete(fallback, self) for fallback in self.fallbacks)

@@ -14,7 +14,7 @@ class IpBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionalLabels:
-    """A selector of a network policy. Without labels it selects everything."""
+    """A selector of a NetworkPolicy. Without labels, it selects everything."""
 
     match_labels: Mapping[str, str] = field(default_factory=dict)
 

@@ -29,7 +29,7 @@ class ApiKeyReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorityReference:
-    """The Secret with CA certificates that are trusted in addition to the usual ones."""
+    """The Secret with CA certificates that are trusted in addition to the system's certificates."""
 
     name: str
     key: str = "ca.crt"
@@ -45,7 +45,7 @@ class HeaderSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredLabels:
-    """A selector that matches objects with all of these labels. An empty one matches no object."""
+    """A selector that matches objects with all of these labels. An empty selector matches no object."""
 
     match_labels: Mapping[str, str]
 

@@ -1,4 +1,4 @@
-"""The resources of a container. Kubernetes accepts a quantity as a number and as a text."""
+"""The resources of a container. As in Kubernetes, a quantity is a number or a string."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class ResourceAmounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourcesSpec:
-    """Requests and limits. If neither is set, the installation's values apply."""
+    """Requests and limits. If neither is set, the defaults of the operator's installation apply."""
 
     requests: ResourceAmounts | None = None
     limits: ResourceAmounts | None = None

@@ -1,4 +1,4 @@
-"""The view of a Skill, and what its last reconciliation accepted."""
+"""The typed view of a Skill, with the permissions and the source that its last reconcile accepted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class OciImageSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillSourceSpec:
-    """The source of a Skill's files: exactly one of these."""
+    """The source of a Skill's files. A valid spec has exactly one of these fields."""
 
     inline: InlineSource | None = None
     config_map: ObjectReference | None = None
@@ -45,7 +45,7 @@ class SkillSourceSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededEgressSpec:
-    """A host or a range that a skill's agents must be able to reach, on these TCP ports."""
+    """A host or an address range that agents with this skill must be able to reach on these TCP ports."""
 
     host: str | None = None
     ip_block: IpBlock | None = None
@@ -63,11 +63,11 @@ class PermissionsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillNeeds:
-    """The permissions that the agents of a skill get, and the source from which their pods fetch its files."""
+    """The permissions that a skill gives to its agents, and the repository from which their pods fetch its files."""
 
     permissions: PermissionsSpec = PermissionsSpec()
     fetched_from: str = ""
-    """The URL of the git repository from which the agents' pods fetch the files."""
+    """The URL of the git repository, or an empty string if pods do not fetch the files from git."""
 
 
 NO_NEEDS: Final = SkillNeeds()
@@ -84,19 +84,19 @@ class SkillView(CustomObject):
     kind: ClassVar[str] = names.SKILL
     spec: SkillSpec
     accepted_permissions: PermissionsSpec = PermissionsSpec()
-    """The permissions of `status`, which belong to the files that agents mount now."""
+    """The permissions in `status`, which belong to the files that agents currently mount."""
     accepted_source: SkillSourceSpec | None = None
-    """The source of `status` from which agents get the files; None if they mount a snapshot."""
+    """The source in `status`, from which agents get the files; None if they mount a snapshot."""
 
     @property
     def needs(self) -> SkillNeeds:
-        """The permissions that the Skill's reconciliation accepted, with the origin of its files."""
+        """The permissions that the Skill's last reconcile accepted, with the origin of its files."""
         git = self.accepted_source.git if self.accepted_source else None
         return SkillNeeds(permissions=self.accepted_permissions, fetched_from=git.url if git else "")
 
 
 def parse_skill(body: Mapping[str, Any]) -> SkillView:
-    """Return the view of a Skill. A mistake in its spec becomes one of the view's problems."""
+    """Return the view of a Skill. Errors in its spec are listed in `problems`."""
     problems: list[Violation] = []
     spec = decode(SkillSpec, body.get("spec"), "spec", problems)
     status = shared(body.get("status") or {})

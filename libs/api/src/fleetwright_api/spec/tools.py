@@ -1,4 +1,4 @@
-"""The tools of an Agent: servers, plugins and sub-agents, and the rules about them."""
+"""The tools of an Agent: MCP servers, plugins and sub-agents, with approvals, argument rules and call limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class ApprovalsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentRuleSpec:
-    """A schema for the arguments of a tool. It stays a mapping, because it is a JSON Schema."""
+    """A rule for the arguments of a tool. `schema` stays a mapping, because it is a JSON Schema."""
 
     tool: str
     schema: Mapping[str, Any]
