@@ -2,8 +2,8 @@
 
 A test belongs to the ring `process` if it carries the mark `process`, uses the fixture `process_ring`, or is
 in a folder that needs a control plane. Every other test belongs to the ring `unit`. `pytest -m "not process"` runs
-the ring `unit` alone. The unit tests of the operator and the libraries run in virtual
-time.
+the ring `unit` alone. The unit tests of the operator, the gateway and the libraries run in
+virtual time.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    if _folder(item) in {"libs", "operator"} and not _needs_process(item):
+    if _folder(item) in {"gateway", "libs", "operator"} and not _needs_process(item):
         return {"virtual": VirtualLoop}
     return {"real": asyncio.SelectorEventLoop}
 

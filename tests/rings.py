@@ -19,7 +19,8 @@ from dataclasses import dataclass
 CANNOT_RUN = 77
 _PYTEST = (sys.executable, "-m", "pytest", "-q")
 _WITHOUT_CLUSTER = tuple(
-    f"tests/{folder}" for folder in ("libs", "operator", "agent_image", "cli", "contract", "charts", "e2e_cluster")
+    f"tests/{folder}"
+    for folder in ("libs", "operator", "agent_image", "gateway", "cli", "contract", "charts", "e2e_cluster")
 )
 _LONGEST_LINE = 1 << 24
 """Bytes of one line of output; a failing test may print a long value."""

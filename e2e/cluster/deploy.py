@@ -46,7 +46,7 @@ class Helm:
 
 def values(built: Sequence[Built]) -> dict[str, str]:
     """Chart values for images built here, by content, so that a changed image is rolled out."""
-    keys = {"operator": "image", "agent": "agentImage"}
+    keys = {"operator": "image", "agent": "agentImage", "gateway": "gateway.image"}
     return {keys[image.image.name]: image.pinned for image in built if image.image.name in keys}
 
 

@@ -64,6 +64,12 @@ OPERATOR = Image(
     sources=(*_libraries("api", "kube"), "operator/pyproject.toml", "operator/src", "locks/operator.txt", _BUILD),
     repository=PUBLISHED,
 )
+GATEWAY = Image(
+    name="gateway",
+    containerfile="gateway/Containerfile",
+    sources=(*_libraries("a2a", "api", "kube"), "gateway/pyproject.toml", "gateway/src", "locks/gateway.txt", _BUILD),
+    repository=PUBLISHED,
+)
 OFFLINE = Image(
     name="offline",
     containerfile="cli/Containerfile",
@@ -107,7 +113,7 @@ STDIO_SERVER = Image(
     sources=("examples/stdio-server/requirements.txt",),
     parent="agent",
 )
-PRODUCT = (AGENT, OPERATOR, OFFLINE)
+PRODUCT = (AGENT, OPERATOR, GATEWAY, OFFLINE)
 IMAGES = {image.name: image for image in (PAUSE, COREDNS, *PRODUCT, STDIO_SERVER, PROMETHEUS, REGISTRY)}
 
 

@@ -1,6 +1,6 @@
 """Installs the chart as far as a plane without nodes can use it: CRDs, the namespace, the account and its rights.
 
-Each operator process gets a release of its own, with exactly the rights that the chart gives that release.
+Each operator process gets a separate release, with exactly the permissions that the chart gives that release.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def make_namespace(client: Client, name: str) -> None:
 
 
 async def install_release(client: Client, namespace: str, *, namespaces: Sequence[str] = ()) -> Installation:
-    """The rights of a release that looks after these namespaces, or after all."""
+    """The permissions of a release that serves these namespaces, or all namespaces."""
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for body in await asyncio.to_thread(rendered_chart, namespace, namespaces):
         if body["kind"] == "ServiceAccount" or "rbac" in body["apiVersion"]:

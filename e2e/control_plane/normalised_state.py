@@ -1,4 +1,4 @@
-"""What is left of a namespace when everything is taken away that differs from one good run to the next.
+"""Normalises the state of a namespace: replaces everything that differs between two successful runs.
 
 Uids, versions, times, hashes and tokens are replaced by numbered words in the order of their appearance. Two
 namespaces are equal when equal values occur in the same places. The digest of a token is replaced by a word derived
@@ -56,7 +56,7 @@ class NormalisedState:
 
 
 class Reader:
-    """Makes essences, and remembers the text of every object as long as it does not change."""
+    """Normalises objects, and caches the text of every object until it changes."""
 
     def __init__(self, *, generations: Collection[str] | None = None) -> None:
         """`generations` are the kinds of which it counts how often they were edited; None is every kind."""

@@ -34,7 +34,7 @@ class OperatorProcess:
         environment: Mapping[str, str] | None = None,
         command: Sequence[str] = OPERATOR,
     ) -> None:
-        """`server` is where it finds the API: the API server itself, or a proxy that speaks plain HTTP."""
+        """`server` is the API address for the operator: the API server, or a proxy that speaks plain HTTP."""
         self._folder = folder
         self._command = command
         self.log = folder / "operator.log"
@@ -94,7 +94,7 @@ class OperatorProcess:
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
     async def total(self, name: str) -> float:
-        """The sum of a counter over its labels."""
+        """Return the sum of a counter over its labels."""
         return sum(value for key, value in (await self.metrics()).items() if key.partition("{")[0] == name)
 
     async def ask(self, path: str) -> str:

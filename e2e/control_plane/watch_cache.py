@@ -73,7 +73,7 @@ class WatchCache:
             await asyncio.sleep(pause)  # changes come in bursts, and looking costs more than waiting
 
     async def _filled_first(self, kind: str) -> str:
-        """A kind whose CRD was made a moment ago is served a moment later."""
+        """The API server serves a new kind shortly after its CRD is created."""
         deadline = asyncio.get_running_loop().time() + _UNTIL_SERVED
         while True:
             try:

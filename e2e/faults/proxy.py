@@ -1,6 +1,7 @@
 """An HTTP proxy between one operator process and the API server, which obeys a `Plan`.
 
-Speaks plain HTTP to the operator and passes its token on. Leases are never touched: who leads is another test.
+The proxy serves plain HTTP to the operator and forwards its token. Requests for Leases are never changed, because
+another test covers leader election.
 Can be told which namespaces exist for this operator, so that several share one cluster.
 """
 

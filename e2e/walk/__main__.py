@@ -25,7 +25,7 @@ _CONTROLLERS = (
         "garbage-collector-controller"
     ),
 )
-"""No pods: what is compared is what the operator writes."""
+"""There are no pods, because the walk compares only the objects that the operator writes."""
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ ITEM = "[]"
 
 @dataclass(frozen=True)
 class Edit:
-    """None as a value takes the property away."""
+    """None as a value removes the property."""
 
     path: Path
     value: Any
@@ -41,7 +41,7 @@ class Edit:
 
     @property
     def opens(self) -> bool:
-        """True if the value has properties of its own."""
+        """Return True if the value has properties."""
         return isinstance(self.value, dict) or (
             isinstance(self.value, list) and bool(self.value) and isinstance(self.value[0], dict)
         )

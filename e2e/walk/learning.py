@@ -1,4 +1,4 @@
-"""Asks the API server, for every property of every kind, which of the values to try it takes."""
+"""Asks the API server, for every property of every kind, which of the candidate values it accepts."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """Every property of a CRD and values to try in it, from the schema itself, so that a new field needs no edit here.
 
 A text that only certain words fit (a quantity, an address, a reference) gets a pool of all sorts of texts; the
-API server says which of them it takes. This module is pure and does not call it.
+API server decides which of them it accepts. This module is pure and does not call it.
 """
 
 from collections.abc import Iterator, Mapping

@@ -26,12 +26,12 @@ class WalkContext:
     held: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     uncovered: list[str] = field(default_factory=list)
-    """Properties for which no value was taken."""
+    """Properties for which the API server accepted no value."""
     spaces: int = 0
     _fresh: dict[tuple[str, str], asyncio.Task[str]] = field(default_factory=dict)
 
     async def space(self, *, without: str = "") -> str:
-        """A new namespace with what specs refer to, but for the object of that kind."""
+        """Create a namespace with the objects that specs refer to, except the object of the kind `without`."""
         self.spaces += 1
         name = f"walked-space-{self.spaces:05}"
         await make_namespace(self.client, name)

@@ -1,4 +1,4 @@
-"""The ways that are walked on a control plane: each property by itself, and sequences at random."""
+"""The walks on a control plane: one for each property, and random sequences of edits."""
 
 import asyncio
 import copy

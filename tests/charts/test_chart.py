@@ -25,7 +25,7 @@ def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def environment(documents: list[dict[str, Any]]) -> dict[str, str]:
-    (deployment,) = of_kind(documents, "Deployment")
+    (deployment,) = (each for each in of_kind(documents, "Deployment") if each["metadata"]["name"] == "fw-operator")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     return {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
 
@@ -251,7 +251,8 @@ class Asked(Mapping[str, str]):
 def test_chart_values_cover_exactly_the_operator_settings(render):
     # The pod itself fixes port and path. Only the tests of faults shorten the timeouts of the operator.
     patience = {f"FLEETWRIGHT_{name}_SECONDS" for name in ("REQUEST", "STALLED", "RETRY_CAP", "TOKEN_LEAD")}
-    ours = environment(render(monitoring={"namespace": "m"}, rollouts=3, drainSeconds=7, workers=2, resyncSeconds=60))
+    optional = {"monitoring": {"namespace": "m"}, "gateway": {"enabled": True}}
+    ours = environment(render(**optional, rollouts=3, drainSeconds=7, workers=2, resyncSeconds=60))
     asked = Asked({**ours, "FLEETWRIGHT_CATALOG_FILE": ""})
     settings = settings_from(asked)
     assert (settings.rollouts, settings.drain_seconds, settings.workers, settings.resync_seconds) == (3, 7, 2, 60)

@@ -81,5 +81,6 @@ def test_product_images_have_the_references_of_the_examples() -> None:
     assert {image.reference for image in PRODUCT} == {
         "docker.io/fleetwright/agent:0.1.0",
         "docker.io/fleetwright/operator:0.1.0",
+        "docker.io/fleetwright/gateway:0.1.0",
         "docker.io/fleetwright/offline:0.1.0",
     }

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.kinds.resources import RESOURCES
 from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.manager.composition import Clocks, build_manager
-from fleetwright_operator.manager.leadership import workers, write_card_keys
+from fleetwright_operator.manager.leadership import workers, write_key_rings
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.observe.watch_index import Key
-from fleetwright_operator.settings import PodSelector, Settings
+from fleetwright_operator.settings import Gateway, PodSelector, Settings
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = "2026-03-01T12:00:00Z"
@@ -123,7 +124,7 @@ class World:
     async def start(self) -> None:
         self.api.listeners.append(self._hear)
         await self.manager.cache_sync.synchronise()
-        await write_card_keys(self.manager)
+        await write_key_rings(self.manager)
         self._tasks = [asyncio.create_task(worker) for worker in workers(self.manager)]
 
     async def stop(self) -> None:
@@ -139,6 +140,9 @@ class World:
         if (body["metadata"]["namespace"], body["metadata"]["name"]) == self.manager.settings.card_keys_place:
             own = {"Secret": names.CARD_KEYS, "ConfigMap": names.KEY_SET}[kind]
             self.manager.cache_sync.informer.event(own, event, body)
+        place = (body["metadata"]["namespace"], body["metadata"]["name"])
+        if kind == "Secret" and place == self.manager.settings.gateway_keys_place:
+            self.manager.cache_sync.informer.event(names.GATEWAY_KEYS, event, body)
         if f"{kind}Metadata" in RESOURCES:
             metadata_only = {"kind": kind, "metadata": body["metadata"]}
             self.manager.cache_sync.informer.event(f"{kind}Metadata", event, metadata_only)
@@ -208,6 +212,12 @@ def settings() -> Settings:
         operator=PodSelector(namespace="fleetwright-system", labels={"app.kubernetes.io/name": "fleetwright-operator"}),
         monitoring=PodSelector(namespace="monitoring", labels={"app": "prometheus"}),
     )
+
+
+@pytest.fixture
+def with_gateway(settings: Settings) -> Settings:
+    pods = PodSelector(namespace="fleetwright-system", labels={"app.kubernetes.io/component": "gateway"})
+    return replace(settings, gateway=Gateway(url="http://fleetwright-gateway.fleetwright-system", pods=pods))
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from fleetwright_agent.server.executors.port import Executor
 from fleetwright_agent.server.executors.turn_executor import TurnExecutor
 from fleetwright_agent.server.executors.turn_loader import TurnLoader, load_turn
 from fleetwright_agent.server.extensions import OF_CALLERS
+from fleetwright_agent.server.gateway_tokens import GatewayTokens, parse_gateway_keys
 from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALLED_SECONDS, EventLoopWatchdog
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability
@@ -121,7 +122,14 @@ def create_app(
             ),
             push_service=pushes,
             callers=callers,
-            identity=identity or MountedTokens(callers, realm=config.name, clock=clock, api_keys=config.accept_api_key),
+            identity=identity
+            or MountedTokens(
+                callers,
+                realm=config.name,
+                clock=clock,
+                gateway=GatewayTokens(FileWatcher(layout.gateway_file, parse_gateway_keys), clock=clock),
+                api_keys=config.accept_api_key,
+            ),
             card=card,
             admin=Admin(config.administrators, erasure=erasure, export=export, audit_trail=parts.audit_trail),
             erasure=erasure,

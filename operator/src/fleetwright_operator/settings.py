@@ -79,6 +79,20 @@ class Dns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """The installation's gateway. Its pods may reach every agent, and agents of a team may reach it."""
+
+    url: str
+    """The URL inside of the cluster, which is also the issuer of the gateway's tokens."""
+    pods: PodSelector
+    port: int = 7880
+    """The port of the pods."""
+    keys_name: str = "fleetwright-gateway-keys"
+    """The name of the Secret with the keys that sign tokens, in the Lease's namespace."""
+    rotation: Rotation = field(default_factory=lambda: Rotation(ttl=30 * _DAY, overlap=3600))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     agent_image: str = DEFAULT_AGENT_IMAGE
     pull_secrets: tuple[str, ...] = ()
@@ -130,6 +144,8 @@ class Settings:
     card_keys_name: str = "fleetwright-operator-card-keys"
     """The name of the Secret with the keys and of the ConfigMap with the key set, both in the Lease's namespace."""
     card_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=90 * _DAY, overlap=_DAY))
+    gateway: Gateway | None = None
+    """None if the installation has no gateway."""
     key_set_url: str = ""
     """The URL at which the installation publishes the key set. Every signature names it."""
     workers: int = 24
@@ -152,6 +168,11 @@ class Settings:
     def card_keys_place(self) -> tuple[str, str]:
         """(namespace, name)"""
         return (self.lease_namespace, self.card_keys_name)
+
+    @property
+    def gateway_keys_place(self) -> tuple[str, str] | None:
+        """(namespace, name); None without a gateway"""
+        return None if self.gateway is None else (self.lease_namespace, self.gateway.keys_name)
 
 
 _DENY_API_SERVER = "FLEETWRIGHT_DENY_API_SERVER"
@@ -192,6 +213,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         card_keys_name=environ.get("FLEETWRIGHT_CARD_KEYS_NAME", base.card_keys_name),
         card_rotation=_rotation(environ, "FLEETWRIGHT_CARD_KEY", base.card_rotation),
         key_set_url=environ.get("FLEETWRIGHT_KEY_SET_URL", base.key_set_url),
+        gateway=_gateway(environ),
         workers=int(_number(environ, "FLEETWRIGHT_WORKERS", base.workers)),
         resync_seconds=_number(environ, "FLEETWRIGHT_RESYNC_SECONDS", base.resync_seconds),
         discovery_seconds=_number(environ, "FLEETWRIGHT_DISCOVERY_SECONDS", base.discovery_seconds),
@@ -253,6 +275,24 @@ def _pods(environ: Mapping[str, str], name: str) -> PodSelector | None:
     if set(value) - {"namespace", "labels"} or not value.get("namespace"):
         raise ValueError(f"{name} must be a JSON object with namespace and, optionally, labels")
     return PodSelector(namespace=value["namespace"], labels=value.get("labels", {}))
+
+
+def _gateway(environ: Mapping[str, str]) -> Gateway | None:
+    url = environ.get("FLEETWRIGHT_GATEWAY_URL", "")
+    if not url:
+        return None
+    if not url.startswith(("http://", "https://")) or url.endswith("/"):
+        raise ValueError(f"FLEETWRIGHT_GATEWAY_URL must be an http or https URL without a path, not {url!r}")
+    found = _pods(environ, "FLEETWRIGHT_GATEWAY_PODS")
+    if found is None:
+        raise ValueError("FLEETWRIGHT_GATEWAY_PODS is missing; it is required with FLEETWRIGHT_GATEWAY_URL")
+    base = Gateway(url=url, pods=found)
+    return Gateway(
+        url=url,
+        pods=found,
+        keys_name=environ.get("FLEETWRIGHT_GATEWAY_KEYS_NAME", base.keys_name),
+        rotation=_rotation(environ, "FLEETWRIGHT_GATEWAY_KEY", base.rotation),
+    )
 
 
 def _dns(environ: Mapping[str, str], name: str, base: Dns) -> Dns:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
 
 
@@ -30,3 +32,14 @@ async def test_turn_loader_survives_a_cancelled_first_caller(scripted: Callable[
     await turns.aclose()
     assert len(built) == 1
     assert built[0].closed
+
+
+@pytest.mark.parametrize("preload", [True, False])
+async def test_preload_builds_the_turn_once_the_agent_is_ready(
+    open_door: Callable[..., Any], mounted: Any, documents: Callable[..., dict[str, Any]], preload: bool
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(preload=preload))
+    door = await open_door()
+    await asyncio.sleep(0)
+    assert door.app.not_ready() is None
+    assert (door.app._dependencies.turn_loader._building is not None) is preload

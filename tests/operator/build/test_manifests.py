@@ -1,5 +1,6 @@
 """The complete manifests. They show how a code change affects a cluster."""
 
+import base64
 import ipaddress
 import json
 from dataclasses import replace
@@ -14,10 +15,13 @@ from fleetwright_api.spec.skill import parse_skill
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.callers import Tokens
+from fleetwright_operator.build.config.fleet import GatewayTrust
 from fleetwright_operator.build.deployment import SkillSnapshot
 from fleetwright_operator.build.mcp_server import server_children
 from fleetwright_operator.build.network.addresses import ServiceInfo
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
+from fleetwright_operator.credentials.jws import signing_key
+from fleetwright_operator.credentials.keyring import CardKey
 from fleetwright_operator.credentials.rotating_token import RetiredToken, RotatingToken, Token
 from fleetwright_operator.settings import Cilium
 
@@ -238,6 +242,35 @@ def test_agent_policies_with_fqdn_rules_match_golden(full, priced, golden):
 def test_agent_manifests_of_a_minimal_spec_match_golden(objects, settings, golden):
     parts = AgentParts(agent=objects.agent_view(), tokens=Tokens(clients={"default": bearer("a-token")}))
     golden("agent-least", agent_children(parts, settings).manifests)
+
+
+@pytest.fixture
+def trust():
+    secret = base64.urlsafe_b64encode((7).to_bytes(32, "big")).decode().rstrip("=")
+    return GatewayTrust(
+        issuer="http://fleetwright-gateway.fleetwright-system",
+        audience="uid-of-poet",
+        keys=(CardKey(signing_key(secret), secret, 0),),
+    )
+
+
+def test_agent_manifests_of_a_team_match_golden(objects, with_gateway, trust, golden):
+    view = objects.agent_view(fleet={"parent": {"name": "lead"}, "reach": "Direct"}, sleep={"afterIdle": "15m"})
+    parts = AgentParts(agent=view, tokens=Tokens(clients={"default": bearer("a-token")}, gateway=trust))
+    golden("agent-of-a-team", agent_children(parts, with_gateway).manifests)
+
+
+def test_gateway_key_file_holds_public_keys_only(trust):
+    document = json.loads(trust.file)
+    assert {key: document[key] for key in ("version", "issuer", "audience")} == {
+        "version": 1, "issuer": trust.issuer, "audience": "uid-of-poet",
+    }  # fmt: skip
+    assert [sorted(key) for key in document["keys"]] == [["alg", "crv", "kid", "kty", "use", "x", "y"]]
+
+
+def test_gateway_changes_no_revision_of_agents_without_a_team(objects, settings, with_gateway):
+    parts = AgentParts(agent=objects.agent_view(), tokens=Tokens(clients={"default": bearer("a-token")}))
+    assert agent_children(parts, settings).template == agent_children(parts, with_gateway).template
 
 
 def test_mcp_server_manifests_match_golden(objects, settings, golden):

@@ -155,7 +155,7 @@ async def test_lost_card_keys_are_replaced_and_logged(poet, api, damage, caplog)
     assert api.writes.count("apply ConfigMap poet-card") == 1, "no unsigned card is written in between"
     assert signers(served(api)) == shown_keys(api)
     assert set(before).isdisjoint(shown_keys(api))
-    (told,) = (record for record in caplog.records if record.message == "card keys changed")
+    (told,) = (record for record in caplog.records if record.message == "signing keys changed")
     assert told.why in {"there were none", "the stored keys are damaged"}
 
 

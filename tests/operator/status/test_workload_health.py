@@ -140,6 +140,6 @@ def test_deployment_health_reports_an_unschedulable_pod():
     ],
 )
 def test_deployment_health_of_a_suspended_agent_is_unavailable(pods, reason):
-    health = deployment_health(deployment({**UP, "replicas": 0}), pods, revision="r2", suspended=True)
+    health = deployment_health(deployment({**UP, "replicas": 0}), pods, revision="r2", suspended="spec.suspend is true")
     assert (health.status, health.reason) == (False, reason)
     assert "spec.suspend is true" in health.message

@@ -45,13 +45,19 @@ def test_vision_sample_accepts_a_photograph(spec: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("spec", [*agents(), pytest.param(yaml.safe_load(spelt_out())["spec"], id="the reference's")])
-async def test_sample_spec_is_accepted(world: Any, api: Any, objects: Any, spec: dict[str, Any]) -> None:
+async def test_sample_spec_is_accepted(
+    make_world: Any, with_gateway: Any, api: Any, objects: Any, spec: dict[str, Any]
+) -> None:
     sample = objects.agent("sample")
     api.put({**sample, "spec": spec})
-    await world.start()
-    await world.settle()
-    status, _, message = world.conditions("Agent", "sample")["Accepted"]
-    assert status == "True", message
+    world = make_world(api, with_gateway)
+    try:
+        await world.start()
+        await world.settle()
+        status, _, message = world.conditions("Agent", "sample")["Accepted"]
+        assert status == "True", message
+    finally:
+        await world.stop()
 
 
 def declared(schema: Mapping[str, Any], way: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

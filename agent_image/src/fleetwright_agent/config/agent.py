@@ -17,6 +17,7 @@ from fleetwright_agent.config.base import DnsLabel, Part
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.enforcement import Audit, Enforcement
+from fleetwright_agent.config.gateway import Gateway
 from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.config.model import EFFORTS, Endpoint, Model, OtherModel
 from fleetwright_agent.config.plugins import PluginConfig
@@ -78,6 +79,10 @@ class AgentConfig(Part):
     """The options that a request may set in its metadata; other options there are ignored."""
     telemetry: Telemetry | None = None
     """If unset, no traces are exported."""
+    gateway: Gateway | None = None
+    """If unset, the agent finds and calls no agents of its team."""
+    preload: bool = False
+    """The agent loads its turn right after it is ready, instead of with the first task."""
     push: Push | None = None
     """If unset, clients cannot ask for push notifications, and the card states this."""
     allowed_origins: tuple[str, ...] | None = None

@@ -1,7 +1,7 @@
 """The accepted callers: the schema of `auth/callers.json`. The file contains digests of tokens, never tokens."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -11,14 +11,20 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
 
 
+PERSON: Final = "user:"
+"""The prefix of persons, whom the gateway identifies."""
+VIA: Final = " via "
+"""Separates a person from the agent that acts for that person. Names of persons contain no space."""
+
+
 class CallerKind(StrEnum):
     CLIENT = "client"
     AGENT = "agent"
 
 
 def is_client(owner: str) -> bool:
-    """Return True for a client, which acts for a person; False for an agent."""
-    return owner.startswith(f"{CallerKind.CLIENT}:")
+    """Return True for a client or a person; False for an agent, even if it acts for a person."""
+    return owner.startswith((f"{CallerKind.CLIENT}:", PERSON)) and VIA not in owner
 
 
 class Caller(_Part):

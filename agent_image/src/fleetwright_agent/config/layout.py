@@ -40,6 +40,15 @@ class Layout(BaseModel):
     def callers_file(self) -> Path:
         return self.auth / "callers.json"
 
+    @property
+    def gateway_file(self) -> Path:
+        return self.auth / "gateway.json"
+
+    @property
+    def gateway_token_file(self) -> Path:
+        """The pod's own token for the gateway, which the kubelet rotates."""
+        return self.root / "var/run/fleetwright/gateway/token"
+
     def peer_token_file(self, namespace: str, name: str) -> Path:
         return self.auth / f"peer.{namespace}.{name}"
 

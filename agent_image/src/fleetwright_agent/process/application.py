@@ -107,6 +107,15 @@ class Application:
     def _ready(self) -> None:
         if self._waiting_for == _STARTING:  # The agent is neither shutting down nor broken.
             self._waiting_for = None
+        if self._parts.config.preload and not self._leaving:
+            self._beside(self._preload())
+
+    async def _preload(self) -> None:
+        """Load the turn before the first task needs it. Loading it earlier would delay the readiness."""
+        try:
+            await self._dependencies.turn_loader.get()
+        except Exception:
+            _logger.exception("the turn cannot be loaded; the next task tries again")
 
     def _beside(self, part: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background until the agent closes."""

@@ -1,8 +1,9 @@
-"""Authentication by bearer tokens, whose digests the operator mounts.
+"""Authentication by bearer tokens, whose digests the operator mounts, and by signed tokens of the gateway.
 
 The digest of a token is compared in constant time with the digests of all callers. The agent's clock determines whether
-a digest has expired. If the list of callers is not readable, every request is rejected, and an earlier list is not
-reused. If the configuration allows it, a client may send its token as an API key.
+a digest has expired. If the list of callers is not readable, no token is accepted by its digest, and an earlier list is
+not reused. If the configuration allows it, a client may send its token as an API key. Only `gateway_tokens` verifies
+signed tokens.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from fleetwright_a2a.authentication import AuthenticationFailure, credential_of
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.callers import Caller, CallerKind, Callers
 from fleetwright_agent.config.file_watcher import FileWatcher
+from fleetwright_agent.server.gateway_tokens import GatewayCaller, GatewayTokens, looks_signed
 
 
 def parse_callers(raw: bytes) -> Callers:
@@ -49,19 +51,32 @@ def recognise(token: str, callers: Callers) -> Caller | None:
 
 
 class MountedTokens:
-    """The default authentication: by tokens, whose digests the operator mounts."""
+    """The default authentication: by tokens whose digests the operator mounts, and by tokens of the gateway."""
 
-    def __init__(self, callers: FileWatcher[Callers], *, realm: str, clock: Clock, api_keys: bool = False) -> None:
+    def __init__(
+        self,
+        callers: FileWatcher[Callers],
+        *,
+        realm: str,
+        clock: Clock,
+        gateway: GatewayTokens | None = None,
+        api_keys: bool = False,
+    ) -> None:
+        """Args: `gateway` verifies the tokens of the gateway; None to accept none."""
         self._callers = callers
+        self._gateway = gateway
         self._clock = clock
         self._api_keys = api_keys
         keys = [f'ApiKey realm="{realm}", header="X-API-Key"'] if api_keys else []
         self.schemes: Sequence[str] = [f'Bearer realm="{realm}"', *keys]
 
-    def identify(self, headers: Headers) -> Caller | AuthenticationFailure:
+    def identify(self, headers: Headers) -> Caller | GatewayCaller | AuthenticationFailure:
         credential = credential_of(headers, api_keys=self._api_keys)
         if isinstance(credential, AuthenticationFailure):
             return credential
+        if self._gateway is not None and not credential.is_api_key and looks_signed(credential.token):
+            forwarded = self._gateway.identify(credential.token)
+            return forwarded or AuthenticationFailure("gateway", "The token is not accepted.")
         callers, problem = self._callers.recent()
         caller = None if callers is None else recognise(credential.token, callers)
         if caller is None:

@@ -57,7 +57,7 @@ class CostReport:
     tools: set[str] = field(default_factory=set)
     """Ids of the tool calls that have started. A call that a restart interrupts counts once."""
     before: Mapping[str, Any] | None = None
-    """The cost payload of the task up to its last pause."""
+    """The cost payload of the task up to its last question or approval request."""
 
     def add(self, item: Usage | PeerCost | EarlierToolCall) -> None:
         if isinstance(item, Usage):

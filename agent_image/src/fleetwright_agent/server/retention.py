@@ -1,4 +1,4 @@
-"""Retention: deletes old conversations to keep age, number and size within limits. Stops new tasks if memory is full.
+"""Deletes old conversations to keep age, number and size within limits, and stops new tasks while memory is full.
 
 A conversation whose task runs or waits is always kept. If other data alone exceeds the size limit, all conversations
 are kept, because deleting them would not help. The task log itself deletes tasks.
@@ -66,7 +66,7 @@ class Retention:
         self._metrics.memory_full.set(full)
 
     async def expire(self) -> None:
-        """Delete idle conversations, and the oldest conversations of owners with too many.
+        """Delete idle conversations and sessions, and the oldest conversations of owners with too many.
 
         Raises: TaskLogUnavailable, MemoryUnusable, OSError.
         """

@@ -2,7 +2,7 @@
 
 Every implementation guarantees:
 
-- Writes of one thread are stored in order. `settled` waits for them before their effects are visible outside.
+- Writes of one thread are stored in order. A turn awaits `settled` before others can see the effects of the writes.
 - A checkpoint, its new messages and its pending node outputs are stored in one commit.
 - Only the newest checkpoint of a thread exists. A message whose text was deleted keeps its position.
 

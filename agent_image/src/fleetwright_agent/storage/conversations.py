@@ -4,11 +4,11 @@ A conversation is one LangGraph thread. While one of its tasks waits for a perso
 task's messages are then moved to a separate thread, and the task resumes there. The names of the threads of a task's
 sub-agents begin with the name of this separate thread. Every implementation guarantees:
 
-- A thread is copied or deleted in one commit: its checkpoint, messages, node outputs, tool calls, view and archive.
+- A thread is copied or deleted in one commit: checkpoint, messages, node outputs, tool calls, view, archive, grants.
 - `forget` deletes all of the given conversations in one commit.
 - When the archive expires, messages that a view still shows keep their text.
 
-This port does not know which conversations are in use; the caller passes them.
+This port does not know which conversations are in use; `idle` and `beyond` take those as the argument `busy`.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ class SideThread:
         return f"{self.owner}\n{self.context_id}\n{self.task_id}"
 
     def delegated(self, call: str) -> str:
-        """The thread of a sub-agent of this task, by the tool call that started it."""
+        """Return the name of the thread of a sub-agent. Args: `call` is the tool call that started the sub-agent."""
         # A provider chooses the ids of calls and may use any characters; a hash contains no line break.
         return f"{self.thread}\n{hashlib.sha256(call.encode()).hexdigest()[:32]}"
 
@@ -56,7 +56,7 @@ class ConversationUse:
     owner: str
     context_id: str
     used: float
-    """The time of the last use, in seconds since the epoch. Separate threads of its tasks count too."""
+    """The time of the last use, in seconds since the epoch. A use of a task's separate thread counts too."""
 
     @property
     def place(self) -> Place:
@@ -84,7 +84,7 @@ def idle(oldest_first: Iterable[ConversationUse], *, before: float, busy: Collec
 
 
 def beyond(oldest_first: Collection[ConversationUse], *, most: int, busy: Collection[Place]) -> list[Place]:
-    """Return the oldest conversations of each owner with more than `most` conversations."""
+    """Return the conversations to delete so that each owner keeps `most`: the least recently used that are not busy."""
     over = Counter(each.owner for each in oldest_first)
     found: list[Place] = []
     for each in oldest_first:

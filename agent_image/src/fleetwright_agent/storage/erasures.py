@@ -56,7 +56,10 @@ class OwnerData(Protocol):
     """The methods raise MemoryUnusable if the data cannot be read or written."""
 
     async def counted(self, target: ErasureTarget) -> dict[str, int]:
-        """Return the number of the target's conversations, messages and sessions, and for an owner of its cost sums."""
+        """Return the number of the target's conversations, messages and sessions.
+
+        For a whole owner, also return the number of cost sums.
+        """
 
     async def erase(self, target: ErasureTarget, *, tasks: Collection[str]) -> None:
         """Erase the target's data. `tasks` holds the identifiers of the target's tasks."""

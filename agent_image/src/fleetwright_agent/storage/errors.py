@@ -10,4 +10,4 @@ class TaskLogUnavailable(Exception):  # noqa: N818 - states a fact about the log
 
 
 class TaskNotRunning(TaskLogUnavailable):
-    """The task is already at rest in the log, or another process owns it. Nothing was written."""
+    """The task has already ended or waits for its caller, or another process owns it. Nothing was written."""

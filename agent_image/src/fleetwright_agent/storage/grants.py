@@ -1,4 +1,4 @@
-"""The port of grants: with a grant, a person permits a tool something for the rest of a conversation.
+"""The port of grants. A grant is a person's permission for certain calls of a tool in the rest of a conversation.
 
 Every implementation guarantees:
 

@@ -2,7 +2,7 @@
 
 Every implementation guarantees:
 
-- The record that puts a task to rest, and the notifications about this change, are written in one commit.
+- The record with which a task ends or starts to wait, and the notifications about it, are written in one commit.
 - The notifications of one registration are delivered in order.
 - Deleting a task deletes its registrations, and deleting a registration deletes its notifications.
 
@@ -45,7 +45,7 @@ class StoredRegistration:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A notification in the outbox, for one registration. It contains the task as it was when it came to rest."""
+    """A notification in the outbox, for one registration. `task` is the task when it ended or started to wait."""
 
     id: int
     owner: str
@@ -71,7 +71,7 @@ class UnknownTask(Exception):  # noqa: N818 - states a fact
 
 class PushStore(Protocol):
     async def register(self, n: int, registration: Registration, *, at_ns: int, most: int) -> bool:
-        """Add or replace a registration. Return after the commit, or return false if the task has `most` others.
+        """Add or replace a registration, and return true after the commit; false if the task has `most` others.
 
         If the task has already ended, a notification about the end is put into the outbox in the same commit.
 
@@ -87,7 +87,7 @@ class PushStore(Protocol):
     ) -> tuple[StoredRegistration, ...]:
         """Return registrations whose credentials were not encrypted with the key that `mark` identifies.
 
-        They are ordered by task number and id, and start after the position `after`.
+        The registrations are ordered by task number and id, and start after the position `after`.
         """
 
     async def reseal(self, held: StoredRegistration, sealed: bytes) -> None:
@@ -108,7 +108,7 @@ class PushStore(Protocol):
         owners_but: Collection[str],
         most: int,
     ) -> tuple[Notification, ...]:
-        """Return the first due notification of each registration.
+        """Return the oldest pending notification of each registration, if it is due.
 
         Args:
             but: Ids of notifications to leave out.

@@ -1,4 +1,4 @@
-"""The source of a remembered fact or skill; a model always sees both together."""
+"""The source of a remembered fact or skill. A model never sees the fact or skill without its source."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,6 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Provenance:
     said_by: str
-    """The owner in whose task it was stored."""
+    """The owner of the task that stored the fact or skill."""
     context_id: str
     task_id: str

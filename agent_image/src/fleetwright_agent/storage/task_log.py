@@ -8,7 +8,7 @@ caller. Several processes may use the same log. Every implementation guarantees:
   commit.
 - A busy task belongs to one process, which is identified by an epoch. A process that takes over the task raises the
   epoch. Writes with another epoch have no effect.
-- Nothing is appended to a task that is not busy. After a restart, the busy tasks are those that were interrupted.
+- Nothing is appended to a task that is not busy. A task whose run ends with its process stays busy.
 - The last records of a task, its change to rest and the notifications about this change are one commit.
 - A reader that has seen a sequence number reads the following records with `since`. `watch` reports new records.
 
@@ -92,9 +92,9 @@ class StoredTask:
     updated_ns: int = 0
     """The time of the newest record with a status; the timestamp of the status itself may differ."""
     taken_up: int = 0
-    """The number of processes in a row that worked on the task without an orderly handover, including this process."""
+    """How often in a row a process took over the task after its work began. An orderly handover resets the count."""
     began_ns: int | None = None
-    """When the work on the newest message began. The time between two processes does not count."""
+    """The start of the work on the newest message, shifted by the time between two processes, which does not count."""
     epoch: int = 1
     """A new task has epoch 1."""
     lost: bool = False

@@ -6,7 +6,7 @@ guarantees:
 - Before a call starts, its start and all queued checkpoints of its thread are on disk. So the message that requested
   the call is on disk too.
 - The result of a call is queued in order, and is on disk before the caller sees any effect of the call.
-- The result of a sub-agent's call and the deletion of its unfinished calls are one commit.
+- The result of a sub-agent and the deletion of the sub-agent's unfinished calls are one commit.
 
 A call that started and has no stored result is never repeated.
 """
@@ -60,7 +60,7 @@ class ToolJournal(Protocol):
     async def get(self, thread: str, call: str) -> JournalEntry | None: ...
 
     async def settle(self, thread: str, call: str, body: Any) -> None:
-        """Store the result of a sub-agent's call, and delete its calls that started and never returned."""
+        """Store the result of the sub-agent with this thread, and delete its calls that started and never returned."""
 
     async def begun(self, thread: str, *, below: str) -> list[StartedCall]:
         """Return the calls without a result, in `thread` and in the threads whose names equal or extend `below`."""

@@ -7,8 +7,8 @@ Every implementation guarantees:
   disk before the checkpoint that follows the call.
 - Every process has its own sums, which equal its metrics. Amounts are not rounded.
 
-The task log stores the end of a turn a moment later than these stores do, so the usage of the turn stays here until
-then. These ports do not interpret a cost.
+The task log stores the end of a turn a moment later than these stores do. Until then, they keep the usage of the turn.
+These ports do not interpret a cost.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class UsageStore(Protocol):
     """The methods raise MemoryUnusable if the sums cannot be read or written."""
 
     def put(self, entry: ModelCallUsage, line: TaskUsageLine) -> "asyncio.Future[None]":
-        """Queue the write without waiting for it. Data that is stored later is written after it."""
+        """Queue the cost without waiting for the write. Data that is queued later is written after the cost."""
 
     async def has_charged(self, owner: str, task_id: str, call: str) -> bool:
         """Return whether the stored usage of the task contains the cost of the call."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.approvals import Approver
 from fleetwright_agent.config.budgets import Exceeded
-from fleetwright_agent.config.callers import CallerKind, is_client
+from fleetwright_agent.config.callers import VIA, CallerKind, is_client
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.tools.human.approval import with_approval
 from fleetwright_agent.tools.names import offered_name
@@ -79,4 +79,5 @@ def may_approve(config: AgentConfig, owner: str) -> bool:
     if is_client(owner):
         return True
     me = f"{CallerKind.AGENT}:{config.namespace}/{config.name}"
-    return config.approvals.by is Approver.CALLERS and owner != me
+    # An agent never approves its own calls, neither directly nor as an agent that acts for a person.
+    return config.approvals.by is Approver.CALLERS and owner.rpartition(VIA)[2] != me

@@ -12,7 +12,6 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.storage.facts import FactStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.questions import HumanTools
-from fleetwright_agent.tools.mcp.provider import McpTools, mcp_connections
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 from fleetwright_agent.tools.memory.fact_tools import FactTools
 from fleetwright_agent.tools.peers.tool import PeerTools
@@ -42,17 +41,25 @@ def built_in_providers(
         tool_cache: Receives the tool list of each MCP server.
         room: Returns the number of tokens that a prompt may have.
     """
-    connections = mcp_connections(config, layout, tool_cache=tool_cache, metrics=metrics)
-    shares_prompt = config.tool_search is None
     providers: tuple[tuple[bool, ToolProvider], ...] = (
         (config.ask_human, HumanTools()),
         (bool(config.skills), SkillTools(config.skills, layout)),
         (config.memory.knowledge.enabled, FactTools(facts, config.memory.knowledge, redact)),
         (config.tool_search is not None, SearchTools()),
         (bool(config.peers), peers),
-        (bool(connections), McpTools(connections, tool_cache, room=room, shares_prompt=shares_prompt)),
     )
-    return tuple(provider for is_enabled, provider in providers if is_enabled)
+    mcp = _mcp_tools(config, layout, tool_cache=tool_cache, metrics=metrics, room=room) if config.mcp_servers else ()
+    return (*(provider for is_enabled, provider in providers if is_enabled), *mcp)
+
+
+def _mcp_tools(
+    config: AgentConfig, layout: Layout, *, tool_cache: ToolCache, metrics: Metrics, room: Callable[[], int]
+) -> tuple[ToolProvider, ...]:
+    # Imported lazily: importing the MCP SDK takes a sixth of the time to load a turn.
+    from fleetwright_agent.tools.mcp.provider import McpTools, mcp_connections
+
+    connections = mcp_connections(config, layout, tool_cache=tool_cache, metrics=metrics)
+    return (McpTools(connections, tool_cache, room=room, shares_prompt=config.tool_search is None),)
 
 
 class ToolRegistry:

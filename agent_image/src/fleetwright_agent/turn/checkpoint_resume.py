@@ -1,6 +1,6 @@
-"""Decides how a turn starts: with a new message, with a reply to a question, or from the state of a dead process.
+"""Decides how a turn starts: with a new message, with a reply to a question, or where an earlier process stopped.
 
-`start` is pure and reads one stored state. `TaskThreads` finds that state, and copies it to a separate thread if a
+`start` is pure and reads one stored state. `TaskThreads` finds this state, and copies it to a separate thread if a
 different task continues the conversation. A turn never resumes if the outcome of a tool call is unknown.
 """
 
@@ -32,7 +32,7 @@ class TurnStart:
 
 
 def start(request: TurnRequest, stored: StateSnapshot) -> TurnStart:
-    """Raises: TurnFailed."""
+    """Return how the turn starts. Raises: TurnFailed, if the question of a reply is not stored."""
     ours = stored.values.get("task") == request.task_id
     if request.reply is not None:
         known = ours and any(ask.identity == request.reply.ask for ask in pending_requests(stored))
@@ -75,7 +75,7 @@ class TaskThreads:
         delegates: bool = False,
     ) -> None:
         """Args:
-        unknown: Receives the calls that a dead process had started but not finished.
+        unknown: Receives the tool calls that an earlier process had started but not finished.
         delegates: True if turns may have sub-agents.
         """
         self._graph = graph
@@ -85,7 +85,11 @@ class TaskThreads:
         self._delegates = delegates
 
     async def open(self, request: TurnRequest) -> tuple[str, TurnStart, StateSnapshot]:
-        """Raises: TurnFailed, if the turn must not continue."""
+        """Return the thread of the turn, how the turn starts, and the stored state.
+
+        Raises:
+            TurnFailed: The turn must not continue.
+        """
         aside, thread = _aside(request).thread, conversation(request.owner, request.context_id)
         is_aside, stored = await asyncio.gather(self._saver.holds(aside), self._state(thread))
         if is_aside:

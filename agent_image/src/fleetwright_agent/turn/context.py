@@ -19,14 +19,14 @@ from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.compaction.view import CompactionState
 
 _message_id: Final = attrgetter("id")
-"""`map` with this function compares the ids of a long conversation without a step of the interpreter for each."""
+"""`map` with this function reads the ids of a long conversation without executing bytecode for each message."""
 
 
 def merge_messages(before: Sequence[AnyMessage], news: Any) -> list[AnyMessage]:
     """Return the same result as LangGraph's `add_messages`.
 
-    At each of a turn's seven steps, LangGraph's reducer indexes the whole conversation by id, to replace messages with
-    the same id. A message without an id replaces nothing, so this function only appends it.
+    At each step of a turn, LangGraph's reducer indexes the whole conversation by id, to replace messages with the same
+    id. If no new message has the id of an earlier message, this function only appends the new messages.
     """
     said = news if isinstance(news, list) else [news]
     if any(not isinstance(message, BaseMessage) or isinstance(message, RemoveMessage) for message in said):
@@ -64,7 +64,7 @@ class TurnContext:
     withheld: frozenset[str] = frozenset()
     """Names of tools whose declarations the model does not receive."""
     found: tuple[str, ...] = ()
-    """Withheld tools that the model has searched for or called. The model does receive their declarations."""
+    """Withheld tools that the model has meanwhile found or called, so that it now receives their declarations."""
     remembered: str | None = None
     """Remembered facts for this turn, as the model reads them; None before the first lookup."""
     hold: Callable[["asyncio.Future[None]"], None] = lambda _: None

@@ -77,7 +77,7 @@ class GraphTurn:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Args:
-        unknown: Receives the calls that a dead process had started but not finished.
+        unknown: Receives the tool calls that an earlier process had started but not finished.
         closing: Further objects to close at the end, after the tools.
         over: Receives the owner and task of each turn that has ended. A turn that waits for a person, or that another
             process will resume, has not ended.

@@ -1,7 +1,7 @@
 """Builds the system prompt. The parts that change least come first, for the provider's prompt cache.
 
-The order is: instructions, skills, peers, rules for failures. Memory is never part of the system prompt: earlier text
-of callers or tools is data, which goes into a fenced user-role message.
+The order is: instructions, skills, peers, rules, unreachable servers. Memory is never part of the system prompt:
+earlier text of callers or tools is data, which goes into a fenced user-role message.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def system_prompt(config: AgentConfig, instructions: str, unreachable: Mapping[s
 
 
 def sub_agent_prompt(instructions: str, unreachable: Mapping[str, str]) -> str:
-    """Return the complete system message of a sub-agent: its instructions, and the same rules for failures."""
+    """Return the complete system message of a sub-agent: its instructions, the same rules, and unreachable servers."""
     return "\n\n".join([instructions.strip(), *_ending(unreachable)])
 
 

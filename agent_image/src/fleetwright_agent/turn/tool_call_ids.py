@@ -1,8 +1,8 @@
 """Gives each tool call an id that is unique in its conversation.
 
 Some providers restart their ids with each answer, or send no id. Results, ledger entries and pins are found by id, so
-one call could get the result of another. Ids that are already unique stay, because some providers expect their own ids
-in the next request.
+one call could otherwise get the result of another call. Ids that are already unique stay, because some providers expect
+their own ids in the next request.
 """
 
 from collections.abc import Sequence

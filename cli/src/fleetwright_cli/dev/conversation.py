@@ -117,7 +117,7 @@ class Conversation:
 
 
 def reply_of(task: Task) -> Reply:
-    """Return what the task says to a person. The files of tools are named, but their content is not shown."""
+    """Return the task's text for a person. The files of tools are named, but their content is not shown."""
     cost: Mapping[str, Any] = read(task.status.message, COST) or {}
     for artifact in task.artifacts:
         cost = read(artifact, COST) or cost

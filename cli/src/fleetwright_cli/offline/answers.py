@@ -48,8 +48,8 @@ class Answer:
 def submission(name: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
     """Return the call that the request demands, with arguments from the newest user message.
 
-    Arguments that cannot be read there are left out. If the call was refused before, they get default values of their
-    type.
+    Arguments that the message does not contain are left out. If the call was refused before,
+    they get default values of their type.
     """
     asked_at = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=0)
     refused = any(message["role"] == "tool" for message in messages[asked_at + 1 :])

@@ -1,6 +1,7 @@
-"""Authenticates requests on every path that is not explicitly public. Each authentication method is an `Identity`.
+"""Authenticates every request except reads of the public paths. Each authentication method is an `Identity`.
 
-Requests with ambiguous credentials are rejected. The caller learns that its credential is not accepted, but not why.
+Requests with more than one credential are rejected as ambiguous. The caller learns whether its credential is missing,
+malformed or ambiguous. For any other rejected credential, the `Identity` chooses the text that the caller sees.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,15 +14,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fleetwright_a2a.errors import refuse
 
 PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
-"""The public paths; every other path requires a credential."""
+"""The paths that need no credential for GET and HEAD. Every other request requires a credential."""
 _READS: Final = frozenset({"GET", "HEAD"})
-_MAX_TOKEN: Final = 4096
+_MAX_TOKEN: Final = 8192
 _API_KEY: Final = "x-api-key"
 
 
 @dataclass(frozen=True, slots=True)
 class CallerUser:
-    """The caller as Starlette and the SDK see it; `display_name` is the owner key."""
+    """The caller in the form that Starlette and the A2A SDK expect; `display_name` is the owner key."""
 
     display_name: str
     is_authenticated: bool = True
@@ -30,7 +31,7 @@ class CallerUser:
 @dataclass(frozen=True, slots=True)
 class AuthenticationFailure:
     reason: str
-    """The label of the metric."""
+    """The reason as a label value of the metric of rejected requests."""
     sentence: str
 
 
@@ -41,7 +42,10 @@ class Credential:
 
 
 def credential_of(headers: Headers, *, api_keys: bool) -> Credential | AuthenticationFailure:
-    """Return the single credential of a request; the API key header is ignored unless API keys are enabled."""
+    """Return the single credential of a request, or the reason why there is none.
+
+    The API key header is ignored unless API keys are enabled.
+    """
     keys = headers.getlist(_API_KEY) if api_keys else []
     if not keys:
         token = token_of(headers)
@@ -55,7 +59,7 @@ def credential_of(headers: Headers, *, api_keys: bool) -> Credential | Authentic
 
 
 def token_of(headers: Headers) -> str | AuthenticationFailure:
-    """Return the bearer token of a request."""
+    """Return the bearer token of a request, or the reason why there is none."""
     values = headers.getlist("authorization")
     if not values:
         return AuthenticationFailure("missing", "A bearer token is required.")
@@ -84,11 +88,11 @@ class Identity(Protocol):
         """The accepted schemes with their parameters, as they appear in the `WWW-Authenticate` header."""
 
     def identify(self, headers: Headers) -> Principal | AuthenticationFailure:
-        """Return the authenticated caller, who becomes the owner of everything that the call creates."""
+        """Return the caller, which will own everything that the call creates, or the reason for a rejection."""
 
 
 class AuthenticationMiddleware:
-    """ASGI middleware that rejects unknown callers and sets the user of the others.
+    """ASGI middleware that rejects requests without a valid credential and sets `user` in the scope of all others.
 
     `on_failure` is called with the reason of each rejection.
     """
@@ -106,7 +110,7 @@ class AuthenticationMiddleware:
         if isinstance(caller, AuthenticationFailure):
             self._on_failure(caller.reason)
             first, *others = self._identity.schemes
-            # The header must name the schemes. A caller learns only that its token is not accepted, not why.
+            # HTTP requires the schemes in this header. Its `error` is the same for every rejected credential.
             error = "" if caller.reason == "missing" else ', error="invalid_token"'
             headers = {"WWW-Authenticate": ", ".join([f"{first}{error}", *others])}
             await refuse(401, caller.sentence, headers=headers)(scope, receive, send)

@@ -1,4 +1,4 @@
-"""The agent card: its content as the server needs it, parsed from the bytes of the document."""
+"""Parses an agent card and keeps the fields that the server needs."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from google.protobuf.json_format import ParseDict
 class Card:
     raw: bytes
     digest: str
-    """`sha256:<hex>` of the file, in the same format as in the Agent's status."""
+    """`sha256:<hex>` of `raw`, in the same format as in the Agent's status."""
     input_modes: frozenset[str]
     """The media types that callers may send, from the card and its skills."""
     output_modes: frozenset[str] = frozenset()
@@ -29,7 +29,7 @@ class Card:
     """True if the card declares streaming."""
 
     def message(self) -> AgentCard:
-        """Return the card as an A2A 1.0 message, without unknown fields."""
+        """Return the card as a protobuf message of A2A 1.0, without unknown fields."""
         return ParseDict(json.loads(self.raw), AgentCard(), ignore_unknown_fields=True)
 
 

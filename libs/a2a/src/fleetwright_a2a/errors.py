@@ -1,6 +1,6 @@
-"""Errors as callers see them: codes and texts without internal details.
+"""The errors that callers see: codes and texts without internal details.
 
-The codes of each dialect are in its table. The text of an unexpected exception is never sent to a caller.
+The error codes of a dialect are in the dialect's table. The text of an unexpected exception is never sent to a caller.
 """
 
 import functools
@@ -24,7 +24,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
 RPC_PATH: Final = "/a2a"
-"""The path of JSON-RPC; the paths below it are HTTP+JSON."""
+"""The path of JSON-RPC; the other A2A paths are HTTP+JSON."""
 
 _STATUSES: Final = {
     400: "INVALID_ARGUMENT",
@@ -60,19 +60,19 @@ class LimitReached(ServiceUnavailable):
 
 
 class TooManyPending(LimitReached):
-    """A caller has too many waiting tasks, which only the caller can end."""
+    """A caller has too many tasks that wait for its answer."""
 
     retry_seconds = 60
 
 
 class MemoryFull(ServiceUnavailable):
-    """There is no room for another task."""
+    """The agent has no space for another task."""
 
     retry_seconds = 60
 
 
 class HttpRefusal:
-    """An error response for a request whose dialect is not known yet, in the format of the binding at its path."""
+    """An error response that depends on no dialect, in the format of the binding at the path of the request."""
 
     def __init__(self, status: int, sentence: str, code: int, headers: Mapping[str, str]) -> None:
         self.status_code = status
@@ -93,7 +93,7 @@ class HttpRefusal:
 def refuse(
     status: int, sentence: str, *, code: int = INVALID_REQUEST, headers: Mapping[str, str] | None = None
 ) -> HttpRefusal:
-    """Return an error response. Args: `code` is used over JSON-RPC."""
+    """Return an error response. Args: `code` is the error code of a JSON-RPC response."""
     return HttpRefusal(status, sentence, code, headers or {})
 
 
@@ -103,7 +103,7 @@ def internal() -> InternalError:
 
 
 def operation(method: F) -> F:
-    """Decorate an operation so that it raises only errors of the protocol."""
+    """Decorate an operation so that it raises A2A errors only; any other exception is logged and replaced."""
     guard = _guarded_stream if inspect.isasyncgenfunction(method) else _guarded
     return cast("F", guard(method))
 

@@ -1,8 +1,8 @@
 """Reads and writes the data of an extension in messages and artifacts.
 
 The data is written to the metadata under the extension's URI, and optionally to a data part for clients of older A2A
-versions. Data is read from either place, and from a part whose type is the URI. Numbers may arrive as 3.0 instead of 3.
-This module does not validate the data against the extension.
+versions. Data is read from the metadata, or from a data part whose type is the extension's MIME type or URI. Numbers
+may arrive as 3.0 instead of 3. This module does not validate the data against the extension.
 """
 
 import re
@@ -14,7 +14,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 
 _VERSION: Final = re.compile(r"v[0-9]+")
-"""A version at the end of a URI; the extension's name precedes it: `…/call-path/v1` is call-path-v1."""
+"""A version as the last segment of a URI. The segment before it is the name: `…/call-path/v1` becomes call-path-v1."""
 
 
 def mime_type(name: str) -> str:
@@ -26,7 +26,7 @@ def mime_type(name: str) -> str:
 
 
 def typed_part(payload: Mapping[str, Any], mime: str, *, media_type: str | None = None) -> Part:
-    """Return a data part with its type in both places where clients look for it."""
+    """Return a data part with its type in the metadata; `media_type` is the same type unless it is given."""
     part = Part(data=ParseDict(dict(payload), Value()), media_type=media_type or mime)
     part.metadata["mimeType"] = mime
     return part
@@ -58,9 +58,10 @@ def has_part(source: Message | Artifact, uri: str) -> bool:
 
 
 def lift_parts(message: Message, uris: Collection[str]) -> Message:
-    """Return the message with the data of the given extensions moved from parts to the metadata.
+    """Move the data of the given extensions from data parts to the message's metadata.
 
-    Data that is already in the metadata takes precedence over a part, and the first part over later ones.
+    Returns a changed copy, or the message itself if no part has such data. All parts with such data are removed. Data
+    that is already in the metadata is kept. If several parts have data of one extension, the first part is used.
     """
     names = {name: uri for uri in uris for name in (uri, mime_type(uri))}
     said = [names.get(_stated(part), "") for part in message.parts]
@@ -78,7 +79,7 @@ def lift_parts(message: Message, uris: Collection[str]) -> Message:
 
 
 def _stated(part: Part) -> str:
-    """Return the type that a data part states; an empty text for other parts."""
+    """Return the `mimeType` in the metadata of a data part; an empty string for other parts."""
     if not part.HasField("data"):
         return ""
     return str(MessageToDict(part.metadata).get("mimeType", ""))

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 COST: Final = "https://proto-labs.ai/a2a/ext/cost-v1"
-"""Metadata of the artifact that ends a task."""
+"""Metadata of the answer's artifact, or of a status message without an answer: the cost of the task."""
 CALL_PATH: Final = "https://fleetwright.dev/a2a/call-path/v1"
 """Metadata of a message: the agents that it passed through, `<namespace>/<name>`, first to last."""
 TRACE: Final = "a2a.trace"
-"""Metadata of a request: the `traceId` and `spanId` of its caller's trace."""
+"""Metadata of a request: the `traceId` and `spanId` of the caller's trace."""
 MAX_CALLS: Final = 8
 """The largest number of agents that a request may pass through."""
 ASK: Final = "https://fleetwright.dev/a2a/ask/v1"
@@ -17,11 +17,11 @@ ASK: Final = "https://fleetwright.dev/a2a/ask/v1"
 ANSWER: Final = "https://fleetwright.dev/a2a/answer/v1"
 """Metadata of the message that answers a question or approval request: who answered, when, and any decision."""
 TRUNCATED: Final = "https://fleetwright.dev/a2a/truncated/v1"
-"""Metadata of a truncated artifact."""
+"""Metadata of a truncated artifact or message."""
 CHOSEN_ID: Final = "https://fleetwright.dev/a2a/chosen-id/v1"
 """Metadata of a task whose caller chose its id, as only clients of A2A 0.1 do."""
 GOES_ON: Final = "https://fleetwright.dev/a2a/goes-on/v1"
-"""Metadata of a task in an interrupted state whose work continues meanwhile."""
+"""Metadata of a task in an interrupted state whose work continues without an answer."""
 DIRECT_REPLY: Final = "https://fleetwright.dev/a2a/direct-reply/v1"
 """Metadata of a status message that is the whole answer, returned as a message."""
 ORIGIN: Final = "origin"
@@ -46,13 +46,13 @@ SKILL_HINT: Final = "skillHint"
 TOOL_CALL: Final = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 """Metadata of a status message: a tool call, or its result."""
 SKILL: Final = "https://proto-labs.ai/a2a/ext/skill-v1"
-"""Metadata of a separate artifact: a skill that was learned in the task."""
+"""Metadata of a separate artifact: a skill that the agent learned in the task."""
 MODEL_FALLBACK: Final = "https://fleetwright.dev/a2a/model-fallback/v1"
 """Metadata of a status message: which model replaced another, and why."""
 HITL: Final = "hitl-v1"
-"""The data part with a question for a person, for programs. It has no URI."""
+"""The name of the data part that holds a question for a person in machine-readable form. There is no URI."""
 REASONING: Final = "reasoning-v1"
-"""The data part with the model's reasoning. It has no URI."""
+"""The name of the data part that holds the model's reasoning. There is no URI."""
 
 
 _TRACEPARENT: Final = re.compile(
@@ -70,7 +70,7 @@ def trace_of(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def trace_in(traceparent: str) -> dict[str, str]:
-    """Return the trace of a W3C `traceparent` header; empty if its sender does not record it."""
+    """Return the trace of a W3C `traceparent` header; empty if the header is invalid or its trace is not sampled."""
     found = _TRACEPARENT.fullmatch(traceparent.strip())
     if found is None or not int(found["flags"], 16) & 1:
         return {}
@@ -83,7 +83,7 @@ def labels_of(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def leaves_no_memory(metadata: Mapping[str, Any]) -> bool:
-    """Return whether the request stores no session and sees none."""
+    """Return whether the request neither stores a session nor sees earlier sessions."""
     return metadata.get(INCOGNITO) is True or metadata.get(TRIGGER) == BACKGROUND
 
 

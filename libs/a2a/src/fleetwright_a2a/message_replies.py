@@ -1,6 +1,7 @@
-"""Answers that are a message instead of a task: how the internal task stores them, and how they are sent.
+"""Answers that are a message instead of a task. Internally, such an answer is stored as the status message of a task.
 
-Separate from `sdk_executor`, so that agents without a third-party executor do not import what the SDK's executors need.
+This module is separate from `sdk_executor`, so that agents without a third-party executor do not import the modules of
+the SDK's executors.
 """
 
 from typing import Final
@@ -10,7 +11,7 @@ from a2a.types.a2a_pb2 import Message, Task, TaskState
 from fleetwright_a2a.extensions import DIRECT_REPLY
 
 HELD: Final = Task()
-"""The placeholder at the start of a stream, until it is known whether the answer is a message; it is not sent."""
+"""A placeholder for the first event of a stream, while the kind of the answer is unknown. It is never sent."""
 
 
 def is_held(event: object) -> bool:
@@ -18,7 +19,7 @@ def is_held(event: object) -> bool:
 
 
 def direct_reply(task: Task) -> Message | None:
-    """Return the message that the executor gave as its answer; None if it worked on a task."""
+    """Return the message that is the executor's answer; None if the answer is the task itself."""
     said = task.status.message
     if task.status.state != TaskState.TASK_STATE_COMPLETED or DIRECT_REPLY not in said.metadata:
         return None

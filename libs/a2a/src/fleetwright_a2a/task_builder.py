@@ -1,7 +1,7 @@
-"""Applies events to a task. The memory that the task takes grows only with its text.
+"""Applies events to a task without keeping a copy of the text for each appended piece.
 
 A protobuf message on upb frees earlier values of its fields only when the message itself is freed. Appending pieces
-to a text field would therefore keep one copy of the text for each piece. Here the pieces are kept outside the message.
+to a text field would therefore keep one copy of the text for each piece. The pieces are kept outside the message.
 """
 
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ from fleetwright_a2a.task_events import Event, continues, copy_of, fold
 
 class GrowingTask:
     def __init__(self, task: Task) -> None:
-        """Args: `task` is owned by this object from now on."""
+        """Args: `task` is changed in place; the caller must not use it afterwards."""
         self._task = task
         self._pieces: dict[str, list[str]] = {}
-        """For each artifact, the text that continues its last part."""
+        """For each artifact id, the pieces of text to append to the artifact's last part."""
 
     @property
     def task_id(self) -> str:
@@ -43,7 +43,7 @@ class GrowingTask:
         fold(self._task, event)
 
     def _continues(self, piece: Artifact) -> bool:
-        """Return whether the piece is only text that continues the last part of its artifact."""
+        """Return whether the piece contains only text that continues the last part of its artifact."""
         if len(piece.parts) != 1 or piece.HasField("metadata") or piece.extensions:
             return False
         known = _artifact(self._task, piece.artifact_id)

@@ -38,7 +38,7 @@ INTERRUPTED = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STA
 RESTING = TERMINAL | INTERRUPTED
 
 LEFT: Final = "restart"
-"""The `reason` in the last status of an unfinished task when its process stops."""
+"""The `reason` in the metadata of the last status message that an unfinished task gets before its process stops."""
 _STATE_PREFIX = len("TASK_STATE_")
 
 
@@ -61,14 +61,14 @@ def status_event(
 
 
 def rests(told: Task | TaskStatusUpdateEvent) -> bool:
-    """Return whether the task has ended or waits for its caller."""
+    """Return whether the task has ended or waits for its caller, and its work does not continue meanwhile."""
     return told.status.state in RESTING and GOES_ON not in told.metadata
 
 
 def is_last(event: TaskStatusUpdateEvent) -> bool:
     """Return whether a stream ends with this event (`final` in 0.3 and 0.1).
 
-    It ends if the task has ended or waits for its caller, or if the agent restarts.
+    The stream ends if the task has ended or waits for its caller, or if the agent restarts.
     """
     said = event.status.message.metadata
     left = event.status.state == TaskState.TASK_STATE_WORKING and "reason" in said and said["reason"] == LEFT
@@ -76,7 +76,7 @@ def is_last(event: TaskStatusUpdateEvent) -> bool:
 
 
 def mark_going_on(told: Told) -> Told:
-    """Mark an interrupted state whose run continues, so that clients do not treat the state as final."""
+    """Mark an interrupted state whose work continues, so that a stream does not end with this state."""
     if isinstance(told, Task | TaskStatusUpdateEvent) and told.status.state in INTERRUPTED:
         told = deepcopy(told)
         told.metadata[GOES_ON] = True
@@ -155,7 +155,7 @@ def join(events: Sequence[Event]) -> list[Event]:
 
 
 def catch_up(task: Task) -> list[Event]:
-    """Return events for a reader that missed too many: every artifact as a whole, then the status."""
+    """Return events for a reader that missed too many events: every artifact as a whole, then the status."""
     resting = task.status.state in RESTING
     events: list[Event] = [
         TaskArtifactUpdateEvent(task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=resting)

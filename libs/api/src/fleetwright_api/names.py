@@ -19,6 +19,9 @@ CARD_KEYS = "CardKeys"
 """
 KEY_SET = "KeySet"
 
+GATEWAY_KEYS = "GatewayKeys"
+"""The kind, in the cache, of the Secret with the keys that sign the gateway's tokens."""
+
 MANAGED_BY = "app.kubernetes.io/managed-by"
 NAME = "app.kubernetes.io/name"
 COMPONENT = "app.kubernetes.io/component"
@@ -49,6 +52,8 @@ ROTATE_ANNOTATION = f"{GROUP}/rotate"
 """An annotation of Secrets with tokens. A user sets it to request a rotation; every new value is a new request."""
 AUDIT_ACKNOWLEDGED_ANNOTATION = f"{GROUP}/audit-acknowledged"
 """An annotation of Agents. A user sets it after examining an audit trail whose end was missing."""
+WAKE_ANNOTATION = f"{GROUP}/wake"
+"""On an Agent: the time at which the gateway or a user asked it to wake. A later time is another request."""
 SKILL_DIGEST_ANNOTATION = f"{GROUP}/skill-digest"
 HISTORICAL = frozenset({REVISION_ANNOTATION, SKILL_DIGEST_ANNOTATION})
 """The annotations of children that exist in several versions, of which old versions may be deleted."""
@@ -64,6 +69,7 @@ SERVICE_PORT = 80
 TOKEN_KEY = "token"  # noqa: S105 - the name of a Secret's key, not a credential
 NEXT_KEY = "next"
 CALLERS_KEY = "callers.json"
+GATEWAY_KEY = "gateway.json"
 CONFIG_KEY = "agent.json"
 CARD_KEY = "agent-card.json"
 EXTENDED_CARD_KEY = "extended-agent-card.json"

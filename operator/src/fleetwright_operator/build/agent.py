@@ -1,7 +1,7 @@
 """All children of one Agent, in the order in which they are written: what a pod mounts comes before the pod."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleetwright_api import names
@@ -62,6 +62,11 @@ class AgentChildren:
     @property
     def manifests(self) -> list[Manifest]:
         return [*self.mounted, *self.serving]
+
+    def without_pod(self) -> "AgentChildren":
+        """Return the same children for an agent that sleeps."""
+        stopped = {**self.serving[-1], "spec": {**self.serving[-1]["spec"], "replicas": 0}}
+        return replace(self, serving=[*self.serving[:-1], stopped])
 
     @property
     def template(self) -> Mapping[str, Any]:

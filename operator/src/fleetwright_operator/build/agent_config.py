@@ -19,6 +19,7 @@ from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_api.spec.tools import EnforcementSpec, ServerUseSpec
 from fleetwright_operator.build.config.auth_settings import dialects
+from fleetwright_operator.build.config.fleet import gateway_config
 from fleetwright_operator.build.config.memory import audit_config, memory_config
 from fleetwright_operator.build.config.models import models_config, other_model, output_of
 from fleetwright_operator.build.config.permissions import widened
@@ -81,12 +82,12 @@ def agent_config(
                 "administrators": list(spec.auth.administrators),
             }
         ),
-        **_asked_for(spec),
+        **_asked_for(spec, settings),
         **({"deniedRanges": [str(each) for each in settings.stated_ranges]} if settings.stated_ranges else {}),
     }
 
 
-def _asked_for(spec: AgentSpec) -> dict[str, Any]:
+def _asked_for(spec: AgentSpec, settings: Settings) -> dict[str, Any]:
     """Return only the fields that the spec sets, so that unused features do not change the revision."""
     retention, origins = spec.memory.task_retention, spec.auth.allowed_origins
     remembered = memory_config(spec)
@@ -98,6 +99,7 @@ def _asked_for(spec: AgentSpec) -> dict[str, Any]:
         **({"dialects": dialects(spec)} if len(dialects(spec)) < len(DIALECTS) else {}),
         **push_config(spec),
         **telemetry_config(spec),
+        **gateway_config(spec, settings),
         **({"allowedOrigins": list(origins)} if origins is not None else {}),
         **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
         **({"memory": remembered} if remembered else {}),

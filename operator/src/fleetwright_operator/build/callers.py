@@ -11,6 +11,7 @@ from typing import Any
 from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_kube.timestamps import format_timestamp
+from fleetwright_operator.build.config.fleet import GatewayTrust
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken
 
@@ -27,6 +28,8 @@ class Tokens:
     """By `<namespace>/<name>` of an allowed caller: the token with which that agent calls this one."""
     peers: Mapping[str, RotatingToken] = field(default_factory=dict)
     """By `<namespace>/<name>` of a peer: the token with which this agent calls it."""
+    gateway: GatewayTrust | None = None
+    """Set if the installation has a gateway with keys."""
     push: PushKeys | None = None
     """Set if the agent offers push notifications."""
 

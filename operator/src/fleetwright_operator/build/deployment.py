@@ -11,6 +11,7 @@ from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.encoder import encode
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.agent_config import drain_seconds
+from fleetwright_operator.build.config.fleet import calls_gateway, token_mount, token_volume
 from fleetwright_operator.build.config.push import KEYS_FOLDER, offers_push
 from fleetwright_operator.build.config.tool_access import credential_keys
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
@@ -112,7 +113,11 @@ def agent_template(
             "terminationGracePeriodSeconds": drain_seconds(spec, settings) + _CLOSING_SECONDS,
             **_fetching(snapshots, settings),
             "containers": [_container(spec, snapshots, files, resources, settings)],
-            "volumes": [*volumes, tmp_volume(own, settings.agent_resources)],
+            "volumes": [
+                *volumes,
+                *([token_volume()] if calls_gateway(spec, settings) else []),
+                tmp_volume(own, settings.agent_resources),
+            ],
         },
     }
 
@@ -134,7 +139,10 @@ def _container(
         "resources": dict(resources),
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _mounts(spec, files, sorted(snapshots)),
+        "volumeMounts": [
+            *_mounts(spec, files, sorted(snapshots)),
+            *([token_mount()] if calls_gateway(spec, settings) else []),
+        ],
     }
 
 

@@ -86,6 +86,7 @@ PROJECTIONS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
     "ConfigMap": _config_map,
     "Secret": _data,
     names.CARD_KEYS: _data,
+    names.GATEWAY_KEYS: _data,
     names.KEY_SET: _data,
     "Service": _service,
     "PersistentVolumeClaim": _claim,

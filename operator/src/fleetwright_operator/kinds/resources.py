@@ -46,6 +46,10 @@ def own_card_keys(name: str) -> Resource:
     return Resource(kind=names.CARD_KEYS, group="", version="v1", plural="secrets", field=f"metadata.name={name}")
 
 
+def own_gateway_keys(name: str) -> Resource:
+    return Resource(kind=names.GATEWAY_KEYS, group="", version="v1", plural="secrets", field=f"metadata.name={name}")
+
+
 def own_key_set(name: str) -> Resource:
     return Resource(kind=names.KEY_SET, group="", version="v1", plural="configmaps", field=f"metadata.name={name}")
 

@@ -3,11 +3,17 @@
 from typing import Any
 
 from fleetwright_api import names
+from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
+from fleetwright_operator.kinds.views import agent_of
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.watch_index import Key
-from fleetwright_operator.status.agent_reports import AgentReports, parse_report
+from fleetwright_operator.status.agent_reports import AgentReport, AgentReports, parse_report
+
+
+def _may_sleep(spec: AgentSpec, report: AgentReport) -> bool:
+    return spec.sleep is not None and report.activity is not None and not report.activity.is_busy
 
 
 class AgentReportHandler:
@@ -18,12 +24,16 @@ class AgentReportHandler:
 
     def handle(self, pod: CachedObject, document: Any) -> None:
         agent = pod.labels[names.AGENT_LABEL]
-        before, report = self._reports.get(pod.namespace, agent), parse_report(document, pod=pod.name)
+        before, report = (
+            self._reports.get(pod.namespace, agent),
+            parse_report(document, pod=pod.name, read_at=self._reports.now),
+        )
         servers = self._reports.put(pod.namespace, agent, report)
         entry = self._cache.get(names.AGENT, pod.namespace, agent)
         compiled = entry.projection["status"].get("card", {}).get("digest") if entry else None
-        # An unchanged report is still relevant when the compiled card has changed.
-        if report != before or (entry and report.card_digest != compiled):
+        # An unchanged report is still relevant when the compiled card has changed, or when the agent may sleep.
+        may_sleep = entry is not None and _may_sleep(agent_of(entry).spec, report)
+        if report != before or may_sleep or (entry and report.card_digest != compiled):
             self._queue.add((names.AGENT, pod.namespace, agent))
         for server in servers:
             if self._cache.get(names.MCP_SERVER, pod.namespace, server):

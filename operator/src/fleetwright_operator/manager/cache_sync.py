@@ -8,7 +8,14 @@ from collections.abc import Callable, Sequence
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.informer import TRANSIENT_ERRORS, Informer
 from fleetwright_kube.port import Api, Resource
-from fleetwright_operator.kinds.resources import CILIUM_POLICIES, OBSERVED, WATCHED, own_card_keys, own_key_set
+from fleetwright_operator.kinds.resources import (
+    CILIUM_POLICIES,
+    OBSERVED,
+    WATCHED,
+    own_card_keys,
+    own_gateway_keys,
+    own_key_set,
+)
 from fleetwright_operator.manager.api_server_addresses import check_api_server
 from fleetwright_operator.manager.enqueuer import Enqueuer
 from fleetwright_operator.manager.work_queue import WorkQueue
@@ -32,7 +39,8 @@ class CacheSync:
         self._own_informer = Informer(api, cache, namespaces=(settings.lease_namespace,), on_change=enqueuer.enqueue)
         others = () if settings.cilium is Cilium.OFF else (CILIUM_POLICIES,)
         self._watched = (*WATCHED, *OBSERVED, *others)
-        self._own = (own_card_keys(settings.card_keys_name), own_key_set(settings.card_keys_name))
+        gateway = (own_gateway_keys(settings.gateway.keys_name),) if settings.gateway else ()
+        self._own = (own_card_keys(settings.card_keys_name), own_key_set(settings.card_keys_name), *gateway)
 
     async def synchronise(self) -> set[str]:
         """List everything before anything is written, and return the kinds that may not be listed."""

@@ -28,6 +28,7 @@ from fleetwright_kube.timestamps import (
 )
 from fleetwright_operator.credentials.jws import new_secret
 from fleetwright_operator.credentials.tokens import mint_token
+from fleetwright_operator.kinds.resources import own_card_keys, own_gateway_keys, own_key_set
 from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.manager.agent_report_handler import AgentReportHandler
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
@@ -42,7 +43,7 @@ from fleetwright_operator.manager.warning_delay import WarningDelay
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.watch_index import OWN_KINDS, Key, WatchIndex
 from fleetwright_operator.reconcilers.agent import AgentReconciler
-from fleetwright_operator.reconcilers.card_keys import CardKeysReconciler
+from fleetwright_operator.reconcilers.key_ring import KeyRingReconciler
 from fleetwright_operator.reconcilers.mcp_server import McpServerReconciler
 from fleetwright_operator.reconcilers.reconciler import Reconciler
 from fleetwright_operator.reconcilers.skill import SkillReconciler
@@ -146,7 +147,7 @@ def _reconciler(
     return Reconciler(
         cluster,
         now=now,
-        card_keys=CardKeysReconciler(cluster=cluster, settings=settings, now=now, new_secret=clocks.new_secret),
+        key_rings=_key_rings(cluster, settings, clocks),
         kinds={
             names.AGENT: AgentReconciler(
                 cluster=cluster, settings=settings, reports=reports, now=now, mint=clocks.mint, preflights=preflights
@@ -157,6 +158,32 @@ def _reconciler(
             ),
         },
     )
+
+
+def _key_rings(cluster: Cluster, settings: Settings, clocks: Clocks) -> dict[str, KeyRingReconciler]:
+    cards, gateway = settings.card_keys_name, settings.gateway
+    rings = {
+        names.CARD_KEYS: KeyRingReconciler(
+            cluster=cluster,
+            secret=own_card_keys(cards),
+            place=settings.card_keys_place,
+            rotation=settings.card_rotation,
+            published=own_key_set(cards),
+            now=clocks.now,
+            new_secret=clocks.new_secret,
+        )
+    }
+    if gateway is not None and settings.gateway_keys_place is not None:
+        rings[names.GATEWAY_KEYS] = KeyRingReconciler(
+            cluster=cluster,
+            secret=own_gateway_keys(gateway.keys_name),
+            place=settings.gateway_keys_place,
+            rotation=gateway.rotation,
+            published=None,
+            now=clocks.now,
+            new_secret=clocks.new_secret,
+        )
+    return rings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

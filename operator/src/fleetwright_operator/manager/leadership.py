@@ -24,6 +24,7 @@ from fleetwright_operator.manager.composition import Manager, Process
 from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.kopf_watches import watch_with_kopf
 from fleetwright_operator.manager.worker import run_worker
+from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ async def lead(manager: Manager, health: ProcessHealth, hold: Coroutine[Any, Any
         await _wait_for_first(tasks)
         health.record_list()
         _tune_gc()
-        await write_card_keys(manager)
+        await write_key_rings(manager)
         tasks.remove(listing)
         tasks += [asyncio.create_task(part) for part in _loops(manager, health, listing.result())]
         tasks.append(asyncio.create_task(watch_with_kopf(manager.cache_sync, manager.settings, listing.result())))
@@ -99,12 +100,18 @@ async def lead(manager: Manager, health: ProcessHealth, hold: Coroutine[Any, Any
         await cancel_and_wait(tasks)
 
 
-async def write_card_keys(manager: Manager) -> None:
-    """Create the card keys before the first card, because signing later would write every card twice.
+async def write_key_rings(manager: Manager) -> None:
+    """Create the keys before the first agent, because adding them later would write every card and Secret twice.
 
-    If creating the keys fails, cards are unsigned for now.
+    If creating the card keys fails, cards are unsigned for now. Without the gateway's keys, agents refuse its tokens.
     """
-    key = (names.CARD_KEYS, *manager.settings.card_keys_place)
+    settings = manager.settings
+    await _write_key_ring(manager, (names.CARD_KEYS, *settings.card_keys_place))
+    if settings.gateway_keys_place is not None:
+        await _write_key_ring(manager, (names.GATEWAY_KEYS, *settings.gateway_keys_place))
+
+
+async def _write_key_ring(manager: Manager, key: Key) -> None:
     manager.queue.add(key)
     # The cached Secret and the cached key set may be stale. Each conflict refreshes one of them.
     for tries_left in (2, 1, 0):
@@ -113,7 +120,7 @@ async def write_card_keys(manager: Manager) -> None:
             return
         except TRANSIENT_ERRORS as error:
             if not (tries_left and isinstance(error, ConflictError)):
-                logger.warning("card keys not written; cards are unsigned", extra={"why": str(error) or repr(error)})
+                logger.warning("signing keys not written", extra={"keys": key[0], "why": str(error) or repr(error)})
                 return
 
 

@@ -4,7 +4,8 @@ This module reads the cache only, so a reconcile that changes nothing makes no r
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from fleetwright_api import names
 from fleetwright_api.call_authorization import Identity, NamespaceLabels, callers_of, peers_of
@@ -35,6 +36,7 @@ from fleetwright_operator.credentials.stored_credentials import (
     stored_ring,
 )
 from fleetwright_operator.kinds.views import agent_of, server_of, skill_of
+from fleetwright_operator.observe.team import ObservedTeam, observe_team
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReport
 
@@ -45,6 +47,8 @@ class ObservedAgent:
 
     entry: CachedObject
     agent: AgentView
+    """With `spec.suspend` set if the agent is suspended together with an ancestor."""
+    team: ObservedTeam
     skills: Mapping[str, SkillView | None]
     snapshots: Mapping[str, CachedObject]
     """By skill: the ConfigMap that the skill's status names, if it exists."""
@@ -75,6 +79,7 @@ class ObservedAgent:
     push_rotation_request: str
     children: tuple[CachedObject, ...]
     card_keys: Ring
+    gateway_keys: Ring
     report: AgentReport | None
     """The report of the agent's current pod; None before it was read."""
 
@@ -103,7 +108,9 @@ class ObservedAgent:
 def observe_agent(
     cache: Cache, entry: CachedObject, *, settings: Settings, report: AgentReport | None
 ) -> ObservedAgent:
-    space, agent = entry.namespace, agent_of(entry)
+    space = entry.namespace
+    team = observe_team(agent_of(entry), partial(_agent, cache))
+    agent = _suspended(agent_of(entry)) if team.suspended_with else agent_of(entry)
     skills = _skills(cache, agent)
     servers = _servers(cache, agent)
     peers = {peer: _live(cache, names.AGENT, *peer) for peer in peers_of(agent)}
@@ -115,6 +122,7 @@ def observe_agent(
     return ObservedAgent(
         entry=entry,
         agent=agent,
+        team=team,
         skills=skills,
         snapshots=_snapshots(cache, skills),
         mounted_snapshots=_mounted_snapshots(cache, entry),
@@ -140,8 +148,23 @@ def observe_agent(
         push_rotation_request=rotation_request,
         children=children,
         card_keys=stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)),
+        gateway_keys=_gateway_keys(cache, settings),
         report=report if report and _is_of(report, children) else None,
     )
+
+
+def _agent(cache: Cache, identity: Identity) -> AgentView | None:
+    found = _live(cache, names.AGENT, *identity)
+    return None if found is None else agent_of(found)
+
+
+def _suspended(agent: AgentView) -> AgentView:
+    return replace(agent, spec=replace(agent.spec, suspend=True))
+
+
+def _gateway_keys(cache: Cache, settings: Settings) -> Ring:
+    place = settings.gateway_keys_place
+    return () if place is None else stored_ring(cache.get(names.GATEWAY_KEYS, *place))
 
 
 def _is_of(report: AgentReport, children: Iterable[CachedObject]) -> bool:

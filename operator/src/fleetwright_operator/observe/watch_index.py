@@ -5,6 +5,7 @@ from typing import Any
 
 from fleetwright_api import names
 from fleetwright_api.call_authorization import peers_of, selects_namespaces
+from fleetwright_api.fleet.hierarchy import MAX_DEPTH
 from fleetwright_api.skill_selection import selects
 from fleetwright_kube.cache import Cache, Change, IndexKey
 from fleetwright_kube.cached_object import CachedObject
@@ -98,6 +99,8 @@ class WatchIndex:
                 # Without keys nothing can be signed. Agents are enqueued when there are keys again.
                 signs = stored_ring(change.after)
                 return {entry.id, *(agent.id for agent in cache.all(names.AGENT) if signs)}
+            case names.GATEWAY_KEYS:
+                return {entry.id, *(agent.id for agent in cache.all(names.AGENT))}
             case names.KEY_SET:
                 return {(names.CARD_KEYS, space, name)}
             case "SecretMetadata":
@@ -132,6 +135,8 @@ class WatchIndex:
             yield ("selects-namespaces",)
         for peer in peers_of(agent):
             yield ("calls", *peer)
+        if spec.fleet.parent is not None:
+            yield ("child-agent", space, spec.fleet.parent.name)
         for reference in file_references(spec):
             yield ("mounts", reference.kind, space, reference.name)
         for kind, name in [*environment_places(spec.pod_template), *volume_places(spec.pod_template)]:
@@ -172,7 +177,7 @@ class WatchIndex:
         callers = _keys(cache, "calls", entry.namespace, entry.name)
         selected = _selectable(cache, sides)
         named = {(str(kind), str(space), str(name)) for kind, space, name in neighbours}
-        return {entry.id, *callers, *selected, *named}
+        return {entry.id, *callers, *selected, *named, *_descendants(cache, entry.namespace, entry.name)}
 
     def _by_service(self, cache: Cache, space: str, name: str) -> set[Key]:
         return _with_users(cache, _keys(cache, "reaches", space, name))
@@ -203,6 +208,18 @@ def _selectable(cache: Cache, agents: list[CachedObject]) -> set[Key]:
     """Return the Skills whose number of users may change when an agent with a selector changes."""
     spaces = {agent.namespace for agent in agents if agent_of(agent).spec.skill_selector is not None}
     return {skill.id for space in spaces for skill in cache.find("in", names.SKILL, space)}
+
+
+def _descendants(cache: Cache, space: str, name: str) -> set[Key]:
+    """Return the agents below this one. They depend on its existence, its own parent and its suspension."""
+    found: set[Key] = set()
+    level = {name}
+    for _ in range(MAX_DEPTH):
+        level = {key[2] for parent in level for key in _keys(cache, "child-agent", space, parent) if key not in found}
+        if not level:
+            break
+        found |= {(names.AGENT, space, child) for child in level}
+    return found
 
 
 def _by_namespace(change: Change, cache: Cache) -> set[Key]:
@@ -288,7 +305,8 @@ def _respecified(change: Change) -> bool:
 
 def _identity(entry: CachedObject) -> tuple[object, ...]:
     """Return what decides a reconcile of Fleetwright's own kinds: the spec, and annotations that users set."""
-    return entry.uid, entry.generation, entry.deleting, entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION)
+    asked = (names.AUDIT_ACKNOWLEDGED_ANNOTATION, names.WAKE_ANNOTATION)
+    return entry.uid, entry.generation, entry.deleting, *(entry.annotations.get(each) for each in asked)
 
 
 def _is_probe(entry: CachedObject) -> bool:

@@ -35,14 +35,16 @@ from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials,
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout import preflight_result
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
+from fleetwright_operator.rollout.sleep import SleepState, next_state, stored_state
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReports
 from fleetwright_operator.status.audit_record import Record, lost_lines, record_of
 from fleetwright_operator.status.runtime_conditions import degraded, drift, over_budget, tools_of
 from fleetwright_operator.status.status import StageOutcomes, custom_status
-from fleetwright_operator.status.workload_health import deployment_health
+from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 from fleetwright_operator.validate.agent_checks import ACCEPTED
 from fleetwright_operator.validate.check import violations
+from fleetwright_operator.validate.fleet_checks import fleet_problem, suspension_reason
 from fleetwright_operator.validate.reference_checks import RESOLVED
 
 _UNMANAGED = "spec.network.policy is None"
@@ -84,7 +86,7 @@ class AgentReconciler:
         else:
             outcome = await self._write(observed, held)
         status = custom_status(
-            entry.projection["status"], outcome, generation=entry.generation, now=now, rolls_out=True
+            entry.projection["status"], outcome, generation=entry.generation, now=now, rolls_out=True, has_phase=True
         )
         await self.cluster.write_status(entry, status)
         await prune_released(self.cluster, entry)
@@ -92,6 +94,7 @@ class AgentReconciler:
         due = [
             None if held.next_rotation is None else held.next_rotation - parse_timestamp(now),
             self.preflights.requeue_after(entry.id, now=now),
+            _wakes_after(status, now),
         ]
         return ReconcileResult(
             settled=stopped is None or stopped.reason in preflight_result.REASONS,
@@ -129,6 +132,9 @@ class AgentReconciler:
     async def _write(self, observed: ObservedAgent, held: AgentCredentials) -> StageOutcomes:
         children = agent_children(_parts(observed, held, self.settings), self.settings)
         revision = children.rendered.revision
+        sleep = self._sleep_state(observed, revision)
+        if sleep is not None:
+            children = children.without_pod()
         stopped = await self._write_revision(observed, children)
         await self._refresh_pods(observed)
         if stopped is not None:
@@ -138,7 +144,7 @@ class AgentReconciler:
                 serving=self._serving(observed),
                 facts=self._admitted(observed, children),
             )
-        await self.preflights.finish(observed)
+        await self.preflights.finish(observed, asleep=sleep is not None)
         await prune(self.cluster, observed.entry, children.manifests)
         await prune_history(self.cluster, observed.entry, current=names.agent_config(observed.entry.name, revision))
         status = observed.entry.projection["status"]
@@ -147,7 +153,7 @@ class AgentReconciler:
         return StageOutcomes(
             resolved=(),
             written=f"revision {revision}",
-            health=self._health(observed, revision),
+            health=self._health(observed, revision, asleep=sleep is not None),
             not_reported=observed.report is None and any(not pod.deleting for pod in observed.of_kind("Pod")),
             degraded=degraded(observed.report, tools, servers=tuple(observed.servers), plugins=_plugins(observed)),
             drift=self._drift(observed, children),
@@ -155,7 +161,27 @@ class AgentReconciler:
             assumed=assumed(observed.agent.spec, self.settings.catalog),
             over_budget=over_budget(observed.report, observed.agent.spec.budgets),
             audit_cut=lost_lines(record),
-            facts={**self._facts(observed, children, held), "tools": tools or None, "auditTrail": record},
+            fleet=fleet_problem(observed.agent.spec, observed.team, self.settings),
+            facts={
+                **self._facts(observed, children, held),
+                "tools": tools or None,
+                "auditTrail": record,
+                "sleep": sleep.document if sleep else None,
+            },
+        )
+
+    def _sleep_state(self, observed: ObservedAgent, revision: str) -> SleepState | None:
+        deployment = observed.child("Deployment", observed.entry.name)
+        written = "" if deployment is None else deployment.projection["revision"]
+        return next_state(
+            observed.agent.spec,
+            stored_state(observed.entry.projection["status"]),
+            has_gateway=self.settings.gateway is not None,
+            annotations=observed.entry.annotations,
+            is_rolled_out=self._health(observed, revision).status is True,
+            has_new_revision=written != revision,
+            activity=observed.report.activity if observed.report else None,
+            now=parse_timestamp(self.now()),
         )
 
     async def _write_revision(self, observed: ObservedAgent, children: AgentChildren) -> Violation | None:
@@ -189,14 +215,15 @@ class AgentReconciler:
             if not pod.deleting and not wanted.items() <= pod.annotations.items():
                 await self.cluster.annotate(pod, wanted)
 
-    def _health(self, observed: ObservedAgent, revision: str) -> Any:
+    def _health(self, observed: ObservedAgent, revision: str, *, asleep: bool = False) -> WorkloadHealth:
         cache, space, name = self.cluster.cache, observed.entry.namespace, observed.entry.name
         return deployment_health(
             cache.get("Deployment", space, name),
             observed.of_kind("Pod"),
             revision=revision,
             claim=cache.get("PersistentVolumeClaim", space, names.agent_memory(name)),
-            suspended=observed.agent.spec.suspend,
+            suspended=suspension_reason(observed.agent.spec, observed.team),
+            asleep=asleep,
         )
 
     def _drift(self, observed: ObservedAgent, children: AgentChildren) -> Violation | None:
@@ -261,6 +288,12 @@ class AgentReconciler:
         claim = self.cluster.cache.get("PersistentVolumeClaim", observed.entry.namespace, name)
         older = claim is not None and claim.created < observed.entry.created
         return {"claim": name, **({"reattached": True} if older else {})}
+
+
+def _wakes_after(status: Mapping[str, Any], now: str) -> int | None:
+    """Return the seconds until the agent wakes for work of its own; None if it does not sleep or has none."""
+    state = stored_state(status)
+    return None if state is None or state.wakes_at is None else max(0, state.wakes_at - parse_timestamp(now))
 
 
 def _previous(status: Mapping[str, Any], revision: str) -> str | None:

@@ -13,6 +13,7 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.config.auth_settings import token_rotation
+from fleetwright_operator.build.config.fleet import gateway_trust
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.credentials.push_keys import renew_keys
 from fleetwright_operator.credentials.rotating_token import RotatingToken, next_rotation, rotated
@@ -50,6 +51,7 @@ def credentials_for(
         clients=_rotated(clients, parse_timestamp(now), mint, lead),
         callers=observed.caller_tokens,
         peers=_rotated(edges, parse_timestamp(now), mint, lead),
+        gateway=gateway_trust(observed.entry.uid, observed.gateway_keys, settings),
         push=renew_keys(observed.push_keys, asked=observed.push_rotation_request, mint=mint)
         if offers_push(observed.agent.spec)
         else None,

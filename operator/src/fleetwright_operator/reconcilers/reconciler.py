@@ -2,7 +2,7 @@
 
     observe ─▶ validate ─▶ credentials ─▶ build ─▶ apply ─▶ status
 
-The steps of each kind are in `agent`, `skill`, `mcp_server` and `card_keys`.
+The steps of each kind are in `agent`, `skill`, `mcp_server` and `key_ring`.
 """
 
 import logging
@@ -37,12 +37,12 @@ class Reconciler:
         cluster: Cluster,
         *,
         now: Callable[[], str],
-        card_keys: Callable[[], Awaitable[ReconcileResult]],
+        key_rings: Mapping[str, Callable[[], Awaitable[ReconcileResult]]],
         kinds: Mapping[str, KindReconciler],
     ) -> None:
         self._cluster = cluster
         self._now = now
-        self._card_keys = card_keys
+        self._key_rings = key_rings
         self._kinds = kinds
 
     async def __call__(self, key: Key) -> ReconcileResult:
@@ -52,8 +52,8 @@ class Reconciler:
             RetryLaterError: Retry after a fixed time.
             ApiError: A write failed; retry with backoff.
         """
-        if key[0] == names.CARD_KEYS:
-            return await self._card_keys()
+        if key[0] in self._key_rings:
+            return await self._key_rings[key[0]]()
         entry = self._cluster.cache.get(*key)
         if entry is None:
             # The garbage collector deletes the children of a deleted owner.

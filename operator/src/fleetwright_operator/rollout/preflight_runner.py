@@ -60,7 +60,7 @@ class PreflightRunner:
             return stopped
         return Violation(stopped.reason, f"revision {children.rendered.revision} {stopped.message}{serving}")
 
-    async def finish(self, observed: ObservedAgent) -> None:
+    async def finish(self, observed: ObservedAgent, *, asleep: bool = False) -> None:
         """Delete the preflight pod, because no preflight is needed any more.
 
         The agent's rollout slot is released once the newest pod serves.
@@ -68,7 +68,7 @@ class PreflightRunner:
         self.backoff.forget(observed.entry.id)
         self.limiter.cancel(observed.entry.id)
         deployment = self.cluster.cache.get("Deployment", observed.entry.namespace, observed.entry.name)
-        if not is_rolling(deployment, suspended=observed.agent.spec.suspend):
+        if not is_rolling(deployment, stopped=asleep or observed.agent.spec.suspend):
             await delete_probes(self.cluster, observed.entry)
             return
         for pod in self._pods(observed.entry):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleetwright_operator.status.activity import Activity, parse_activity
+
 _MESSAGE_LIMIT = 300
 _SERVERS_LIMIT = 64
 _MISSING_LIMIT = 20
@@ -73,6 +75,8 @@ class AgentReport:
     """By plugin: why it could not be loaded."""
     audit_process: str = ""
     """The process whose trail `audit` describes. A new process triggers a reconcile."""
+    activity: Activity | None = field(default=None, compare=False)
+    """Changes with each task, and such a change must not trigger a reconcile."""
     audit: AuditReport | None = field(default=None, compare=False)
     """The end of the trail changes with each tool call, and such a change must not trigger a reconcile."""
 
@@ -82,6 +86,10 @@ class AgentReports:
         self._now = now
         self._reports: dict[tuple[str, str], tuple[AgentReport, int]] = {}
         self._wanted: dict[tuple[str, str], tuple[str, int]] = {}
+
+    @property
+    def now(self) -> int:
+        return self._now()
 
     def get(self, namespace: str, agent: str) -> AgentReport | None:
         """Return the last report, or None before the agent was first read by this process."""
@@ -114,7 +122,7 @@ class AgentReports:
         self._wanted.pop((namespace, agent), None)
 
 
-def parse_report(document: Any, *, pod: str = "") -> AgentReport:
+def parse_report(document: Any, *, pod: str = "", read_at: int = 0) -> AgentReport:
     if not isinstance(document, Mapping):
         return AgentReport(pod=pod)
     audit = _audit(document.get("audit"))
@@ -125,6 +133,7 @@ def parse_report(document: Any, *, pod: str = "") -> AgentReport:
         servers=_servers(document.get("mcpServers")),
         budgets=_budgets(document.get("budgets")),
         failed_plugins=_failed_plugins(document.get("plugins")),
+        activity=parse_activity(document.get("activity"), read_at=read_at),
         audit_process=audit.process if audit else "",
         audit=audit,
     )

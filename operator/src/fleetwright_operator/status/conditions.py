@@ -39,7 +39,19 @@ MODEL_UNPRICED = "ModelUnpriced"
 MODEL_ASSUMED = "ModelAssumed"
 """Abnormal-true, present only when true: a model's window is assumed, or its data is that of the model family."""
 
-ABNORMAL = {AUDIT_TRAIL_CUT, CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED, MODEL_ASSUMED}
+FLEET_INCOMPLETE = "FleetIncomplete"
+"""Abnormal-true, present only when true: the agent's place in its team cannot take effect."""
+
+ABNORMAL = {
+    AUDIT_TRAIL_CUT,
+    FLEET_INCOMPLETE,
+    CONFLICT,
+    DEGRADED,
+    CARD_DRIFT,
+    BUDGET_EXCEEDED,
+    MODEL_UNPRICED,
+    MODEL_ASSUMED,
+}
 
 PROGRESS = frozenset(
     {
@@ -56,6 +68,8 @@ PROGRESS = frozenset(
 )
 """Reasons that describe progress or a state that the spec asks for. The user does not need to act."""
 
+ASLEEP = "Asleep"
+"""The reason of `Available` and `Ready` while the agent sleeps."""
 _MESSAGE_LIMIT = 4096
 
 
@@ -77,7 +91,9 @@ def ready(stages: Sequence[Condition]) -> Condition:
     for stage in stages:
         if stage.status is not True:
             return Condition(READY, False if stage.status is False else None, stage.reason, stage.message)
-    return Condition(READY, True, "Ready", "")
+    # An agent that sleeps is ready, because a message wakes it. Lists show that it sleeps.
+    asleep = next((stage for stage in stages if stage.reason == ASLEEP), None)
+    return Condition(READY, True, ASLEEP, asleep.message) if asleep else Condition(READY, True, "Ready", "")
 
 
 def condition_list(

@@ -16,6 +16,7 @@ from fleetwright_operator.status.conditions import (
     CARD_DRIFT,
     CONFLICT,
     DEGRADED,
+    FLEET_INCOMPLETE,
     MODEL_ASSUMED,
     MODEL_UNPRICED,
     PROGRAMMED,
@@ -25,6 +26,7 @@ from fleetwright_operator.status.conditions import (
     condition_list,
     ready,
 )
+from fleetwright_operator.status.phase import phase_of
 from fleetwright_operator.status.workload_health import WorkloadHealth
 
 
@@ -41,6 +43,7 @@ class StageOutcomes:
     health: WorkloadHealth | None = None
     degraded: Violation | None = None
     drift: Violation | None = None
+    fleet: Violation | None = None
     over_budget: Violation | None = None
     unpriced: Violation | None = None
     audit_cut: Violation | None = None
@@ -55,16 +58,32 @@ class StageOutcomes:
 
 
 def custom_status(
-    previous: Mapping[str, Any], outcome: StageOutcomes, *, generation: int, now: str, rolls_out: bool
+    previous: Mapping[str, Any],
+    outcome: StageOutcomes,
+    *,
+    generation: int,
+    now: str,
+    rolls_out: bool,
+    has_phase: bool = False,
 ) -> dict[str, Any]:
-    """Return the whole status. `rolls_out` is false for kinds without pods, which have no `Available` condition."""
+    """Return the whole status.
+
+    Args:
+        previous: The status before this pass.
+        outcome: How far this pass got.
+        generation: The generation of the object that this pass has observed.
+        now: The time as the API formats it.
+        rolls_out: False for kinds without pods, which have no condition `Available`.
+        has_phase: True for kinds whose lists show one word for the state.
+    """
     stages = [_accepted(outcome), _resolved(outcome), _programmed(outcome)]
     if rolls_out:
         stages.append(_available(outcome))
     heard = _kept(previous) if outcome.not_reported else _heard(outcome)
     abnormal = [*_conflict(outcome), *_unsaid(outcome), *heard]
     kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
-    facts = {key: value for key, value in {**kept, **outcome.facts}.items() if value is not None}
+    phase = {"phase": phase_of([*stages, ready(stages), *abnormal])} if has_phase else {}
+    facts = {key: value for key, value in {**kept, **outcome.facts, **phase}.items() if value is not None}
     conditions = condition_list(
         [*stages, ready(stages), *abnormal],
         previous=previous.get("conditions", ()),
@@ -106,7 +125,12 @@ def _conflict(outcome: StageOutcomes) -> list[Condition]:
 
 def _unsaid(outcome: StageOutcomes) -> list[Condition]:
     """Return the abnormal conditions that do not depend on the agent's report."""
-    found = {MODEL_UNPRICED: outcome.unpriced, MODEL_ASSUMED: outcome.assumed, AUDIT_TRAIL_CUT: outcome.audit_cut}
+    found = {
+        MODEL_UNPRICED: outcome.unpriced,
+        MODEL_ASSUMED: outcome.assumed,
+        AUDIT_TRAIL_CUT: outcome.audit_cut,
+        FLEET_INCOMPLETE: outcome.fleet,
+    }
     return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_kube.cached_object import CachedObject
+from fleetwright_operator.status.conditions import ASLEEP
 
 IMAGE_PULL = "ImagePull"
 CRASH = "CrashLoop"
@@ -27,13 +28,22 @@ def deployment_health(
     *,
     revision: str | None,
     claim: CachedObject | None = None,
-    suspended: bool = False,
+    suspended: str = "",
+    asleep: bool = False,
 ) -> WorkloadHealth:
-    """Return whether the desired revision serves. `revision` is None for templates without a revision."""
+    """Return whether the desired revision serves.
+
+    Args:
+        revision: None for templates without a revision.
+        suspended: Why the workload is suspended; empty if it is not.
+        asleep: True if the workload has no pod until a message arrives.
+    """
     if deployment is None:
         return WorkloadHealth(None, "NotObserved", "the Deployment was written and is not observed yet")
     if suspended:
-        return _suspended(pods)
+        return _suspended(pods, suspended)
+    if asleep:
+        return WorkloadHealth(True, ASLEEP, "the agent is idle: no pod runs until a message arrives")
     status = deployment.projection["status"]
     current = revision is None or deployment.projection["revision"] == revision
     if current and _rolled_out(deployment, status):
@@ -49,10 +59,10 @@ def deployment_health(
     )
 
 
-def _suspended(pods: Sequence[CachedObject]) -> WorkloadHealth:
+def _suspended(pods: Sequence[CachedObject], why: str) -> WorkloadHealth:
     if pods:
-        return WorkloadHealth(False, "Suspending", "spec.suspend is true: the pod is finishing its tasks")
-    return WorkloadHealth(False, "Suspended", "spec.suspend is true: no pod runs; tasks and memory are kept")
+        return WorkloadHealth(False, "Suspending", f"{why}: the pod is finishing its tasks")
+    return WorkloadHealth(False, "Suspended", f"{why}: no pod runs; tasks and memory are kept")
 
 
 def _rolled_out(deployment: CachedObject, status: Mapping[str, Any]) -> bool:
@@ -60,9 +70,9 @@ def _rolled_out(deployment: CachedObject, status: Mapping[str, Any]) -> bool:
     return status.get("observedGeneration", 0) >= deployment.generation and all(status.get(key) == 1 for key in wanted)
 
 
-def is_rolling(deployment: CachedObject | None, *, suspended: bool) -> bool:
-    """Return whether the pod of the newest template does not serve yet."""
-    return deployment is not None and not suspended and not _rolled_out(deployment, deployment.projection["status"])
+def is_rolling(deployment: CachedObject | None, *, stopped: bool) -> bool:
+    """Return whether the pod of the newest template does not serve yet. A stopped workload has no pod."""
+    return deployment is not None and not stopped and not _rolled_out(deployment, deployment.projection["status"])
 
 
 def pod_causes(pod: CachedObject, claim: CachedObject | None = None) -> Iterator[WorkloadHealth]:

@@ -32,6 +32,7 @@ from fleetwright_operator.validate.address_checks import address_problems, is_lo
 from fleetwright_operator.validate.argument_schema_checks import rules_can_be_kept
 from fleetwright_operator.validate.check import Check
 from fleetwright_operator.validate.extra_body_checks import requests_are_the_runtimes
+from fleetwright_operator.validate.fleet_checks import sleepers_can_be_woken
 from fleetwright_operator.validate.tool_reference_checks import named_tools_are_its_own, plugins_are_told_apart
 
 
@@ -216,4 +217,5 @@ ACCEPTED: tuple[Check, ...] = (
     results_are_objects,
     rules_can_be_kept,
     requests_are_the_runtimes,
+    sleepers_can_be_woken,
 )

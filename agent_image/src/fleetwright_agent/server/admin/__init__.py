@@ -1,1 +1,1 @@
-"""Administrators read and erase what the agent has stored of an owner."""
+"""The endpoints with which administrators export and erase the data that the agent has stored of an owner."""

@@ -1,7 +1,7 @@
 """Erasure of everything that the agent remembers of an owner, or of one conversation, from every file of the volume.
 
-First, all runs of the owner are cancelled. To erase one conversation, the runs of the others are cancelled too, because
-they may have used its data. During an erasure, no message of the owner is accepted. An erasure is recorded on disk
+First, all runs of the owner are cancelled. Runs in conversations that are not erased are cancelled too, because they
+may have used the erased data. During an erasure, no message of the owner is accepted. An erasure is recorded on disk
 before anything is deleted, so that the next process can finish it after a crash. This module does not decide who may
 request an erasure.
 """
@@ -121,7 +121,7 @@ class Erasure:
         await self._storage.facts.erase(owner, context_id)
         await self._storage.skills.erase(owner, context_id)
         await self._audit_trail.erase(owner, context_id)
-        # Interrupted calls must still be charged, under the same owner name as in the ledger.
+        # Model calls that a crash interrupted must still be charged, under the same owner name as in the ledger.
         self._storage.open_calls.erase(owner, named=owner if context_id else NOBODY)
         await self._task_log.scrub()
         await self._storage.file.scrub()
@@ -132,7 +132,7 @@ class Erasure:
         return receipt
 
     async def _tell(self, receipt: Mapping[str, Any]) -> None:
-        """Record the digest of the receipt in the audit trail, which proves that a receipt is genuine."""
+        """Record the digest of the receipt in the audit trail, as proof that a receipt is genuine."""
         of = {"erased_session_id": receipt["contextId"]} if "contextId" in receipt else {}
         about = {"erased_owner": receipt["owner"], **of, "by": receipt["askedBy"], "receipt": receipt["digest"]}
         await self._audit_trail.note(ERASED, about, altered=receipt["erased"]["auditLines"] > 0)

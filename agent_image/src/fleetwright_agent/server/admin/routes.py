@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from fleetwright_a2a.errors import HttpRefusal, refuse
 from fleetwright_agent.audit.trail import AuditTrail
-from fleetwright_agent.config.callers import CallerKind
+from fleetwright_agent.config.callers import PERSON, CallerKind
 from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.export import Line, MemoryExport
 from fleetwright_agent.storage.erasures import ErasureTarget
@@ -26,7 +26,7 @@ PATH: Final = "/admin/memory"
 _LONGEST: Final = 512
 _FORBIDDEN: Final = "Only clients that auth.administrators names may export or erase the agent's memory."
 _LATER: Final = "The agent's memory cannot be used right now. An erasure that has begun is finished later; try again."
-_KINDS: Final = tuple(f"{kind}:" for kind in CallerKind)
+_KINDS: Final = (*(f"{kind}:" for kind in CallerKind), PERSON)
 
 
 class Admin:
@@ -90,7 +90,9 @@ class Admin:
         if "contextId" in request.query_params and not context_id:
             return refuse(400, "contextId is empty; leave it out to address everything of the owner.")
         if not owner.startswith(_KINDS) or not all(map(_is_plain, (owner, context_id))):
-            return refuse(400, "owner must be client:<name> or agent:<namespace>/<name>; contextId is optional.")
+            return refuse(
+                400, "owner must be client:<name>, agent:<namespace>/<name> or user:<name>; contextId is optional."
+            )
         return ErasureTarget(owner, context_id)
 
 

@@ -55,7 +55,7 @@ _LONGEST_THOUGHT: Final = 16_000
 
 
 class EventMapper:
-    """The A2A events of one turn: progress while the turn runs, and its last events."""
+    """Maps the frames of one turn: emits its progress, and returns its last events."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class EventMapper:
         self._started = clock.monotonic()
         self._bill = CostReport(before=job.pause.cost if job.pause else None)
         self.owe = self._bill.add
-        """Adds to the cost of the turn. This is a method of the cost report, so that a stored reference to the method
-        does not keep this object and its task in memory."""
+        """Adds to the cost of the turn. It is a method of the cost report, so that a reference to it does not keep this
+        object and its task in memory."""
         self._spoken = AnswerStream(job.task_id, job.context_id, emit)
         self._thought = ""
         self._whole: str | None = None
@@ -191,7 +191,7 @@ class EventMapper:
         self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
 
     def _think(self) -> None:
-        """Emit the reasoning collected so far as one message. A message for each piece would be thousands."""
+        """Emit the reasoning collected so far as one message, because it may arrive in thousands of pieces."""
         thought, self._thought = self._thought, ""
         if thought and self._told.reasoning:
             part = data_part(REASONING, {"text": thought[:_LONGEST_THOUGHT]})

@@ -26,7 +26,7 @@ class Heartbeat:
         self.at = clock()
         self.what = "the turn began"
         self.decided = asyncio.Event()
-        """Not set while it is undecided whether recovered work can be resumed."""
+        """Cleared for recovered work until it is known whether the work can be resumed."""
         self.decided.set()
         self.left = False
         """True if the work is cancelled because the next process will resume it."""
@@ -52,7 +52,7 @@ class TaskJob:
     former: Task | None = None
     """The task as it was before this message; None if the message began the task."""
     pause: TaskInterrupt | None = None
-    """The pause that the message answers, if any."""
+    """The question or approval request that the message answers, if any."""
     requested: frozenset[str] = frozenset()
     """The extensions that the caller requested."""
     accepted: tuple[str, ...] = ()
@@ -63,14 +63,14 @@ class TaskJob:
 
 class TaskWork(Protocol):
     async def run(self) -> Sequence[Event]:
-        """Do the work, and return its last events. The last event is a status in which the task is at rest.
+        """Do the work, and return its last events. The last event is a status with which the task ends or waits.
 
         Raises:
             TurnFailed: The work failed. The exception contains a text for the caller.
         """
 
     def cut(self, outcome: Termination) -> Sequence[Event]:
-        """Return the last events of work that was cancelled or has failed. They contain the partial result."""
+        """Return the last events of work that was cancelled or has failed. They may contain a partial result."""
 
 
 @runtime_checkable
@@ -104,7 +104,7 @@ class ReportsLostWork(Protocol):
     """An executor that can report the output and the usage of work that has no run in this process."""
 
     async def lost(self, job: TaskJob, task: Task, outcome: Termination, *, seconds: float) -> Sequence[Event]:
-        """Return the last events of such a task.
+        """Return the last events of a task that has no run in this process.
 
         Args:
             task: The task as stored.

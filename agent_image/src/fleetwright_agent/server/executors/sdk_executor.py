@@ -126,9 +126,9 @@ def _check_tellable(event: Event | Task) -> None:
 
 
 class _Events(EventQueue):
-    """The executor's event queue. Events are published at once.
+    """The executor's event queue. Events are published at once, except a status that ends or interrupts the task.
 
-    A status in which the task is at rest is published only when the executor returns.
+    Such a status is held until the executor returns or continues. As an exception, AUTH_REQUIRED is published at once.
     """
 
     def __init__(self, job: TaskJob, emit: Emit) -> None:
@@ -169,7 +169,10 @@ class _Events(EventQueue):
             raise ValueError(f"an event names task {named!r}, but the current task is {self._job.task_id!r}")
 
     def _take_task(self, task: Task) -> None:
-        """Publish the artifacts and the status of the executor's task as events. The log already contains the task."""
+        """Publish the new artifacts of the executor's task, and its status if the message began the task.
+
+        The log already contains the task itself.
+        """
         former = {artifact.artifact_id for artifact in self._job.former.artifacts} if self._job.former else set()
         for artifact in task.artifacts:
             if artifact.artifact_id not in former:

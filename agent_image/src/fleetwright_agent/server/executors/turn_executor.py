@@ -56,7 +56,7 @@ class TurnExecutor:
 
     def begin(self, job: TaskJob, emit: Emit) -> "TurnWork":
         if job.pause and self._usage:
-            # Do this now, because the process may end before the work starts. The turn itself reports errors.
+            # Open the usage now, because the process may end before the work starts. The turn itself reports errors.
             with suppress(MemoryUnusable):
                 self._usage.open(job.owner, job.task_id)
         return TurnWork(self, job, emit)
@@ -167,7 +167,11 @@ class TurnWork:
         return TurnHooks(late=self._telling.owe, left=pulse.is_left, opened=pulse.decided.set)
 
     def _metadata(self) -> dict[str, Any]:
-        """Return the metadata of the message. Values that only the first message of a task can set come from there."""
+        """Return the metadata of the message, combined with the metadata of the first message of the task.
+
+        The labels and `incognito` always come from the first message. The skill hint, the model and the reasoning
+        effort come from the first message unless this message sets them.
+        """
         former = self._job.former
         began = MessageToDict(former.history[0].metadata) if former and former.history else {}
         begun = _of(began, SKILL_HINT, MODEL, REASONING_EFFORT)

@@ -1,6 +1,6 @@
 """Reachability of the agent's MCP servers: periodic TCP connection attempts, without any MCP message.
 
-The operator never connects to addresses from a spec. It uses this report for the status of an MCP server. There is at
+The operator never connects to addresses from a spec, but uses this report for the status of an MCP server. There is at
 most one short connection for each server at a time. The report does not contain IP addresses.
 """
 

@@ -39,7 +39,7 @@ _NAME: Final = "fleetwright-agent"
 
 
 def place(owner: str, task_id: str, registration_id: str, url: str) -> str:
-    """Return the associated data that binds encrypted credentials to one registration."""
+    """Return the associated data (AEAD) that binds encrypted credentials to one registration."""
     return f"{owner}\n{task_id}\n{registration_id}\n{url}"
 
 
@@ -93,9 +93,10 @@ class DeliveryWorker:
             self._woken.clear()
 
     def update(self, owner: str, registration: Registration, task: Task) -> asyncio.Task[None] | None:
-        """Send the state of a running task without retries. Drop the update if the receiver's limit is reached.
+        """Send the state of a running task, without retries.
 
-        A dropped update is harmless, because the next update or the final notification contains newer state.
+        If a limit of parallel deliveries is reached, the update is dropped. A dropped update is harmless, because the
+        next update or the final notification contains newer state.
         """
         if not self._has_room(owner, registration.host):
             self._metrics.push_deliveries.labels("dropped").inc()
@@ -103,7 +104,7 @@ class DeliveryWorker:
         return self._fly(self._deliver_update(owner, registration, task), _Flight(owner, registration.host))
 
     async def flush(self, seconds: float) -> None:
-        """Wait up to `seconds` until due notifications are delivered. The others are delivered after the restart."""
+        """Wait up to `seconds` until due notifications are delivered. The rest are delivered after a restart."""
         self.wake()
         with suppress(TimeoutError, TaskLogUnavailable):
             async with asyncio.timeout(seconds):

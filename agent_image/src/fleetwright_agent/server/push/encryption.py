@@ -1,8 +1,8 @@
 """Encryption of stored receiver credentials: AES-GCM with a mounted key, bound to one registration.
 
-A process that can read the memory volume cannot read the credentials. A process that can write it cannot move them to
-another registration. The newest key encrypts. Older keys still decrypt while they are mounted. A prefix of the
-ciphertext identifies the key.
+A process that can only read the memory volume cannot read the credentials. A process that can write to the volume
+cannot move credentials to another registration. The newest key encrypts. Older keys still decrypt while they are
+mounted. A prefix of the ciphertext identifies the key.
 """
 
 import base64
@@ -40,7 +40,7 @@ class PushCredentials:
 
 
 class DecryptionFailed(Exception):  # noqa: N818 - says what the sealed text is
-    """No mounted key decrypts the credentials, or they belong to another registration."""
+    """No mounted key decrypts the credentials, they belong to another registration, or no key is mounted."""
 
 
 def parse_keys(raw: bytes) -> tuple[bytes, ...]:

@@ -73,7 +73,7 @@ class Receivers:
         """Check that notifications may be sent to a URL.
 
         Raises:
-            ForbiddenReceiver: The URL is invalid, or none of its resolved addresses is allowed.
+            ForbiddenReceiver: The URL is invalid, its name is unknown, or one of its addresses is not allowed.
             TooManyLookups: The limit of concurrent DNS lookups was reached for too long.
         """
         from fleetwright_a2a.outbound.pinned_http import DeniedAddress
@@ -95,7 +95,7 @@ class Receivers:
         """Make one delivery attempt.
 
         The name is resolved and checked again, because its addresses may have changed since the registration. The time
-        limit of the attempt does not include the wait for a free DNS lookup.
+        limit of the attempt does not include the DNS lookup, which has a separate limit.
         """
         import httpx
 

@@ -1,8 +1,8 @@
 """The interface of push notifications for the rest of the server: it registers receivers and observes task changes.
 
-If a task ends or pauses, the notification is committed to the outbox together with the new status, and is sent at once.
-Progress before that is debounced: a receiver gets the current task at most every 1.5 seconds. This module does not
-deliver notifications.
+If a task ends or waits for its caller, the notification and the new status are committed together. The notification
+is then sent at once. Progress before that is debounced: a receiver gets the current task at most every 1.5 seconds.
+This module does not deliver notifications.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _FULL: Final = f"The task has {MOST_OF_TASK} push notification configurations al
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTimes:
-    """Seconds."""
+    """The time parameters of deliveries, in seconds."""
 
     debounce: float = 1.5
     attempt: float = ATTEMPT_SECONDS
@@ -85,8 +85,8 @@ class PushService:
     async def refresh(self) -> None:
         """Reload the set of tasks that have registrations, and encrypt old credentials with the newest key.
 
-        A registration that is added during the read would be missing in the result. In that case, the current set is
-        kept.
+        If a registration is added during the read, the current set is kept, because the result may lack that
+        registration.
         """
         added = self._added
         listened = await self._store.listened_to()
@@ -110,7 +110,7 @@ class PushService:
                 after = (each.n, registration.id)
 
     def on_event(self, live: ActiveTask) -> None:
-        """Handle an event of a task: notify at once when the task comes to rest, and debounced while it runs."""
+        """Handle an event of a task: notify at once when the task ends or waits, and debounced while it runs."""
         if live.n not in self._listened:
             return
         if live.resting:

@@ -48,7 +48,7 @@ class ActiveTask:
     ) -> None:
         self.owner = stored.owner
         self.taken_up = stored.taken_up
-        """The number of processes in a row that worked on the task without an orderly handover, including this one."""
+        """How often in a row a process took over the task. An orderly handover to the next process resets the count."""
         self.updated_ns = stored.updated_ns
         self._began_ns = stored.began_ns
         self._ownership = stored.ownership
@@ -131,7 +131,10 @@ class ActiveTask:
         return self._began_ns
 
     async def take_up(self) -> bool:
-        """Make this process the owner of a task that another process left busy. Return false if it is not free."""
+        """Make this process the owner of a task that another process left busy.
+
+        Return false if the task is at rest, or if another process has taken the task over.
+        """
         taken = await self._log.take_up(self.stored())
         if taken is None:
             return False
@@ -232,7 +235,7 @@ class ActiveTask:
         return self.task
 
     async def moved(self) -> None:
-        """Wait until the task has changed since the caller's last message, or until no run works on it."""
+        """Wait until the task has changed since the caller's last message, or until no run works on the task."""
         while self._busy and self._seq == self._asked:
             await self._changed()
 

@@ -1,7 +1,7 @@
 """Acceptance of a caller's message: finds or creates the task of the message, exactly once.
 
-It rejects messages that the card does not allow, messages to tasks of other callers, and messages to tasks that accept
-no further message.
+This module rejects messages that the card does not allow, messages to tasks of other callers, and messages to tasks
+that accept no further message.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class MessageAcceptor:
 
         Args:
             called: The id of the request, for callers that choose task ids and send no message ids (A2A 0.1). If the
-                message names a task that does not exist, the task is created with this id.
+                message names a task that does not exist, the task is created with the id that the message names.
             requested: The extensions that the caller requests.
             trace: The trace context, used if the metadata contains none. It is not part of the deduplication key.
         """
@@ -138,7 +138,7 @@ class MessageAcceptor:
         return live, self._runs.take_up(live, job, then=release)
 
     def again(self, live: ActiveTask) -> Release:
-        """Count a resumed task towards its caller's limit, even beyond it. Return a function that uncounts the task."""
+        """Count a resumed task, even beyond the limit of its caller. Return a function that uncounts the task."""
         return self._shares.take(live.owner, beyond=True)
 
     async def _waits(self, owner: str, task_id: str) -> bool:
@@ -251,7 +251,7 @@ class MessageAcceptor:
         live = await self._tasks.find(owner, known.task_id)
         if live is None:
             raise TaskNotFoundError
-        # For a caller with message ids, it is the same message. A caller without them may reuse one request id.
+        # A caller with message ids has repeated the message. A caller without them may have reused a request id.
         if called is not None and _waiting(live) and self._clock.now_ns() - live.updated_ns > _PLAUSIBLE_NS:
             raise InvalidRequestError(_SAID_BEFORE)
         return live, None

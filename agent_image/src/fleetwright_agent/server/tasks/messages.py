@@ -1,4 +1,4 @@
-"""Validation of a caller's message, and the deduplication key of a request. Pure.
+"""Validation of a caller's message, and the deduplication key of a request.
 
 This module does not read the log and does not decide what happens to a message.
 """
@@ -95,7 +95,7 @@ def _check_part(part: Part, input_modes: Collection[str]) -> None:
     if part.HasField("url"):
         _check_reference(part, stated)
     elif not part.HasField("text"):
-        # The built-in loop accepts text only. The card of a third-party executor may declare other media types.
+        # The built-in loop accepts text, and images if the agent has vision. Other media types are for other executors.
         stated = stated or (_JSON if part.HasField("data") else _TEXT)
         if stated == _TEXT or stated not in input_modes:
             raise ContentTypeNotSupportedError(f"message.parts: this agent takes {_accepted(input_modes)}")

@@ -1,4 +1,4 @@
-"""Size limits of a task: too long answers are truncated and marked, and a full task accepts no further message.
+"""Size limits of a task. Answers that are too long are truncated and marked. A full task accepts no further message.
 
 Pure. Messages of callers are never truncated.
 """
@@ -11,9 +11,9 @@ from fleetwright_a2a.extensions import TRUNCATED
 from fleetwright_a2a.task_events import Event
 
 MOST_OF_ARTIFACTS: Final = 4 * 1024 * 1024
-"""Bytes."""
+"""The largest size of all artifacts of one task, in bytes."""
 MOST_SAID: Final = 4 * 1024 * 1024
-"""Bytes of all messages of the agent in one task."""
+"""The largest size of all messages of the agent in one task, in bytes."""
 MOST_OF_TASK: Final = 8 * 1024 * 1024
 """A task accepts no message that would make it larger than this, in bytes."""
 MOST_MESSAGES: Final = 200
@@ -36,7 +36,7 @@ class TaskSize:
         self._left = most_said - sum(each.ByteSize() for each in said if each.role == Role.ROLE_AGENT)
 
     def fit(self, event: Event) -> Event | None:
-        """Return the event, truncated to the space that is left, or None if no part of it fits."""
+        """Return the event, truncated to the space that is left, or None if nothing of an appended piece fits."""
         if isinstance(event, TaskStatusUpdateEvent):
             return self._fit_said(event)
         return self._fit_artifact(event) if isinstance(event, TaskArtifactUpdateEvent) else event

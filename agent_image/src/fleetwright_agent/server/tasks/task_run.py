@@ -1,4 +1,4 @@
-"""One run: from an accepted message to a task at rest, regardless of what the work does.
+"""One run: from an accepted message until the task ends or waits for its caller, regardless of what the work does.
 
 A run ends its task exactly once: when the work ends, exceeds its time limit, stalls or is stopped. Otherwise the run
 leaves the task to the next process. A run does not wait indefinitely for work that ignores its cancellation.
@@ -209,7 +209,7 @@ class TaskRun:
             return self._last_words(BROKE)
 
     async def _cancelled(self, working: asyncio.Future[Sequence[Event]]) -> bool:
-        """Cancel the work, and wait at most for the cleanup time. Return true if the work returned a result anyway."""
+        """Cancel the work, and wait at most for the cleanup time. Return true if the work has returned a result."""
         working.cancel()
         await asyncio.wait({working}, timeout=self._timing.cleanup)
         if not working.done():

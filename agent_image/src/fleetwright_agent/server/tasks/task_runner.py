@@ -44,7 +44,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
 MOST_TAKEN_UP: Final = 3
-"""The maximum number of processes in a row that may crash while they work on a task."""
+"""The maximum number of processes in a row that may take over a task. The next process ends the task instead."""
 
 
 class TaskRunner:
@@ -143,7 +143,7 @@ class TaskRunner:
             self._ending.discard(live)
 
     async def _last_words(self, live: ActiveTask, outcome: Termination) -> Sequence[Event]:
-        """Return the last events of a task without a run, with its cost if the executor knows it.
+        """Return the last events of a task without a run, with its cost if the executor knows the cost.
 
         If the executor fails here, the task ends nevertheless.
         """
@@ -261,7 +261,7 @@ def _told_of(job: TaskJob) -> dict[str, str]:
 
 
 def _interrupted(live: ActiveTask) -> TaskJob | None:
-    """Rebuild the job of an interrupted run from the task itself."""
+    """Rebuild the job of a run that ended with its process. The task itself contains everything for this."""
     task = live.task
     message = newest_message(task)
     if message is None:

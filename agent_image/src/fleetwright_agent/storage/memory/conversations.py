@@ -21,7 +21,7 @@ from fleetwright_agent.storage.memory.tables import MemoryTables, StoredMessage,
 from fleetwright_agent.storage.usage import NOBODY, UsageSum
 
 if TYPE_CHECKING:
-    # For type checking only: it loads LangGraph.
+    # For type checking only, because the module imports LangGraph, which is slow.
     from langchain_core.messages import AnyMessage
 
 
@@ -134,7 +134,7 @@ def _messages(thread: StoredThread) -> list[StoredMessage]:
 
 
 def _expire(thread: StoredThread, last: str) -> int:
-    """Delete the text of the messages up to `last`, except of the request that the view still shows."""
+    """Delete the text of the messages up to `last`, except for the request that the view still shows."""
     view = (thread.view_body or {}).get("view")
     shown, gone = view["request"] if view else "", 0
     for each in thread.checkpoints.values():
@@ -148,7 +148,7 @@ def _expire(thread: StoredThread, last: str) -> int:
 
 
 def _transcript(name: str, thread: StoredThread) -> Transcript:
-    # Imported late: it loads LangGraph.
+    # Imported here, because the module imports LangGraph, which is slow.
     from fleetwright_agent.storage.checkpoints import readable_message
 
     _, context_id, *task = name.split("\n")
@@ -161,7 +161,7 @@ def _transcript(name: str, thread: StoredThread) -> Transcript:
 
 
 def _decoded(messages: Sequence[StoredMessage]) -> "list[AnyMessage]":
-    # Imported late: it loads LangGraph.
+    # Imported here, because the module imports LangGraph, which is slow.
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
     from fleetwright_agent.storage.checkpoints import message_of
@@ -172,7 +172,7 @@ def _decoded(messages: Sequence[StoredMessage]) -> "list[AnyMessage]":
 
 def _scrub_prior_sessions(tables: MemoryTables, owner: str) -> None:
     """Remove the text about other conversations from the conversations of the owner."""
-    # Imported late: it loads LangGraph.
+    # Imported here, because the module imports LangGraph, which is slow.
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)

@@ -1,4 +1,4 @@
-"""Facts and learned skills in memory. A search counts the common words."""
+"""Facts and learned skills in memory. A search ranks them by the number of words that the question shares with them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Model calls that have started and not ended, in memory. The next instance over the same tables reads what is left."""
+"""Model calls that have started and not ended, in memory. The next instance reads the remaining ones."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from fleetwright_agent.storage.memory.tables import MemoryTables
 
 
 class MemoryOpenModelCalls:
-    """The records of one process. The calls that its tables hold at its start are those of former processes."""
+    """The records of one process. Calls that the tables already contain at its start belong to earlier processes."""
 
     def __init__(self, tables: MemoryTables) -> None:
         self._records = tables.open_calls

@@ -60,7 +60,7 @@ def memory_storage(
 
 
 def _saver(tables: MemoryTables, now: Callable[[], float]) -> "ConversationSaver":
-    # Imported late: it imports LangGraph, which the first task loads.
+    # Imported here, because the module imports LangGraph, which only the first task loads.
     from fleetwright_agent.storage.memory.checkpoints import MemoryConversationSaver
 
     return MemoryConversationSaver(tables, now=now)

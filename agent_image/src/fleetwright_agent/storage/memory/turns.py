@@ -89,7 +89,7 @@ class MemoryGrantStore:
         found: list[StoredGrant] = []
         for name in self._tables.below(owner):
             _, context, *task = name.split("\n")
-            # The thread of a task that was set aside has copies of the grants of its conversation.
+            # Skip the separate threads of tasks, which have copies of the grants of their conversations.
             if not task and context_id in ("", context):
                 grants = sorted(self._tables.threads[name].grants.items())
                 found += [StoredGrant(context, tool, key, at) for (tool, key), at in grants]

@@ -18,7 +18,7 @@ FOLDER: Final = "knowledge"
 _PLACES: Final = 400
 """The largest number of facts that a search ranks."""
 _COMMON: Final = 3
-"""The number of words that a fact must contain if all words of the question are frequent."""
+"""If all words of the question are frequent, a fact must contain this many of them, or all if there are fewer."""
 SCHEMA: Final = (
     """
 CREATE TABLE facts (

@@ -1,6 +1,6 @@
 """The journal of tool calls in the database of conversations.
 
-The model may see the result of a call some tens of milliseconds before it is on disk.
+The model may see the result of a call some tens of milliseconds before the result is on disk.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class SqliteToolJournal:
         return None if found is None else JournalEntry(CallState(found[0]), json.loads(found[1]))
 
     async def settle(self, thread: str, call: str, body: Any) -> None:
-        """Store the result of a sub-agent's call, and delete its calls that started and never returned."""
+        """Store the result of the sub-agent with this thread, and delete its calls that started and never returned."""
         row = (thread, call, CallState.DONE.value, json.dumps(body))
         await self._database.run(lambda db: _settle(db, row))
 

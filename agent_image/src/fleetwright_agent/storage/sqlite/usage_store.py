@@ -28,7 +28,7 @@ class SqliteUsageStore:
         self._life: int | None = None
 
     def put(self, entry: ModelCallUsage, line: TaskUsageLine) -> "asyncio.Future[None]":
-        """Queue the write without waiting for it. Data that is stored later is written after it."""
+        """Queue the cost without waiting for the write. Data that is queued later is written after the cost."""
         at = self._now()
 
         def write(db: sqlite3.Connection) -> None:
@@ -43,7 +43,7 @@ class SqliteUsageStore:
         """Return whether the stored usage of the task contains the cost of the call.
 
         Raises:
-            MemoryUnusable: It cannot be read.
+            MemoryUnusable: The usage cannot be read.
         """
         query = "SELECT body FROM spent WHERE owner=? AND task=?"
         rows = await self._database.read(lambda db: db.execute(query, (owner, task_id)).fetchall())

@@ -43,7 +43,7 @@ class PromptState:
     batch: PruneBatch | None = None
     """The results that pruning would truncate."""
     cold: bool = False
-    """True if the provider's cache of this prompt has certainly expired."""
+    """True if the conversation was idle for so long that the provider's cache of this prompt has expired."""
     busy: bool = False
     """True if a tool call has no result yet, or a question to the caller has no answer yet."""
     resting: bool = False
@@ -53,7 +53,7 @@ class PromptState:
     payback: float = 0.0
     """Model calls until a summary made now would have paid for itself."""
     nearly_full: bool = False
-    """True if the provider is about to refuse the prompt for its size."""
+    """True if the prompt nearly fills the window, so that the provider may refuse the next prompt."""
 
 
 def room(model: Model) -> int:

@@ -203,7 +203,7 @@ class _Filling:
                 self._put(place)
 
     def share(self, shares: dict[EntryKind, float], limit: int) -> None:
-        """Add entries of each kind, up to its share of `limit` and up to the remaining room."""
+        """Add entries of each kind, up to the kind's share of `limit` and up to the remaining room."""
         for kind, part in shares.items():
             room = min(self._left, int(part * limit))
             for place in self._of_kind[kind]:

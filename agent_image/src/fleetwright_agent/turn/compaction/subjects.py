@@ -1,8 +1,8 @@
 """Groups statements by subject, so that a correction is shown whenever the corrected statement is shown.
 
 The subject of a statement is its content words without the values that differ. This module is pure, and it keeps no
-text: `SubjectGroups` receives statements in chronological order and returns which of them belong together. Its work
-grows linearly: each statement is compared with a bounded number of others.
+text: `SubjectGroups` receives statements in chronological order and groups those on the same subject. The work grows
+linearly: each statement is compared with a bounded number of others.
 """
 
 import math

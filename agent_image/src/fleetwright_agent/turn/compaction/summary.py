@@ -1,7 +1,8 @@
 """The text of a summary: the instruction to the model, the parsed reply, and the resulting message. Pure.
 
 The model writes the state of the work and the facts that it considers important. All other facts come from the ledger.
-Later prompts contain the summary as a fenced user-role message, never in the system prompt, because tools wrote a part.
+Later prompts contain the summary as a fenced user-role message, never in the system prompt, because a part of it is
+output of tools.
 """
 
 import re

@@ -180,7 +180,7 @@ class _Reader:
         return self._begun and self._blank and _SALUTATION.match(raw.strip()) is not None
 
     def _quotes(self, text: str) -> bool:
-        """Track a quotation over several lines; return True if the line is part of one."""
+        """Track a quotation that spans several lines. Return True if the line is part of a quotation."""
         opened = self._open_quote
         if plain(text).count('"') % 2:
             self._open_quote = not opened

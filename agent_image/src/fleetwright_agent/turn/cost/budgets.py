@@ -1,4 +1,4 @@
-"""Budgets of money and tokens: their time windows, and whether a call still fits.
+"""Budgets of money and tokens, their time windows, and the check whether a call still fits.
 
 A window starts with the hour, the day or the month in UTC. A call fits if its maximum cost, the spent amount and the
 reservations of running calls together do not exceed the budget. The functions are pure; `BudgetWindow` is mutable.
@@ -83,7 +83,7 @@ _EACH = {Period.HOUR: "an hour", Period.DAY: "a day", Period.MONTH: "a month"}
 
 
 def exceeded(windows: Sequence[BudgetWindow], *, running: BudgetUsage, call: BudgetUsage) -> BudgetWindow | None:
-    """Return the budget that a call does not fit into. Among several budgets, return the one whose window ends last."""
+    """Return the budget into which a call does not fit; among several, the budget whose window ends last."""
     full = [each for each in windows if not each.fits(running + call)]
     return max(full, key=lambda each: each.ends, default=None)
 

@@ -13,7 +13,7 @@ from fleetwright_agent.protocol.frames import EarlierToolCall, Frame, PeerCost, 
 from fleetwright_agent.storage.usage import InflightUsage
 
 _KEPT_SECONDS: Final = 60.0
-"""The usage stays stored for this time after the turn has ended. The end of the task is stored much earlier."""
+"""The usage stays stored for at least this time after the turn has ended. The task's end is stored much earlier."""
 
 
 class TaskUsage:

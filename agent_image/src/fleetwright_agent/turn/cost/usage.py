@@ -1,4 +1,4 @@
-"""The usage and the cost of one model call. There is no cost without a price."""
+"""The usage and the cost of one model call. Without a price, the cost is unknown."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -37,7 +37,7 @@ def cost_usd(
 
 @dataclass(frozen=True, slots=True)
 class CostAccount:
-    """The model, price and purpose that a call is charged under."""
+    """The model, the price and the purpose for which a call is charged."""
 
     model: str
     price: Price | None

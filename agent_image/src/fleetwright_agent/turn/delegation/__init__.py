@@ -1,1 +1,1 @@
-"""Sub-agents: a part of a turn runs in a conversation of its own, within the limits of the turn."""
+"""Sub-agents: a part of a turn runs in a separate conversation, within the limits of the turn."""

@@ -1,7 +1,8 @@
-"""Runs one task of a sub-agent on its own LangGraph thread, which another process can resume.
+"""Runs one task of a sub-agent on a separate LangGraph thread, which another process can resume.
 
-The outcome is stored before the turn receives it. A turn that resumes after a restart therefore does not repeat
-finished sub-agents, nor finished tool calls of sub-agents. A failure is always a tool error, so the turn continues.
+The outcome is stored before the turn receives the outcome. A turn that resumes after a restart therefore repeats
+neither finished sub-agents nor finished tool calls of sub-agents. A failure is always a tool error, so the turn
+continues.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ class SubAgentLoop:
 @dataclass(frozen=True, slots=True)
 class _SubAgentResult:
     word: str
-    """The label of the metric."""
+    """The outcome, as the label value of the metric."""
     text: str
     tools: tuple[str, ...] = ()
 

@@ -7,11 +7,12 @@ These rules determine the order of the links that wrap model calls:
 - Recollection is inside compaction: remembered facts are looked up for each turn and are not part of the conversation.
 - Links that repair or repeat a call are inside compaction, so that their additions do not enter the conversation.
 - Prompt cache and reasoning effort are inside the fallback, because their settings depend on the model.
-- `ModelCalls` is innermost, so that each attempt is streamed, counted and charged.
+- `ModelCalls` is inside these links, so that each attempt is streamed, counted and charged. Only tracing is further
+  inside, so that each attempt is a span.
 
-The configuration can switch off every link except three. The system prompt link supplies the prompt and the tools of
-every call. The call limit is the only bound on a model that never finishes. Without `ModelCalls`, calls would count
-against no budget. With the mode `Off`, compaction stays in the chain, because it shows views from earlier revisions.
+The configuration can remove every link except four. The system prompt link supplies the prompt and the tools of every
+call. The call limit is the only bound on a model that never finishes. Without `ModelCalls`, calls would count against
+no budget. Compaction stays in the chain even with the mode `Off`, because it shows views from earlier revisions.
 
 Enforcement and audit wrap tool calls (`ToolCalls`). Knowledge ingest (`FactIngest`) wraps `ToolCalls`, because it
 stores tool results. `GraphTurn` writes memory after the turn: a link would also write memory of a turn that later

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, through its own client on our transport.
+"""Anthropic's Messages API, through Anthropic's client on the agent's HTTP transport.
 
 Credentials, headers and addresses never come from environment variables, although the stock client reads some.
 """

@@ -1,4 +1,4 @@
-"""Google's `generateContent`, through its own client on our transport.
+"""Google's `generateContent`, through Google's client on the agent's HTTP transport.
 
 Keys, projects and credentials never come from environment variables, although the stock class reads some.
 """

@@ -28,7 +28,7 @@ class OpenAIChat(StreamingChat, ChatOpenAI):
     def _convert_chunk_to_generation_chunk(
         self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
     ) -> ChatGenerationChunk | None:
-        """Read the reasoning text. Providers use two field names for it, and the stock client reads neither."""
+        """Also read the reasoning text, for which providers use two field names. The stock client reads neither."""
         delta = _delta(chunk)
         if self.thought is not None and (text := _thought(delta)):
             self.thought(text)

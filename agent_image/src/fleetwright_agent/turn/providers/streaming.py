@@ -1,4 +1,4 @@
-"""Base class of all provider clients. It passes streamed text to callbacks and rejects incomplete tool calls.
+"""The base class of all provider clients, which passes streamed text to callbacks and rejects incomplete tool calls.
 
 The stock clients repair truncated JSON while streaming, so the agent would execute the repaired call.
 """

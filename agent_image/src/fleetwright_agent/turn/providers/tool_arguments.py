@@ -15,7 +15,7 @@ _MOST_DEPTH: Final = 24
 
 
 def require_object(text: str, spent: AIMessage, *, end: FinishReason = FinishReason.OWN) -> None:
-    """Args: `end` is the reason why the answer with the call ended.
+    """Check the arguments of a tool call. Args: `end` is the reason why the answer with the call ended.
 
     Raises: MalformedToolCall, with the usage in `spent`.
     """

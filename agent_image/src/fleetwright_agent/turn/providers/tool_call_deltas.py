@@ -3,7 +3,7 @@
 Some compatible providers give their calls no index, or give all calls the same index. The stock client silently drops
 calls without an index, and mixes up calls with the same index. Some providers attach opaque data to a call
 (`extra_content`, such as a thought signature), and refuse the next request without this data. The stock client drops
-it. This module sends the data only to the address that it came from.
+the data. This module returns the data only to the address from which it came.
 """
 
 from collections.abc import Mapping, Sequence

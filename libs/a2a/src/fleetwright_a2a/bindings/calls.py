@@ -73,7 +73,7 @@ class RpcDispatcher:
         """Check whether the call may be executed.
 
         Raises:
-            Unavailable: The operation is not available right now.
+            ServiceUnavailable: The operation is not available right now.
             ExtensionSupportRequiredError: The call does not request a required extension.
             UnsupportedOperationError: The card does not declare streaming.
         """
@@ -84,8 +84,8 @@ class RpcDispatcher:
         if card is None or call.operation is Operation.EXTENDED_CARD:
             return
         if call.operation in STREAMS and not card.streaming:
-            # In 0.1, the code of UnsupportedOperationError means a wrong state of the task, so NoStreams has a code of
-            # its own.
+            # In 0.1, the code of UnsupportedOperationError means a wrong state of the task, so NoStreams has a
+            # separate code.
             kind = NoStreams if NoStreams in call.dialect.codes else UnsupportedOperationError
             raise kind("The card of this agent has capabilities.streaming: false. Send the message without a stream.")
         if missing := sorted(card.required - call.context.requested_extensions):

@@ -20,7 +20,7 @@ from fleetwright_a2a.errors import INTERNAL_ERROR, LimitReached, ServiceUnavaila
 from fleetwright_a2a.http.envelope import Envelope, RequestId, id_of, opened, parse
 
 HasChosenId = Callable[[str, str], Awaitable[bool]]
-"""Returns whether the caller chose the id of this owner's task."""
+"""Takes an owner and a task id, and returns whether the caller chose the id of that task."""
 
 
 def fault(dialect: Dialect, error: A2AError) -> Params:

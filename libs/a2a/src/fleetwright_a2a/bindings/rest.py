@@ -1,4 +1,4 @@
-"""HTTP+JSON for 1.0 and 0.3: the path determines the operation, and the version header the dialect.
+"""HTTP+JSON for 1.0 and 0.3. The path and the verb determine the operation; the version header determines the dialect.
 
 Tenants in paths, which A2A allows, are not supported.
 """
@@ -25,7 +25,7 @@ _TASK: Final = {"task": "id"}
 _OF_TASK: Final = {"task": "taskId"}
 _CONFIG: Final = {"task": "taskId", "config": "id"}
 _Names = Mapping[str, str]
-"""The names of params by path parameter."""
+"""Maps path parameters to names of params."""
 _PATHS: Final[tuple[tuple[str, str, Operation, _Names], ...]] = (
     ("POST", "/message:send", Operation.SEND, {}),
     ("POST", "/message:stream", Operation.STREAM, {}),

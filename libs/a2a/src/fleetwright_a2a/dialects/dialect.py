@@ -53,7 +53,7 @@ class Dialect:
     teller: Callable[[], Tell]
     """Creates the converter for one stream."""
     codes: Mapping[type[A2AError], int]
-    """The error codes; an error that is not listed is an internal error."""
+    """The error codes; an error that is not listed has the code of an internal error."""
     unavailable: int
     """The error code for a message that cannot be accepted right now."""
     limited: int
@@ -61,11 +61,11 @@ class Dialect:
     misplaced: Mapping[str, str]
     """Misplaced names in the params of a message, with advice. Ignoring them would begin a new conversation."""
     words: Mapping[str, str] = field(default_factory=dict)
-    """Replacements for A2A 1.0 names in error texts, by the names of this dialect."""
+    """Maps A2A 1.0 names in error texts to the names of this dialect."""
     details: bool = False
     """True if errors have typed details."""
     faults_in_streams: bool = True
-    """True if the error of a stream that cannot begin is sent as a stream; false if it is sent as a plain response."""
+    """Over JSON-RPC, true if the error of a stream that cannot begin is sent as a stream, not as a plain response."""
     chooses_ids: bool = False
     """True if callers choose the ids of their tasks."""
 

@@ -1,7 +1,7 @@
 """A2A 0.1: only `tasks/*` methods, parts with a `type`, task ids chosen by callers, and sessions instead of contexts.
 
-A session is a context, and an artifact has an index instead of an id. A state that 0.1 does not have is reported as the
-nearest one. The models of requests are in `v01_requests`.
+A session is a context, and an artifact has an index instead of an id. A state that does not exist in 0.1 is reported as
+the nearest state that exists. The models of requests are in `v01_requests`.
 """
 
 import base64
@@ -95,7 +95,7 @@ def artifact(made: Artifact, index: int) -> Params:
 def task(whole: Task, _: Any = None) -> Params:
     """Return a task.
 
-    While it waits for its caller, the status contains the question, and the artifacts are left out.
+    While the task waits for its caller, the status contains the question, and the artifacts are left out.
     """
     shown: Params = {"id": whole.id, "sessionId": whole.context_id, "status": status(whole.status)}
     if whole.artifacts and whole.status.state not in INTERRUPTED:

@@ -1,7 +1,7 @@
 """Requests of A2A 0.1: their models, and the conversion to requests of A2A 1.0.
 
-The id of the task is used as the message id, so that a repeated request is recognised. No defaults are added that 0.1
-does not have; in particular, the history is empty unless the client asks for it.
+The task id becomes the message id, so that a repetition of the first message is recognised. Defaults of later
+versions are not applied; in particular, the history is empty unless the client asks for it.
 """
 
 from typing import Annotated, Any, Literal
@@ -134,7 +134,7 @@ def _message(params: SendParams) -> Message:
 
 
 def _push(task_id: str, given: PushConfig) -> TaskPushNotificationConfig:
-    """Convert the push configuration of a task; there is at most one, and its id is that of the task."""
+    """Convert the push configuration of a task. A task has at most one, so the task id is also its id."""
     config = TaskPushNotificationConfig(id=task_id, task_id=task_id, url=given.url, token=given.token or "")
     if given.authentication:
         schemes, credentials = given.authentication.schemes, given.authentication.credentials

@@ -1,4 +1,4 @@
-"""The choice of the dialect of a call: by its method, and if dialects share it, by the version header or the task.
+"""Chooses the dialect of a call: by the method, and if several dialects have the method, by the version header or task.
 
 Pure. This module does not decide what a method does.
 """
@@ -42,7 +42,7 @@ def speaking(method: str, dialects: Sequence[Dialect]) -> list[Dialect]:
 
 
 def choose(candidates: Sequence[Dialect], header: str | None, *, chosen_id: bool) -> Dialect:
-    """Return one of the dialects that have the method; without a header, the dialect that began the task."""
+    """Return one of the dialects that have the method; without a header, 0.1 for a task whose id the caller chose."""
     wanted = dialect_of(header) if header else "0.1" if chosen_id else UNSTATED
     return next((dialect for dialect in candidates if dialect.version == wanted), candidates[0])
 

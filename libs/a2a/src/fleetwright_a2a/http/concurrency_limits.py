@@ -10,10 +10,10 @@ Release = Callable[[], None]
 
 
 class ConcurrencyLimit:
-    """A concurrency limit.
+    """A limit on the slots that each caller may hold at the same time.
 
     Args:
-        most: How many slots each caller has.
+        most: The number of slots of each caller.
         sentence: The error text for a caller at the limit; `{most}` is replaced by the limit.
     """
 

@@ -1,7 +1,7 @@
-"""The outermost middlewares: they check the origin of a request, and the size and the type of its body.
+"""The outermost middlewares, which check the origin of a request, and the size and the type of its body.
 
-They know HTTP only. They reject requests from browser origins that are not allowed, and bodies that are too large, too
-slow, compressed or not JSON.
+The middlewares know HTTP only. They reject requests from browser origins that are not allowed, and bodies that are too
+large, too slow, compressed or not JSON.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ _JSON: Final = frozenset({"application/json", "application/a2a+json"})
 _EVERY: Final = "*"
 MAX_BODY: Final = 1024 * 1024
 BODY_SECONDS: Final = 9.0
-"""A connection may be held for ten seconds, which includes sending the error response."""
+"""The time limit of a body; shorter than `REQUEST_SECONDS` in `timeouts.py`, which closes the connection."""
 
 
 class OriginCheck:
     """ASGI middleware that checks the Origin header of browsers; requests without the header pass.
 
     Pages of allowed origins may read the responses (CORS). Without a configured list, every origin is allowed, because
-    a page needs a token like every caller; the log then contains a warning.
+    a page needs a token like every other caller. The first such request then logs a warning.
     """
 
     def __init__(self, app: ASGIApp, *, allowed: Collection[str] | None = None) -> None:
@@ -39,7 +39,7 @@ class OriginCheck:
         self._app = app
         self._shared = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if self._allowed else app
         self._varies = _EVERY not in self._allowed
-        """True if responses depend on the origin; every response then has a `Vary` header."""
+        """True if responses depend on the origin. If any origin is allowed, every response then has a `Vary` header."""
         self._warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +67,7 @@ _SHARED: Final[dict[str, Any]] = {
 
 
 class BodyLimit:
-    """ASGI middleware that reads the whole body, within a size and a time limit, before the application sees it."""
+    """ASGI middleware that reads the whole body of a POST, within limits, before the application sees the request."""
 
     def __init__(self, app: ASGIApp, *, limit: int = MAX_BODY, seconds: float = BODY_SECONDS) -> None:
         self._app = app

@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 HEADER_SECONDS: Final = 9.0
 REQUEST_SECONDS: Final = 9.5
-"""Longer than the limit for bodies in `edge.py`, so that a slow caller gets an error response first."""
+"""Counted from the end of the headers. Longer than the limit for bodies in `edge.py`, which sends an error response."""
 MAX_HEADER: Final = 64 * 1024
 """In bytes. The same number bounds trailers and the framing between two pieces of a body."""
 
@@ -28,9 +28,9 @@ class TimeoutProtocol(HttpToolsProtocol):
         self._whole: asyncio.TimerHandle | None = None
         self._size = 0
         self._received = 0
-        """Bytes received since the headers of the current request that are not known to belong to its body."""
+        """Bytes received on this connection that are not known to belong to the body of a request."""
         self._excused = 0
-        """The value of `_received` when the last piece of the body was parsed."""
+        """The value of `_received` when the headers or the last piece of the body were parsed."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the parent
         super().connection_made(transport)

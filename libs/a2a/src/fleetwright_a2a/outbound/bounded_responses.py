@@ -14,7 +14,7 @@ _EVENT_ENDS: Final = re.compile(rb"\n\n|\r\r|\r\n\r\n")
 
 
 class TooLarge(httpx.ReadError):
-    """The response exceeds the limit."""
+    """The response exceeds the limit, or is compressed."""
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
@@ -29,7 +29,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         event: int | None = None,
         answered_event: int | None = None,
     ) -> None:
-        """Limit responses to GET and to other methods separately.
+        """Set separate limits for responses to GET and to other methods.
 
         Args:
             document: The largest size of a response to GET, in bytes.

@@ -1,8 +1,8 @@
 """HTTP connections restricted by an egress policy.
 
-A name is resolved once, and the connection uses the checked address. TLS verification, the Host header and the
-connection pool use the original name. Environment variables are ignored, and redirects are not followed. The policy
-itself is in `egress_policy`.
+Each connection resolves its name once, and connects to an address that the policy has checked. TLS verification, the
+Host header and the connection pool use the original name. Environment variables are ignored, and redirects are not
+followed. The policy itself is in `egress_policy`.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class DeniedAddress(httpx.ConnectError):
 
 
 _THREADS: Final = ThreadPoolExecutor(16, thread_name_prefix="lookup")
-"""The system's resolver blocks a thread for each name; a pool of its own keeps the shared threads free."""
+"""The system's resolver blocks a thread for each lookup. A separate pool keeps the default thread pool free."""
 
 
 async def resolve(host: str, port: int, *, threads: Executor = _THREADS) -> list[Ip]:

@@ -11,6 +11,7 @@ from fleetwright_api.spec.compaction import CompactionSpec
 from fleetwright_api.spec.custom_object import CustomObject, identity
 from fleetwright_api.spec.decoder import decode, shared
 from fleetwright_api.spec.fields import checked, one_of
+from fleetwright_api.spec.fleet import FleetSpec, SleepSpec
 from fleetwright_api.spec.limits import AuditSpec, BudgetSpec, LimitsSpec
 from fleetwright_api.spec.memory import MemorySpec
 from fleetwright_api.spec.model import ModelSpec
@@ -89,6 +90,8 @@ class AgentSpec:
     mcp_servers: tuple[ServerUseSpec, ...] = ()
     peers: tuple[AgentReference, ...] = ()
     allowed_callers: AllowedCallersSpec | None = None
+    fleet: FleetSpec = FleetSpec()
+    sleep: SleepSpec | None = None
     memory: MemorySpec = MemorySpec()
     compaction: CompactionSpec = CompactionSpec()
     plugins: tuple[PluginSpec, ...] = ()

@@ -9,6 +9,7 @@ from fleetwright_api.call_authorization import peers_of
 from fleetwright_api.spec.agent import AgentSpec, AgentView
 from fleetwright_api.spec.mcp_server import McpServerView, WorkloadSpec
 from fleetwright_operator.build.config import push, telemetry
+from fleetwright_operator.build.config.fleet import calls_gateway
 from fleetwright_operator.build.config.models import declared_models
 from fleetwright_operator.build.config.models import destination as model_destination
 from fleetwright_operator.build.config.permissions import Needs, needed_addresses, needed_ranges
@@ -120,6 +121,7 @@ def derived_egress_rules(
     ]
     egress_rules += [_range(*needed) for needed in needed_ranges(needs or {}, settings)]
     egress_rules += _to_receivers(agent.spec, settings)
+    egress_rules += _to_gateway(agent.spec, settings)
     return egress_rules + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
 
 
@@ -180,6 +182,17 @@ def _to_receivers(spec: AgentSpec, settings: Settings) -> Iterator[EgressRule]:
         ports = tuple(("TCP", port) for port in push.PORTS)
         to = f"everywhere outside the cluster, ports {', '.join(map(str, push.PORTS))}"
         yield EgressRule(to=to, why=push.WHY, peers=public_peers(settings), ports=ports)
+
+
+def _to_gateway(spec: AgentSpec, settings: Settings) -> Iterator[EgressRule]:
+    gateway = settings.gateway
+    if gateway is not None and calls_gateway(spec, settings):
+        yield EgressRule(
+            to=f"pods of the gateway in namespace {gateway.pods.namespace}, port {gateway.port}",
+            why="spec.fleet.reach",
+            peers=(pods(gateway.pods.labels, namespace=gateway.pods.namespace),),
+            ports=(("TCP", gateway.port),),
+        )
 
 
 def _workload(namespace: str, name: str, workload: WorkloadSpec) -> EgressRule:

@@ -43,12 +43,21 @@ def derived_ingress_peers(
         if source is not None:
             peer = pods(source.labels, namespace=source.namespace)
             yield IngressPeer(of=_pods_text(source), why=why, peer=peer, port=names.OPS_PORT)
+    if settings.gateway is not None:
+        yield from _gateway(settings.gateway.pods)
     together: dict[tuple[str, str], list[str]] = {}
     for space, caller in callers:
         together.setdefault((space, authorization_reason(agent, (space, caller))), []).append(caller)
     for (space, why), found in sorted(together.items()):
         peer = {**pods({}, namespace=space), "podSelector": agents(found)}
         yield IngressPeer(of=_agents_text(space, sorted(found)), why=why, peer=peer)
+
+
+def _gateway(source: PodSelector) -> Iterator[IngressPeer]:
+    peer = pods(source.labels, namespace=source.namespace)
+    yield IngressPeer(of=_pods_text(source), why="the gateway, which forwards messages", peer=peer)
+    why = "the gateway, which waits until the agent is ready"
+    yield IngressPeer(of=_pods_text(source), why=why, peer=peer, port=names.OPS_PORT)
 
 
 def agents(found: Sequence[str]) -> dict[str, Any]:

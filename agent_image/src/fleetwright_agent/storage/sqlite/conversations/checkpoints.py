@@ -4,7 +4,7 @@ The stock SQLite saver writes the whole history at every step: 219 MB after 200 
 each message is one row that is written once. The newest checkpoint is stored with its pending writes and without its
 messages. If a new history does not begin with the stored history, the stored history is replaced.
 
-Writes are queued, and `settled` waits for them before their effects are visible outside. All queued steps are written
+Writes are queued. A turn awaits `settled` before others can see the effects of the writes. All queued steps are written
 as one step. Decoded messages are cached. LangGraph's time travel is not supported, because only the newest checkpoint
 of a thread exists.
 """
@@ -82,7 +82,7 @@ def _read(db: sqlite3.Connection, thread: str, ns: str, known: CachedHistory) ->
 
 
 class SqliteConversationSaver(ConversationSaver):
-    """The checkpoint saver. Reads and writes run on the database's thread, off the event loop."""
+    """The checkpoint saver. Writes and long reads run on the database's thread; short reads run on the event loop."""
 
     def __init__(self, database: Database, *, now: Callable[[], float] = time.time) -> None:
         """Args: `now` returns the seconds since the epoch, for the time of a conversation's last use."""
@@ -93,7 +93,7 @@ class SqliteConversationSaver(ConversationSaver):
         self._gathered: dict[tuple[str, str], tuple[PendingSteps, asyncio.Future[None]]] = {}
         self._puts = 0
         self._last: _Look | None = None
-        """The result of the latest read. A turn reads the checkpoint, and the graph reads it again directly after."""
+        """The result of the latest read. A turn reads the checkpoint, and the graph then reads the checkpoint again."""
         database.watch(self._forget)
         self._now = now
 
@@ -185,7 +185,7 @@ class SqliteConversationSaver(ConversationSaver):
 
         if known.messages:
             return await self._database.look(read, of=thread)
-        # Decoding a whole conversation takes long, so the writer thread reads it.
+        # Loading all messages of a conversation takes long, so the writer thread does it.
         return await self._database.read(read) if await self.holds(thread) else None
 
     def _taken(self, place: tuple[str, str], known: CachedHistory) -> _Found | None:

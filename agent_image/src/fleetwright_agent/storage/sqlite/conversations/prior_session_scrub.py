@@ -15,7 +15,7 @@ from fleetwright_agent.storage.sqlite.conversations import threads
 def scrub_prior_sessions(db: sqlite3.Connection, owner: str) -> None:
     """Remove the summaries from all of the owner's conversations.
 
-    Nothing records which summary mentions which conversation.
+    All summaries are removed, because no record says which summary mentions which conversation.
     """
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)
     values = threads.below(owner)

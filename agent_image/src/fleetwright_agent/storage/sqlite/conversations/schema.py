@@ -64,5 +64,5 @@ CREATE TABLE grants (
   thread TEXT NOT NULL, tool TEXT NOT NULL, key TEXT NOT NULL, at REAL NOT NULL,
   PRIMARY KEY (thread, tool, key)) WITHOUT ROWID;
 """
-"""Version 5: grants, with which a person permits a tool something for the rest of a conversation."""
+"""Version 5: grants, the permissions of persons for certain calls of a tool in the rest of a conversation."""
 SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED)

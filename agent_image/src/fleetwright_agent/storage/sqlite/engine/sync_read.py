@@ -19,7 +19,7 @@ class SyncReader:
         self._connection: sqlite3.Connection | None = None
 
     def __call__(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Raises: sqlite3.Error, also if the file is locked."""
+        """Run the read and return its result. Raises: sqlite3.Error, also if the file is locked."""
         if self._connection is None:
             name = f"{self._path.absolute().as_uri()}?mode=ro"
             self._connection = sqlite3.connect(name, uri=True, timeout=0, isolation_level=None, check_same_thread=False)

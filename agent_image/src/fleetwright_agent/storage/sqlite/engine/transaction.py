@@ -19,13 +19,13 @@ T = TypeVar("T")
 class JobKind(Enum):
     AWAITED = "awaited"
     SHORT = "short"
-    """A caller awaits it, and it takes only some tens of microseconds, so the event loop may execute it."""
+    """A caller awaits the job, which takes only some tens of microseconds, so the event loop may execute it."""
     LATER = "later"
-    """No caller awaits it yet."""
+    """No caller awaits the job yet."""
     READ = "read"
-    """It is read-only. It sees the writes of all earlier jobs, including jobs whose commit may still fail."""
+    """The job is read-only. It sees the writes of all earlier jobs, including jobs whose commit may still fail."""
     ALONE = "alone"
-    """It runs outside any transaction."""
+    """The job runs outside any transaction."""
 
 
 @dataclass(slots=True)
@@ -61,11 +61,19 @@ class Transaction:
         """True once a job has failed. Only then are savepoints used, because they add two statements to each job."""
 
     def begin(self) -> None:
-        """Raises: sqlite3.Error, also if another process holds the lock for longer than the busy timeout."""
+        """Begin the transaction and take the write lock.
+
+        Raises:
+            sqlite3.Error: For example, another process holds the lock for longer than the busy timeout.
+        """
         self._connection.execute("BEGIN IMMEDIATE")
 
     def do(self, job: WriteJob[Any]) -> None:
-        """Raises: Exception if the whole transaction was rolled back."""
+        """Execute a job. If only the job fails, the job holds the error.
+
+        Raises:
+            Exception: The whole transaction was rolled back.
+        """
         self.jobs.append(job)
         if self._failing:
             self._try(job)
@@ -73,7 +81,7 @@ class Transaction:
             self._again()
 
     def commit(self) -> None:
-        """Raises: sqlite3.Error if the whole transaction was rolled back."""
+        """Commit all jobs. Raises: sqlite3.Error if the commit failed."""
         self._connection.execute("COMMIT")
 
     def lose(self, error: Exception) -> None:

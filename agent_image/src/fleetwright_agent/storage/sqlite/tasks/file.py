@@ -63,12 +63,12 @@ DROP INDEX IF EXISTS paused_by_time;
 """
 """A column with the time until which a task may wait. With it, the search for expired tasks loads no snapshots."""
 _TAKEN_UP = "ALTER TABLE tasks ADD COLUMN taken_up INTEGER NOT NULL DEFAULT 0;"
-"""The number of processes in a row that have worked on the task. A task that crashes process after process is ended."""
+"""How often in a row a process took the task over. A task that crashes process after process is ended."""
 _BEGAN = """
 ALTER TABLE tasks ADD COLUMN began_ns INTEGER;
 ALTER TABLE numbers ADD COLUMN alive_ns INTEGER NOT NULL DEFAULT 0;
 """
-"""The start of the work, and the last sign of life of the process. With both, time limits hold across restarts."""
+"""The start of the work, and the last heartbeat of the process. With both, time limits hold across restarts."""
 _EPOCH = "ALTER TABLE tasks ADD COLUMN epoch INTEGER NOT NULL DEFAULT 1;"
 """The epoch of the process that owns a busy task. A process with an older epoch can no longer write the task."""
 _KEPT_BY_THE_FILE = """
@@ -77,8 +77,8 @@ CREATE TRIGGER task_rests AFTER UPDATE OF busy ON tasks WHEN new.busy = 0 BEGIN
   DELETE FROM events WHERE n = new.n;
 END;
 """
-"""The snapshot of a task at rest contains its events, so the events are deleted. A trigger deletes them within the
-statement that puts the task to rest: each further statement may have to wait for Python's global interpreter lock."""
+"""When a task ends or starts to wait, its snapshot contains all events, so the events are deleted. A trigger deletes
+them within the same statement: each further statement may have to wait for Python's global interpreter lock."""
 _SCHEMAS = (
     TASKS,
     push.SCHEMA,

@@ -28,7 +28,7 @@ class Submit(Protocol):
 
 
 def post_rest(connection: sqlite3.Connection, n: int, *, at_ns: int, snapshot: bytes) -> None:
-    """Add notifications about a task at rest to the outbox, in the transaction that puts the task to rest."""
+    """Add notifications about a task that ends or starts to wait to the outbox, in the transaction of this change."""
     for statement in sql.POST:
         connection.execute(statement, {"n": n, "at": at_ns, "task": snapshot})
 

@@ -1,6 +1,6 @@
 """A buffer that holds records for a moment, so that they share one group commit.
 
-With it, a short task needs no commit between its acceptance and its end. This module does not write to the file.
+With the buffer, a short task needs no commit between its acceptance and its end. This module does not write the file.
 """
 
 import asyncio

@@ -20,7 +20,7 @@ INSERT_EVENT = (
 )
 SHOW_STATE = "UPDATE tasks SET state = ?, updated_ns = ? WHERE n = ? AND busy = 1 AND epoch = ?"
 _TELLS_WHETHER_AWAITED = "RETURNING EXISTS (SELECT 1 FROM push_configs WHERE push_configs.n = tasks.n)"
-"""Returns whether the task has push registrations. It is part of the update, because each further statement competes
+"""Returns whether the task has push registrations. This is part of the update, because each further statement competes
 with the event loop for Python's global interpreter lock."""
 REST_TASK = (
     "UPDATE tasks SET seq = ?, state = ?, busy = 0, updated_ns = ?, snapshot_seq = ?, snapshot = ?,"
@@ -43,7 +43,7 @@ TAKE_UP = (
 )
 """Raises the epoch of a busy task, and counts this process if the work on the task has begun.
 
-The start of the work is shifted by the downtime: the time since the last sign of life of the process or of the task.
+The start of the work is shifted by the downtime: the time since the last heartbeat of the process or of the task.
 """
 LIVE = "UPDATE numbers SET alive_ns = ?"
 BEGIN_TASK = "UPDATE tasks SET began_ns = ? WHERE n = ? AND busy = 1 AND epoch = ? AND began_ns IS NULL"

@@ -1,9 +1,9 @@
 """The task log in one SQLite file on the memory volume: one writer, one reader, write-ahead log, full sync.
 
 Records that no caller awaits are buffered for a moment and share a group commit. Before a task is resumed or an
-interrupted task is ended, the buffered records of that task are written. When a task comes to rest, its buffered
-records are dropped, because the snapshot contains them. So most records of a short task are never written. Operations
-on many tasks flush the whole buffer first.
+interrupted task is ended, the buffered records of that task are written. When a running task ends or starts to wait,
+its buffered records are dropped, because the snapshot contains them. So most records of a short task are never
+written. Operations on many tasks flush the whole buffer first.
 """
 
 import asyncio

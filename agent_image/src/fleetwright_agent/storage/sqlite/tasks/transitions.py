@@ -1,4 +1,4 @@
-"""The changes to a task's rows: accept, resume, append, rest and end a task, and look up claims.
+"""The changes to a task's rows: functions that accept, resume, extend, interrupt and end tasks, and look up claims.
 
 All functions take a connection: the task log decides in which thread and transaction they run.
 """
@@ -73,7 +73,7 @@ def end(connection: sqlite3.Connection, stored: StoredTask, record: EventRecord,
 
 
 def append(connection: sqlite3.Connection, run: Ownership, record: EventRecord) -> None:
-    """Append an event to a task. Nothing is appended if the task is at rest or another process owns it."""
+    """Append an event to a task. Nothing is appended if the task is not busy or another process owns it."""
     event = record.event
     kind = next(word for word, of in KINDS.items() if isinstance(event, of))
     payload = event.SerializeToString()
@@ -91,10 +91,10 @@ def rest(
     task: Task,
     expires_ns: int | None = None,
 ) -> None:
-    """Put a task to rest with a snapshot that includes all events, so that the events are not read again.
+    """End or interrupt a task with a snapshot that includes all events, so that the events are not read again.
 
     Raises:
-        TaskNotRunning: The task is at rest already, or another process owns it.
+        TaskNotRunning: The task is not busy, or another process owns it.
     """
     last, snapshot = records[-1], task.SerializeToString()
     row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, expires_ns, run.n, run.epoch)

@@ -28,7 +28,7 @@ CREATE TABLE damaged (
 """The kind is `snapshot`, or the kind of an event after the snapshot."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 KEPT_NS: Final = 30 * 24 * 3600 * 1_000_000_000
-"""Thirty days, so that people have time to notice the damage. No task data is kept without a time limit."""
+"""Thirty days, so that people have time to notice the damage. The limit ensures that no data is kept forever."""
 
 _COUNT = "SELECT count(DISTINCT n) FROM damaged"
 _KEEP_SNAPSHOT = (

@@ -74,7 +74,7 @@ class TaskLogWriter:
 
 
 class _Unwritable(TaskLogUnavailable):
-    """The file cannot be written. An error in the work itself is another exception."""
+    """The file cannot be written. An error in the work itself has another type."""
 
 
 def _unusable(error: Exception) -> Exception:

@@ -48,12 +48,12 @@ from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.views import Views
 
 _LONGEST_PAUSE: Final = 4
-"""The longest pause after a failure is two to this power, in model calls."""
+"""The longest pause after a failure is two to this power minus one, in model calls."""
 _NEARLY_FULL: Final = 0.95
 """Above this fraction of the window, a summary is made at any cost, because the provider may refuse the next prompt."""
 _HALF: Final = 2
 _AHEAD: Final = 20
-"""The number of messages to extract during each model call."""
+"""The largest number of messages that are extracted during one model call."""
 _log = logging.getLogger(__name__)
 
 

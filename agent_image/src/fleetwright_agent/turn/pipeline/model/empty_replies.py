@@ -1,4 +1,4 @@
-"""Asks a model to continue if it answers tool results with an empty reply.
+"""Asks a model to continue if its reply to tool results is empty.
 
 The request to continue is sent but not stored. If the replies stay empty, the turn ends with an empty answer.
 """

@@ -1,4 +1,4 @@
-"""The innermost link of a model call: retries transient failures, charges usage, and classifies errors.
+"""The link that makes a model call: retries transient failures, charges usage, and classifies errors.
 
 Each call is charged to the model that was called, at that model's price.
 """
@@ -52,7 +52,7 @@ class _CallProgress:
 
 
 class ModelFailed(TurnFailed):
-    """A failed model call with its classification. With it, an outer link recovers from an overflow."""
+    """A failed model call with its classification, which lets an outer link recover from an overflow."""
 
     def __init__(self, failure: ModelFailure, model: str = "") -> None:
         """Args: `model` is the name of the model that was called."""

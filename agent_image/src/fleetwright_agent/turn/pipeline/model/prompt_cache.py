@@ -28,7 +28,7 @@ class PromptCache:
 def _lasting(messages: Sequence[AnyMessage], context: TurnContext) -> int:
     """Return the number of messages before the remembered facts, or 0 without such facts.
 
-    These messages are also the prefix of the next prompt. The facts move to its end.
+    These messages are also the prefix of the next prompt, which has the facts at its end.
     """
     places = (i for i in range(len(messages) - 1, -1, -1) if messages[i].content == context.remembered)
     return next(places, 0) if context.remembered else 0

@@ -1,6 +1,6 @@
 """Repairs a prompt that a provider refused, so that one bad message does not make a conversation unusable. Pure.
 
-Nothing that a caller wrote is dropped.
+No text of a caller is dropped, except for control characters and lone surrogates.
 """
 
 import re

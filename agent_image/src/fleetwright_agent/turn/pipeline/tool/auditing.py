@@ -35,7 +35,7 @@ class ToolAudit:
             raise ToolError(_SHUT) from error
 
     async def unknown(self, turn: TurnRequest, calls: Sequence[StartedCall]) -> None:
-        """Record calls that a dead process had started. Their effects are unknown."""
+        """Record calls that an earlier process had started but not finished. Their effects are unknown."""
         for call in calls:
             args = call_line(call.arguments, "")["args"]
             await self._end({**_who(turn, call.tool), "args": args, "success": False, "outcome": "unknown"})

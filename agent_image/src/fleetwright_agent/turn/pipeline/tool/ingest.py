@@ -1,8 +1,9 @@
 """Stores the results of certain tools as facts of the caller, each with its tool as the source.
 
-This wrapper is the outermost wrapper of a tool call, so it stores exactly what the model receives. A failure to store a
-fact is counted and logged, and the result of the call stays the same. Results for callers that are agents, and results
-that are errors, are not stored. Prompts contain stored facts as data, never as instructions.
+Only tracing is outside this wrapper, so it sees exactly the result that the model receives. The stored text is joined
+into one line, redacted and truncated. A failure to store a fact is counted and logged, and the result of the call stays
+the same. Results for callers that are agents, and results that are errors, are not stored. Prompts contain stored facts
+as data, never as instructions.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 The restriction lasts until the caller's next message. It is derived from the conversation, so it survives a restart.
 Several such skills allow the union of their tools. A skill without `allowed-tools` changes nothing, and a skill with an
-unreadable file allows no tool. Tools that only read skills or ask the caller are always allowed.
+unreadable file allows no tool. Tools that only read skills, search for tools or ask the caller are always allowed.
 """
 
 from collections.abc import Callable, Collection, Sequence

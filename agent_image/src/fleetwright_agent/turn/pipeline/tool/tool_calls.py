@@ -224,7 +224,7 @@ def _how(error: BaseException) -> str:
 def _message(call_id: str, name: str, text: str, *, ok: bool, seconds: float | None = None) -> ToolMessage:
     took = None if seconds is None else {"duration_ms": round(seconds * 1000)}
     status = "success" if ok else "error"
-    # Artifacts are not sent to the model.
+    # LangChain does not send the `artifact` of a message to the model.
     return ToolMessage(text, tool_call_id=call_id, name=name, status=status, artifact=took)
 
 

@@ -77,7 +77,7 @@ def is_public(ip: Ip) -> bool:
 
 
 def embedded_ipv4(ip: Ip) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address that an IPv4-mapped or NAT64 address leads to."""
+    """Return the IPv4 address inside an IPv4-mapped or NAT64 address; None for other addresses."""
     return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if any(ip in each for each in _CARRIERS) else None
 
 

@@ -1,10 +1,10 @@
 """The policy for the agent's outgoing connections: hosts, ports and addresses. Pure.
 
-A named host may resolve to private addresses, as Services of the cluster do. The name may never resolve to loopback,
-link-local or cloud metadata addresses, because the owner of a DNS zone controls what a name resolves to. Those
-addresses need an explicit range that contains nothing else, or the literal address. Everything that is not named is
-denied, unless all public addresses are allowed. Spellings that resolvers and libraries interpret differently are
-rejected.
+A host that the configuration names may resolve to private addresses, as Services of the cluster do. No name except
+`localhost` may resolve to loopback, link-local or cloud metadata addresses: the owner of a DNS zone controls the
+addresses of a name. Those addresses need the literal address, or an explicit range that contains nothing else.
+Everything that is not named is denied, unless all public addresses are allowed. Spellings that resolvers and libraries
+interpret differently are rejected.
 """
 
 import ipaddress
@@ -42,7 +42,7 @@ class EgressTarget:
 
 
 def target_of(url: str) -> EgressTarget:
-    """Raises: UnusableUrl."""
+    """Return the host and port of a URL. Raises: UnusableUrl."""
     if len(url) > MAX_URL:
         raise UnusableUrl(f"it is longer than {MAX_URL} characters")
     if not url.isascii() or not url.isprintable() or any(sign in url for sign in ' \\"<>^`{|}'):
@@ -60,7 +60,7 @@ def target_of(url: str) -> EgressTarget:
 
 
 def canonical_host(host: str) -> str:
-    """Raises: UnusableUrl."""
+    """Return the normalized host. Raises: UnusableUrl."""
     host = host.lower().removesuffix(".")
     if "%" in host:
         raise UnusableUrl("its host must not contain a percent sign")
@@ -81,8 +81,8 @@ class EgressPolicy:
         hosts: The named targets.
         ranges: The addresses that are allowed on any port.
         everywhere: Allow all public addresses on ports 80 and 443.
-        denied: Addresses that no other rule allows. The private addresses of a named host stay allowed: Services of the
-            cluster have such addresses, and a denied private range is not meant for them.
+        denied: Addresses that are denied although another rule allows them. Private addresses to which a named host
+            resolves stay allowed: Services of the cluster have such addresses.
     """
 
     hosts: frozenset[EgressTarget] = frozenset()
@@ -100,7 +100,7 @@ class EgressPolicy:
         return cls(hosts=frozenset(target_of(url) for url in urls), denied=denied)
 
     def wants_resolving(self, target: EgressTarget) -> bool:
-        """Return whether the target could be allowed, depending on its addresses."""
+        """Return whether the target is allowed for some addresses, so that its name must be resolved."""
         return self.everywhere or bool(self.ranges) or target in self.hosts
 
     def allows(self, target: EgressTarget, addresses: Sequence[Ip]) -> bool:

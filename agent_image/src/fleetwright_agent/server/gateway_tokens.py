@@ -1,0 +1,105 @@
+"""Authentication by the tokens that the gateway signs for one call of one agent.
+
+The agent verifies a token offline, with the keys that the operator mounts. The owner of a task is the original
+principal together with the immediate actor, so two agents that act for one person share nothing.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from fleetwright_a2a.clock import Clock
+from fleetwright_agent.config.callers import CallerKind
+from fleetwright_agent.config.file_watcher import FileWatcher
+from fleetwright_agent.config.gateway import GatewayKeys
+
+if TYPE_CHECKING:
+    from fleetwright_a2a.tokens.pair_token import KeySet, PairTokenClaims
+
+_AGENT: Final = re.compile(r"agent:[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?")
+_USER: Final = "user:"
+_MAX_NAME: Final = 512
+_SAFE: Final = ":/@.-_+"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayTrust:
+    issuer: str
+    audience: str
+    keys: "KeySet"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayCaller:
+    """The caller of a request that the gateway has forwarded."""
+
+    owner: str
+
+
+def parse_gateway_keys(raw: bytes) -> GatewayTrust:
+    """Parse `gateway.json`.
+
+    Raises:
+        ValueError: The file is invalid. The text of the error never repeats the content of the file.
+    """
+    # Imported lazily: most agents have no gateway, and the import takes a tenth of the startup time.
+    from fleetwright_a2a.tokens.pair_token import KeySet
+
+    try:
+        found = GatewayKeys.model_validate_json(raw)
+    except ValidationError as error:
+        places = sorted({".".join(str(step) for step in each["loc"]) for each in error.errors()})
+        raise ValueError(f"check {', '.join(places) or 'its shape'}") from None
+    return GatewayTrust(found.issuer, found.audience, KeySet(found.keys))
+
+
+def looks_signed(token: str) -> bool:
+    """Return whether a token has the shape of a JWT. Tokens that the operator mints never have this shape."""
+    return token.startswith("eyJ") and token.count(".") == 2
+
+
+class GatewayTokens:
+    def __init__(self, trust: FileWatcher[GatewayTrust], *, clock: Clock) -> None:
+        self._trust = trust
+        self._clock = clock
+
+    def identify(self, token: str) -> GatewayCaller | None:
+        """Return the caller, or None if the token is not accepted."""
+        from fleetwright_a2a.tokens.pair_token import InvalidToken, verify
+
+        # The cached keys may be outdated, and a new key must be accepted at once.
+        for trust, _ in (self._trust.recent(), self._trust.read()):
+            if trust is None:
+                continue
+            try:
+                claims = verify(token, trust.keys, issuer=trust.issuer, audience=trust.audience, now=self._clock.now())
+            except InvalidToken:
+                continue
+            owner = owner_of(claims)
+            return None if owner is None else GatewayCaller(owner)
+        return None
+
+
+def owner_of(claims: "PairTokenClaims") -> str | None:
+    """Return the owner of the data that the call creates, or None if the chain is inconsistent.
+
+    The owner is `agent:<namespace>/<name>` for an agent that calls for itself, and `user:<name>` for a person. For an
+    agent that acts for another principal, it is `<principal> via agent:<namespace>/<name>`. Names of persons are
+    percent-encoded, so that no name can look like another owner.
+    """
+    principal, actor = _principal(claims.subject), _principal(claims.actor.subject)
+    if principal is None or actor is None:
+        return None
+    if principal == actor:
+        return principal
+    return f"{principal} via {actor}" if actor.startswith(f"{CallerKind.AGENT}:") else None
+
+
+def _principal(subject: str) -> str | None:
+    if subject.startswith(_USER):
+        name = subject.removeprefix(_USER)
+        return f"{_USER}{quote(name, safe=_SAFE)}" if 0 < len(name) <= _MAX_NAME else None
+    return subject if _AGENT.fullmatch(subject) else None

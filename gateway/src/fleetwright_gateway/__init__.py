@@ -1,0 +1,1 @@
+"""The gateway: one URL for all agents of an installation."""

@@ -1,0 +1,54 @@
+"""The `fleetwright-gateway` program: read the settings, follow the cluster, and serve callers until a signal."""
+
+import asyncio
+import logging
+import os
+import sys
+
+import uvloop
+
+from fleetwright_gateway.app import build_gateway, following
+from fleetwright_gateway.cluster.resources import FIELD_MANAGER
+from fleetwright_gateway.process.serving import leave_on_signal, serve
+from fleetwright_gateway.process.sockets import listen
+from fleetwright_gateway.settings import Settings, settings_from
+from fleetwright_gateway.telemetry import logs
+from fleetwright_kube.errors import OperatorError
+from fleetwright_kube.http_client import KubernetesApi
+from fleetwright_kube.login import login
+
+logger = logging.getLogger(__name__)
+
+
+async def run(settings: Settings) -> None:
+    leaving = asyncio.Event()
+    leave_on_signal(leaving)
+    traffic, ops = listen(settings.port), listen(settings.ops_port)
+    async with (
+        KubernetesApi(login, field_manager=FIELD_MANAGER, user_agent="fleetwright-gateway") as api,
+        build_gateway(api, settings) as gateway,
+        following(gateway.synchroniser) as watching,
+    ):
+        # A broken watch must not leave a process that serves an old cache.
+        watching.add_done_callback(lambda _: leaving.set())
+        await serve(
+            gateway.traffic,
+            gateway.ops,
+            traffic_socket=traffic,
+            ops_socket=ops,
+            drain_seconds=settings.drain_seconds,
+            leaving=leaving,
+        )
+
+
+def main() -> None:
+    logs.configure(os.environ.get("FLEETWRIGHT_LOG_LEVEL", "INFO"))
+    try:
+        uvloop.run(run(settings_from(os.environ)))
+    except (OperatorError, ValueError, OSError) as error:
+        logger.error("stopped", extra={"why": str(error) or repr(error)})
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Decides whom a caller may reach."""

@@ -1,0 +1,60 @@
+"""Which agents a principal may find and call. An agent that it may not call does not exist for it."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from fleetwright_api.call_authorization import Identity
+from fleetwright_api.fleet.communication import colleagues, communication_reason, may_communicate
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_gateway.access.access_reviewer import AccessReviewer
+from fleetwright_gateway.cluster.fleet import Fleet
+from fleetwright_gateway.identity.principals import AgentPrincipal, Principal
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""Other names exist nowhere, so the API server is not asked about them."""
+
+
+class Visibility:
+    def __init__(self, fleet: Fleet, reviewer: AccessReviewer) -> None:
+        self._fleet = fleet
+        self._reviewer = reviewer
+
+    async def find(self, principal: Principal, namespace: str, name: str) -> AgentView | None:
+        """Return an agent that the principal may call; None if it may not, or if there is no such agent.
+
+        Raises:
+            ReviewUnavailable: The API server cannot be asked about the permissions of a person.
+        """
+        if not _NAMESPACE.fullmatch(namespace) or not _NAME.fullmatch(name):
+            return None
+        agent = self._fleet.agents.get((namespace, name))
+        if isinstance(principal, AgentPrincipal):
+            return agent if agent is not None and self._is_edge(principal, (namespace, name)) else None
+        # The review comes first, so that the time of the answer does not tell whether the agent exists.
+        return agent if await self._reviewer.may_invoke(principal.user, namespace, name) else None
+
+    async def list(self, principal: Principal, namespace: str = "") -> Sequence[AgentView]:
+        """Return the agents that the principal may call, sorted by namespace and name.
+
+        Permissions of persons that name single agents are not listed.
+        """
+        agents = self._fleet.agents
+        if isinstance(principal, AgentPrincipal):
+            near = colleagues(principal.identity, agents, self._fleet.namespace_labels)
+            return [agents[each] for each in near if namespace in {"", each[0]}]
+        spaces = sorted({each[0] for each in agents if namespace in {"", each[0]}})
+        allowed = {space for space in spaces if await self._reviewer.may_invoke_all(principal.user, space)}
+        return [agents[each] for each in sorted(agents) if each[0] in allowed]
+
+    async def reason(self, principal: Principal, namespace: str, name: str) -> str | None:
+        """Explain why the principal may call the agent; None if it may not."""
+        if isinstance(principal, AgentPrincipal):
+            labels = self._fleet.namespace_labels
+            return communication_reason(principal.identity, (namespace, name), self._fleet.agents, labels)
+        agent = await self.find(principal, namespace, name)
+        return None if agent is None else "may create agents/invoke in the agent's namespace"
+
+    def _is_edge(self, principal: AgentPrincipal, callee: Identity) -> bool:
+        return may_communicate(principal.identity, callee, self._fleet.agents, self._fleet.namespace_labels)

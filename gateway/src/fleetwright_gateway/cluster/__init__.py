@@ -1,0 +1,1 @@
+"""The cache of agents, of their pods, and of the owners between them."""

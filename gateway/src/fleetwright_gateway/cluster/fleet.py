@@ -1,0 +1,172 @@
+"""The agents of the cluster and their pods, as the cache knows them.
+
+Labels and owner references are writable by users of a namespace. Therefore a pod belongs to an agent only if the whole
+chain of controllers holds, with matching uids: pod, ReplicaSet, Deployment, Agent. The pod must also run as the agent's
+ServiceAccount, no other Agent may use this ServiceAccount, and no second pod may claim to be the agent.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Identity, NamespaceLabels
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_gateway.cluster.resources import (
+    CARD,
+    DEPLOYMENT,
+    NAMESPACE,
+    POD,
+    REPLICA_SET,
+    SCHEME,
+    VIEW,
+    account_of,
+    controlled_by,
+    index_keys,
+    with_account,
+)
+from fleetwright_kube.cache import Cache, Change
+from fleetwright_kube.cached_object import CachedObject
+
+Listener = Callable[[Change], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod of an agent, of which the chain of owners was checked."""
+
+    name: str
+    uid: str
+    ip: str
+    ready: bool
+
+    def url(self, port: int, path: str) -> str:
+        host = f"[{self.ip}]" if ":" in self.ip else self.ip
+        return f"http://{host}:{port}{path}"
+
+
+class Fleet:
+    def __init__(self) -> None:
+        self.cache = Cache(SCHEME, index_keys=index_keys)
+        self._agents: dict[Identity, AgentView] = {}
+        self._labels: dict[str, Mapping[str, str]] = {}
+        self._listeners: list[Listener] = []
+
+    def observe(self, listener: Listener) -> Callable[[], None]:
+        """Call the listener for each change. Return the function that ends this."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def on_change(self, change: Change) -> None:
+        entry = change.entry
+        if entry.kind == names.AGENT:
+            if change.after is None:
+                self._agents.pop((entry.namespace, entry.name), None)
+            else:
+                self._agents[entry.namespace, entry.name] = change.after.projection[VIEW]
+        elif entry.kind == NAMESPACE:
+            if change.after is None:
+                self._labels.pop(entry.name, None)
+            else:
+                self._labels[entry.name] = change.after.labels
+        for listener in list(self._listeners):
+            listener(change)
+
+    @property
+    def agents(self) -> Mapping[Identity, AgentView]:
+        return self._agents
+
+    @property
+    def namespace_labels(self) -> NamespaceLabels:
+        return self._labels
+
+    def card_of(self, agent: AgentView) -> Mapping[str, object] | None:
+        """Return the card that the operator wrote for the agent."""
+        entry = self.cache.get(CARD, agent.namespace, names.agent_card(agent.name))
+        if entry is None or entry.controller is None or entry.controller.uid != agent.uid:
+            return None
+        card: Mapping[str, object] | None = entry.projection.get("card")
+        return card
+
+    def serving_pod(self, agent: AgentView) -> Pod | None:
+        """Return the ready pod of the agent. Return None if no pod is ready, or if two pods claim to be the agent."""
+        pod = self.running_pod(agent)
+        return pod if pod is not None and pod.ready else None
+
+    def running_pod(self, agent: AgentView) -> Pod | None:
+        """Return the pod of the agent that has an address, whether it is ready or not."""
+        if len(self.agents_with_account(agent.namespace, account_of(agent.spec, agent.name))) != 1:
+            return None
+        pods = [pod for pod in self._pods(agent) if not pod.deleting and pod.projection["phase"] == "Running"]
+        if len(pods) != 1 or not self._may_serve(pods[0], agent):
+            return None
+        (pod,) = pods
+        return Pod(name=pod.name, uid=pod.uid, ip=pod.projection["ip"], ready=pod.projection["ready"])
+
+    def agent_of_pod(self, namespace: str, name: str, uid: str) -> AgentView | None:
+        """Return the agent that this pod is, or None if any part of the chain does not hold."""
+        pod = self.cache.get(POD, namespace, name)
+        if pod is None or pod.uid != uid or pod.projection["hostNetwork"]:
+            return None
+        agent = self._agent_above(pod)
+        if agent is None:
+            return None
+        account = account_of(agent.spec, agent.name)
+        if pod.projection["account"] != account or len(self.agents_with_account(namespace, account)) != 1:
+            return None
+        # The Deployment replaces its pod only after the old one has ended, so two pods are never both genuine.
+        rivals = [other for other in self._pods(agent) if other.uid != uid and _is_active(other)]
+        strangers = [other for other in self._pods_with_account(namespace, account) if self._is_stranger(other, agent)]
+        return None if rivals or strangers else agent
+
+    def agents_with_account(self, namespace: str, account: str) -> list[CachedObject]:
+        return self.cache.find(*with_account(names.AGENT, namespace, account))
+
+    @staticmethod
+    def account_of(agent: AgentView) -> str:
+        return account_of(agent.spec, agent.name)
+
+    def is_managed_pod(self, namespace: str, pod: tuple[str, str] | None) -> bool:
+        """Return whether a pod, given by name and uid, has the labels of a pod that Fleetwright manages."""
+        entry = None if pod is None else self.cache.get(POD, namespace, pod[0])
+        return entry is not None
+
+    def _agent_above(self, pod: CachedObject) -> AgentView | None:
+        entry = pod
+        for kind, cached in (("ReplicaSet", REPLICA_SET), ("Deployment", DEPLOYMENT), (names.AGENT, names.AGENT)):
+            owner = entry.controller
+            if owner is None or owner.kind != kind:
+                return None
+            above = self.cache.get(cached, entry.namespace, owner.name)
+            if above is None or above.uid != owner.uid:
+                return None
+            entry = above
+        view: AgentView = entry.projection[VIEW]
+        return view
+
+    def _pods(self, agent: AgentView) -> Iterator[CachedObject]:
+        """Yield the pods below the agent's Deployment."""
+        for deployment in self.cache.find(*controlled_by(DEPLOYMENT, agent.uid)):
+            for replica_set in self.cache.find(*controlled_by(REPLICA_SET, deployment.uid)):
+                yield from self.cache.find(*controlled_by(POD, replica_set.uid))
+
+    def _pods_with_account(self, namespace: str, account: str) -> list[CachedObject]:
+        return self.cache.find(*with_account(POD, namespace, account))
+
+    def _is_stranger(self, pod: CachedObject, agent: AgentView) -> bool:
+        """Return whether a pod uses the agent's ServiceAccount without being its own pod or its preflight pod."""
+        if not _is_active(pod) or (pod.controller is not None and pod.controller.uid == agent.uid):
+            return False
+        above = self._agent_above(pod)
+        return above is None or above.uid != agent.uid
+
+    def _may_serve(self, pod: CachedObject, agent: AgentView) -> bool:
+        found = pod.projection
+        return bool(
+            found["ip"] and not found["hostNetwork"] and found["account"] == account_of(agent.spec, agent.name)
+        ) and not any(
+            self._is_stranger(other, agent) for other in self._pods_with_account(agent.namespace, found["account"])
+        )
+
+
+def _is_active(pod: CachedObject) -> bool:
+    return not pod.deleting and pod.projection["phase"] not in {"Succeeded", "Failed"}

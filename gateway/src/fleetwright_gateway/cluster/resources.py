@@ -1,0 +1,108 @@
+"""The resources that the gateway watches, and what its cache keeps of them. Pure."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fleetwright_api import names
+from fleetwright_api.spec.agent import AgentSpec, parse_agent
+from fleetwright_kube.cache import IndexKey
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.port import Object, Resource
+from fleetwright_kube.scheme import Scheme
+
+POD: Final = "Pod"
+REPLICA_SET: Final = "ReplicaSetMetadata"
+DEPLOYMENT: Final = "DeploymentMetadata"
+NAMESPACE: Final = "NamespaceMetadata"
+CARD: Final = "ConfigMap"
+VIEW: Final = "view"
+FIELD_MANAGER: Final = "fleetwright-gateway"
+"""The field manager of the gateway's own writes, which are requests to wake an agent."""
+
+AGENTS: Final = Resource(kind=names.AGENT, group=names.GROUP, version=names.VERSION, plural="agents")
+PODS: Final = Resource(kind=POD, group="", version="v1", plural="pods", selector=names.OWN_OBJECTS)
+REPLICA_SETS: Final = Resource(
+    kind=REPLICA_SET,
+    group="apps",
+    version="v1",
+    plural="replicasets",
+    selector=names.OWN_OBJECTS,
+    metadata_only=True,
+)
+DEPLOYMENTS: Final = Resource(
+    kind=DEPLOYMENT,
+    group="apps",
+    version="v1",
+    plural="deployments",
+    selector=names.OWN_OBJECTS,
+    metadata_only=True,
+)
+CONFIG_MAPS: Final = Resource(kind=CARD, group="", version="v1", plural="configmaps", selector=names.OWN_OBJECTS)
+NAMESPACES: Final = Resource(
+    kind=NAMESPACE, group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
+)
+WATCHED: Final = (AGENTS, PODS, REPLICA_SETS, DEPLOYMENTS, CONFIG_MAPS, NAMESPACES)
+REQUIRED: Final = frozenset({names.AGENT, POD, REPLICA_SET, DEPLOYMENT, CARD})
+"""The kinds without which no caller can be identified or served."""
+
+
+def account_of(spec: AgentSpec, name: str) -> str:
+    """Return the ServiceAccount of an agent's pods."""
+    return name if spec.service_account_name is None else spec.service_account_name
+
+
+def _agent(body: Object) -> Mapping[str, Any]:
+    return {VIEW: parse_agent(body)}
+
+
+def _pod(body: Object) -> Mapping[str, Any]:
+    spec, status = body.get("spec", {}), body.get("status", {})
+    ready = any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in status.get("conditions", ())
+    )
+    return {
+        "account": spec.get("serviceAccountName") or "default",
+        "hostNetwork": spec.get("hostNetwork") is True,
+        "ip": status.get("podIP", ""),
+        "phase": status.get("phase", ""),
+        "ready": ready,
+    }
+
+
+def _config_map(body: Object) -> Mapping[str, Any]:
+    """Keep the cards only. Other ConfigMaps of agents hold their configuration, which the gateway never needs."""
+    card = body.get("data", {}).get(names.CARD_KEY)
+    try:
+        return {"card": json.loads(card)} if card else {}
+    except (ValueError, RecursionError):
+        return {}
+
+
+SCHEME: Final = Scheme(
+    # Labels of managed objects name the operator's field manager. The gateway applies nothing.
+    field_manager=names.FIELD_MANAGER,
+    group=names.GROUP,
+    hash_annotation=names.HASH_ANNOTATION,
+    resources={resource.kind: resource for resource in WATCHED},
+    projections={names.AGENT: _agent, POD: _pod, CARD: _config_map},
+)
+
+
+def index_keys(entry: CachedObject) -> Iterator[IndexKey]:
+    """Yield the keys under which the cache finds an object: by its controller, and by its ServiceAccount."""
+    if entry.controller is not None and entry.kind in {POD, REPLICA_SET, DEPLOYMENT}:
+        yield controlled_by(entry.kind, entry.controller.uid)
+    if entry.kind == POD:
+        yield with_account(POD, entry.namespace, entry.projection["account"])
+    elif entry.kind == names.AGENT:
+        yield with_account(names.AGENT, entry.namespace, account_of(entry.projection[VIEW].spec, entry.name))
+
+
+def controlled_by(kind: str, uid: str) -> IndexKey:
+    return ("controller", kind, uid)
+
+
+def with_account(kind: str, namespace: str, account: str) -> IndexKey:
+    return ("account", kind, namespace, account)

@@ -1,0 +1,1 @@
+"""Parts of HTTP that all routes share: request bodies, rate limits and error responses."""

@@ -1,0 +1,1 @@
+"""Identifies callers: agents by their pods, and people by their Kubernetes users."""

@@ -1,0 +1,108 @@
+"""Asks the API server about tokens (TokenReview), within bounds, and fails closed.
+
+Successes are cached for at most 30 seconds and never past the expiry of the token; failures for 10 seconds. Concurrent
+reviews of one token are merged. The number of reviews a second is limited, so that garbage tokens cannot overload the
+API server.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.http.rate_limits import TokenBucket
+from fleetwright_gateway.identity.errors import ReviewUnavailable, TooManyReviews
+from fleetwright_gateway.identity.principals import User
+from fleetwright_kube.informer import TRANSIENT_ERRORS
+from fleetwright_kube.port import Api, Object, Resource
+
+TOKEN_REVIEWS: Final = Resource(
+    kind="TokenReview", group="authentication.k8s.io", version="v1", plural="tokenreviews", namespaced=False
+)
+_KNOWN_SECONDS: Final = 30.0
+_REFUSED_SECONDS: Final = 10.0
+_PER_SECOND: Final = 20
+_MOST_ENTRIES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    user: User | None
+    until: float
+
+
+class TokenReviewer:
+    def __init__(self, api: Api, *, audiences: Collection[str], clock: Clock, per_second: int = _PER_SECOND) -> None:
+        self._api = api
+        self._audiences = sorted(audiences)
+        self._clock = clock
+        self._bucket = TokenBucket(per_second * 60, float(per_second), clock.monotonic())
+        self._burst = float(per_second)
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._running: dict[bytes, asyncio.Task[User | None]] = {}
+
+    async def review(self, token: str, *, expiry: float) -> User | None:
+        """Return the user of a token, or None if the API server refuses the token.
+
+        Raises:
+            TooManyReviews: The limit of reviews a second is reached.
+            ReviewUnavailable: The API server did not answer.
+        """
+        key = sha256(token.encode()).digest()
+        entry = self._entries.get(key)
+        if entry is not None and self._clock.monotonic() < entry.until:
+            self._entries.move_to_end(key)
+            return entry.user
+        task = self._running.get(key)
+        if task is None:
+            self._spend()
+            task = self._running[key] = asyncio.create_task(self._ask(key, token, expiry))
+            task.add_done_callback(lambda done: self._ended(key, done))
+        # One caller that gives up must not cancel the review for the others.
+        return await asyncio.shield(task)
+
+    def _spend(self) -> None:
+        self._bucket.left = min(self._bucket.left, self._burst)
+        if self._bucket.take(self._clock.monotonic()):
+            raise TooManyReviews
+
+    def _ended(self, key: bytes, task: "asyncio.Task[User | None]") -> None:
+        self._running.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # Reading the error stops asyncio from logging it if no request waits any more.
+
+    async def _ask(self, key: bytes, token: str, expiry: float) -> User | None:
+        body: Object = {
+            "apiVersion": TOKEN_REVIEWS.api_version,
+            "kind": TOKEN_REVIEWS.kind,
+            "metadata": {"namespace": ""},
+            "spec": {"token": token, "audiences": self._audiences},
+        }
+        try:
+            answer = await self._api.create(TOKEN_REVIEWS, body)
+        except TRANSIENT_ERRORS:
+            raise ReviewUnavailable from None
+        user = self._user(answer.get("status") or {})
+        left = expiry - self._clock.now()
+        seconds = min(_KNOWN_SECONDS, left) if user is not None else _REFUSED_SECONDS
+        self._entries[key] = _Entry(user, self._clock.monotonic() + seconds)
+        self._entries.move_to_end(key)
+        while len(self._entries) > _MOST_ENTRIES:
+            self._entries.popitem(last=False)
+        return user
+
+    def _user(self, status: Any) -> User | None:
+        # A server that does not know audiences returns none; its answer is about its own audience, not about ours.
+        accepted = set(status.get("audiences") or ()) & set(self._audiences)
+        found = status.get("user") or {}
+        if status.get("authenticated") is not True or not accepted or not found.get("username"):
+            return None
+        return User(
+            username=found["username"],
+            uid=found.get("uid", ""),
+            groups=tuple(found.get("groups") or ()),
+            extra={key: tuple(values) for key, values in (found.get("extra") or {}).items()},
+        )

@@ -1,0 +1,1 @@
+"""The process: its two ports and its life from start to drain."""

@@ -1,0 +1,78 @@
+"""The HTTP servers of the process: two ports, and a shutdown that lets open requests end."""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from fleetwright_a2a.http.timeouts import TimeoutProtocol
+from fleetwright_gateway.proxy.forwarder import ResponseAborted
+
+_logger = logging.getLogger(__name__)
+# Longer than the idle timeout of common proxies, so that a proxy never reuses a connection that the server is closing.
+_KEEP_ALIVE_SECONDS: Final = 75
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class _Server(uvicorn.Server):
+    """An HTTP server that leaves signals to `serve`."""
+
+    def __init__(self, app: ASGIApp, *, drain_seconds: float) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=TimeoutProtocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=int(drain_seconds),
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def _is_expected(record: logging.LogRecord) -> bool:
+    """Return False for the traceback of a response that was aborted on purpose."""
+    return not (record.exc_info and isinstance(record.exc_info[1], ResponseAborted))
+
+
+async def serve(
+    traffic: ASGIApp,
+    ops: ASGIApp,
+    *,
+    traffic_socket: socket.socket,
+    ops_socket: socket.socket,
+    drain_seconds: float,
+    leaving: asyncio.Event,
+) -> None:
+    """Serve both ports until `leaving` is set. Open requests then get `drain_seconds` to end."""
+    logging.getLogger("uvicorn.error").addFilter(_is_expected)
+    front, back = _Server(traffic, drain_seconds=drain_seconds), _Server(ops, drain_seconds=1)
+    serving = asyncio.ensure_future(front.serve(sockets=[traffic_socket]))
+    watching = asyncio.ensure_future(back.serve(sockets=[ops_socket]))
+    asked = asyncio.ensure_future(leaving.wait())
+    _logger.info("serving", extra={"port": traffic_socket.getsockname()[1], "opsPort": ops_socket.getsockname()[1]})
+    await asyncio.wait({asked, serving, watching}, return_when=asyncio.FIRST_COMPLETED)
+    front.should_exit = True
+    await serving
+    back.should_exit = True
+    await watching
+    asked.cancel()
+
+
+def leave_on_signal(leaving: asyncio.Event) -> None:
+    for number in _SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, leaving.set)

@@ -1,0 +1,185 @@
+"""The route `/agents/<namespace>/<name>`: checks a request in a fixed order, and forwards it to the agent's pod.
+
+The order is: credential, cache, rate limit, permission, size of the body, pod, forwarding. An agent that the caller may
+not call gets the same answer as an agent that does not exist.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
+
+from fleetwright_a2a.errors import refuse
+from fleetwright_a2a.http.edge import BodyLimit
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_gateway.access.visibility import Visibility
+from fleetwright_gateway.http.admission import Admission, Admitted, Refused
+from fleetwright_gateway.http.cards import CardResponses
+from fleetwright_gateway.identity.errors import IdentityError
+from fleetwright_gateway.identity.principals import Principal
+from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest, ProxyError, ResponseAborted
+from fleetwright_gateway.proxy.headers import to_agent
+from fleetwright_gateway.proxy.paths import AgentPath, agent_path
+from fleetwright_gateway.telemetry.metrics import GatewayMetrics
+from fleetwright_gateway.tokens.pair_tokens import NoSigningKey, PairTokenIssuer
+from fleetwright_gateway.wake.holds import HoldLimit
+from fleetwright_gateway.wake.waker import NotAwake, Target, Waker
+
+_logger = logging.getLogger(__name__)
+_METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
+_NOT_FOUND: Final = "There is no such agent, or this caller may not call it."
+COLD_START: Final = b"fleetwright-cold-start"
+
+
+class AgentProxy:
+    def __init__(
+        self,
+        *,
+        admission: Admission,
+        visibility: Visibility,
+        tokens: PairTokenIssuer,
+        waker: Waker,
+        forwarder: Forwarder,
+        cards: CardResponses,
+        metrics: GatewayMetrics,
+        agent_port: int,
+    ) -> None:
+        self._admission = admission
+        self._visibility = visibility
+        self._tokens = tokens
+        self._waker = waker
+        self._forwarder = forwarder
+        self._cards = cards
+        self._metrics = metrics
+        self._agent_port = agent_port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = agent_path(scope["raw_path"])
+        # An error response has the format of the binding at the agent's path.
+        shown = {**scope, "path": "/" if path is None else path.rest}
+        started = time.monotonic()
+        status = 499  # The caller disconnected, or the response was aborted.
+        try:
+            with self._metrics.open_requests.track_inprogress():
+                status = await self._answer(path, shown, receive, send)
+        except Refused as refusal:
+            status = refusal.status
+            await refuse(status, refusal.sentence, headers=refusal.headers)(shown, receive, send)
+        except ResponseAborted:
+            self._metrics.proxy_failures.labels("aborted").inc()
+            raise
+        finally:
+            self._metrics.requests.labels("agents", str(status)).inc()
+            extra = {
+                "method": scope["method"],
+                "agent": "" if path is None else f"{path.namespace}/{path.name}",
+                "status": status,
+                "milliseconds": round((time.monotonic() - started) * 1000),
+            }
+            _logger.info("request", extra=extra)
+
+    async def _answer(self, path: AgentPath | None, scope: Scope, receive: Receive, send: Send) -> int:
+        headers = Headers(scope=scope)
+        admitted = await self._admission.admit(headers.getlist("authorization"))
+        if scope["method"] not in _METHODS:
+            raise Refused(405, f"Use one of {', '.join(_METHODS)}.", {"Allow": ", ".join(_METHODS)})
+        agent = None if path is None else await self._found(admitted.principal, path)
+        if agent is None or path is None:
+            raise Refused(404, _NOT_FOUND)
+        if path.is_card and scope["method"] in {"GET", "HEAD"}:
+            response = self._cards.response(agent, headers.get("if-none-match", ""))
+            if response is None:
+                raise Refused(503, "The card of this agent is not known yet.", {"Retry-After": "5"})
+            await response(scope, receive, send)
+            return response.status_code
+        call = _Call(self, admitted, agent, path)
+        await BodyLimit(call)(scope, receive, call.remember(send))
+        return call.status
+
+    async def _found(self, principal: Principal, path: AgentPath) -> AgentView | None:
+        try:
+            return await self._visibility.find(principal, path.namespace, path.name)
+        except IdentityError as error:
+            raise self._admission.refusal(error) from None
+
+    async def forward(
+        self,
+        admitted: Admitted,
+        agent: AgentView,
+        path: AgentPath,
+        scope: Scope,
+        body: bytes,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Forward a request whose caller, agent and body were checked. Raises: Refused, ResponseAborted."""
+        target = await self._target(admitted.principal, agent, len(body))
+        try:
+            token = self._tokens.token_for(admitted.principal, agent.uid)
+        except NoSigningKey as error:
+            raise Refused(503, f"The gateway cannot sign tokens: {error}.", {"Retry-After": "5"}) from None
+        headers = to_agent(scope["headers"], token=token)
+        if headers is None:
+            raise Refused(431, "The headers are too large.")
+        request = OutboundRequest(
+            method=scope["method"], url=self._url(target, path, scope["query_string"]), headers=headers, body=body
+        )
+        started = time.monotonic()
+
+        async def timed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.request_seconds.observe(time.monotonic() - started)
+            await send(message)
+
+        try:
+            await self._forwarder.forward(request, receive, timed, extra=_extra(admitted, target))
+        except ProxyError as error:
+            self._metrics.proxy_failures.labels(error.reason).inc()
+            retry = {"Retry-After": str(error.retry_seconds)} if error.retry_seconds else {}
+            raise Refused(error.status, error.sentence, retry) from None
+
+    async def _target(self, principal: Principal, agent: AgentView, size: int) -> Target:
+        try:
+            return await self._waker.target(agent, caller=principal.subject, size=size)
+        except NotAwake as error:
+            raise Refused(503, error.sentence, {"Retry-After": str(error.retry_seconds)}) from None
+        except HoldLimit as error:
+            raise Refused(429, error.sentence, {"Retry-After": str(error.retry_seconds)}) from None
+
+    def _url(self, target: Target, path: AgentPath, query: bytes) -> str:
+        suffix = f"?{query.decode('ascii', 'replace')}" if query else ""
+        return target.pod.url(self._agent_port, f"{path.rest}{suffix}")
+
+
+class _Call:
+    """The ASGI application behind the limit of the body: it reads the body and forwards the request."""
+
+    def __init__(self, proxy: AgentProxy, admitted: Admitted, agent: AgentView, path: AgentPath) -> None:
+        self._proxy = proxy
+        self._admitted = admitted
+        self._agent = agent
+        self._path = path
+        self.status = 499
+
+    def remember(self, send: Send) -> Send:
+        """Return a `send` that notes the status of the response."""
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+            await send(message)
+
+        return noted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = (await receive()).get("body", b"") if scope["method"] == "POST" else b""
+        await self._proxy.forward(self._admitted, self._agent, self._path, scope, body, receive, send)
+
+
+def _extra(admitted: Admitted, target: Target) -> Sequence[tuple[bytes, bytes]]:
+    quota = [(name.lower().encode(), value.encode()) for name, value in admitted.quota.headers.items()]
+    cold = target.cold_start_ms
+    return quota if cold is None else [*quota, (COLD_START, str(cold).encode())]

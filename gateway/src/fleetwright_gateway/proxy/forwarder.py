@@ -1,0 +1,144 @@
+"""Sends one request to the pod of an agent, and streams the response to the caller.
+
+No stream is buffered. After the request has been sent it is never sent again, because the agent may have acted on it;
+the agent recognises a repeated message by its id. A caller that disconnects does not stop the request: the agent's
+answer is read to its end. The gateway closes event streams only, because the agent continues its task without them.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+from starlette.types import Message, Receive, Send
+from yarl import URL
+
+from fleetwright_gateway.proxy.headers import to_caller
+
+MAX_RESPONSE: Final = 10 * 1024 * 1024
+_EVENT_STREAM: Final = b"text/event-stream"
+_OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+_READ_BYTES: Final = 16 * 1024
+_KEEPALIVE_SECONDS: Final = 30
+
+
+class ProxyError(Exception):
+    """The request failed before a byte of the response was sent to the caller."""
+
+    def __init__(self, status: int, reason: str, sentence: str, *, retry_seconds: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.reason = reason
+        self.sentence = sentence
+        self.retry_seconds = retry_seconds
+
+
+class ResponseAborted(Exception):  # noqa: N818 - the HTTP server closes the connection because of it
+    """The response of the agent ended early. The caller's connection is closed, so that it cannot look complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboundRequest:
+    method: str
+    url: str
+    """With the path and the query exactly as the caller encoded them."""
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
+class Forwarder:
+    def __init__(self, *, connect_seconds: float, idle_seconds: float, max_response: int = MAX_RESPONSE) -> None:
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds, sock_read=idle_seconds)
+        self._max_response = max_response
+        self._session = aiohttp.ClientSession(
+            # Only addresses of pods are used, so nothing is ever resolved, and no proxy of the environment applies.
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=_OWN_HEADERS,
+            read_bufsize=_READ_BYTES,
+            timeout=self._timeout,
+            trust_env=False,
+        )
+
+    async def aclose(self) -> None:
+        await self._session.close()
+
+    async def forward(
+        self, request: OutboundRequest, receive: Receive, send: Send, *, extra: Sequence[tuple[bytes, bytes]] = ()
+    ) -> int:
+        """Forward a request and return the status of the response. `extra` are headers for the caller.
+
+        Raises:
+            ProxyError: Nothing was sent to the caller yet.
+            ResponseAborted: The response ended early.
+        """
+        async with self._opened(request) as answer:
+            if answer.status == 401:
+                raise ProxyError(502, "refused", "The agent does not accept the gateway's token. Try again later.")
+            is_stream = answer.headers.get("Content-Type", "").lower().encode().startswith(_EVENT_STREAM)
+            if not is_stream and (answer.content_length or 0) > self._max_response:
+                raise ProxyError(502, "size", f"The agent's answer is larger than {self._max_response} bytes.")
+            headers = [*to_caller(answer.raw_headers), *extra]
+            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+            if is_stream:
+                await _until_disconnect(self._pass_on(answer, send, limit=None), receive)
+            else:
+                await self._pass_on(answer, send, limit=self._max_response)
+            return answer.status
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, request: OutboundRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+        try:
+            answer = await self._session.request(
+                request.method,
+                URL(request.url, encoded=True),
+                headers=request.headers,
+                data=request.body or None,
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+            raise ProxyError(502, "unreachable", "The agent's pod cannot be reached.", retry_seconds=2) from None
+        except TimeoutError:
+            raise ProxyError(504, "timeout", "The agent did not answer in time. It may still work on it.") from None
+        except (aiohttp.ClientError, OSError):
+            sentence = "The connection to the agent was lost before it answered. It may have received the request."
+            raise ProxyError(502, "lost", sentence) from None
+        try:
+            yield answer
+        finally:
+            # A response that was not read to its end closes its connection.
+            answer.release() if answer.content.at_eof() else answer.close()
+
+    async def _pass_on(self, answer: aiohttp.ClientResponse, send: Send, *, limit: int | None) -> None:
+        size = 0
+        try:
+            async for piece in answer.content.iter_any():
+                size += len(piece)
+                if limit is not None and size > limit:
+                    raise ResponseAborted(f"the answer is larger than {limit} bytes")
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ResponseAborted(f"the agent's response ended early: {type(error).__name__}") from None
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _until_disconnect(passing: Awaitable[None], receive: Receive) -> None:
+    """Run until the stream ends or the caller disconnects."""
+    streaming = asyncio.ensure_future(passing)
+    leaving = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait({streaming, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if streaming.done():
+            streaming.result()
+    finally:
+        for task in (streaming, leaving):
+            task.cancel()
+        await asyncio.gather(streaming, leaving, return_exceptions=True)
+
+
+async def _disconnected(receive: Callable[[], Awaitable[Message]]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,75 @@
+"""Which headers pass the proxy. Pure.
+
+Towards the agent only known headers pass, so that no header can claim an identity. Towards the caller everything passes
+except what concerns one connection only.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+RawHeaders = Iterable[tuple[bytes, bytes]]
+
+_TO_AGENT: Final = frozenset(
+    {
+        "a2a-extensions",
+        "a2a-version",
+        "accept",
+        "accept-language",
+        "baggage",
+        "cache-control",
+        "content-type",
+        "if-modified-since",
+        "if-none-match",
+        "last-event-id",
+        "origin",
+        "traceparent",
+        "tracestate",
+        "user-agent",
+        "x-a2a-extensions",
+    }
+)
+_OF_ONE_CONNECTION: Final = frozenset(
+    {
+        "connection",
+        "date",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "server",
+        "set-cookie",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "www-authenticate",
+    }
+)
+_MOST_BYTES: Final = 32 * 1024
+
+
+def to_agent(headers: RawHeaders, *, token: str) -> list[tuple[str, str]] | None:
+    """Return the headers of the request to the agent, or None if they are too large."""
+    passed = [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in headers
+        if name.decode("latin-1").lower() in _TO_AGENT
+    ]
+    if sum(len(name) + len(value) for name, value in passed) > _MOST_BYTES:
+        return None
+    return [*passed, ("Authorization", f"Bearer {token}")]
+
+
+def to_caller(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the headers of the agent's response that the caller gets."""
+    listed = [(name.lower(), value) for name, value in headers]
+    named = {
+        each.strip().lower()
+        for name, value in listed
+        if name == b"connection"
+        for each in value.decode("latin-1").split(",")
+    }
+    for name, value in listed:
+        text = name.decode("latin-1")
+        if text not in _OF_ONE_CONNECTION and text not in named:
+            yield name, value

@@ -1,0 +1,1 @@
+"""The registry: which agents a caller may reach, over HTTP."""

@@ -1,0 +1,1 @@
+"""Pair tokens: the signing keys, and the tokens that agents verify."""

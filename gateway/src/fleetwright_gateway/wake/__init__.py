@@ -1,0 +1,1 @@
+"""Wakes sleeping agents and holds their requests meanwhile."""

@@ -1,0 +1,151 @@
+"""Wakes an agent and waits until its pod is ready.
+
+A wake is one idempotent patch of an annotation, so several replicas may ask for the same wake. The operator acts on it.
+The gateway then asks the pod itself whether it is ready, because Kubernetes reports this up to a second later.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from fleetwright_a2a.clock import Clock
+from fleetwright_api import names
+from fleetwright_api.call_authorization import Identity, identity_of
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_gateway.cluster.fleet import Fleet, Pod
+from fleetwright_gateway.cluster.resources import AGENTS
+from fleetwright_gateway.telemetry.metrics import GatewayMetrics
+from fleetwright_gateway.wake.holds import HoldLimit, Holds
+from fleetwright_kube.informer import TRANSIENT_ERRORS
+from fleetwright_kube.port import Api
+from fleetwright_kube.timestamps import format_micro_time
+
+_logger = logging.getLogger(__name__)
+ASLEEP: Final = "Asleep"
+_POLL_SECONDS: Final = 0.1
+_MOST_WAKES: Final = 10
+IsReady = Callable[[Pod], Awaitable[bool]]
+"""Asks a pod whether it is ready."""
+
+
+class NotAwake(Exception):  # noqa: N818 - an answer to the caller
+    """The agent has no pod that serves."""
+
+    def __init__(self, sentence: str, *, retry_seconds: int) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.retry_seconds = retry_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    pod: Pod
+    cold_start_ms: int | None = None
+    """The time for which the request waited, or None if the agent was awake."""
+
+
+class Waker:
+    def __init__(
+        self,
+        api: Api,
+        fleet: Fleet,
+        holds: Holds,
+        *,
+        is_ready: IsReady,
+        clock: Clock,
+        metrics: GatewayMetrics,
+        seconds: float,
+    ) -> None:
+        self._api = api
+        self._fleet = fleet
+        self._holds = holds
+        self._is_ready = is_ready
+        self._clock = clock
+        self._metrics = metrics
+        self._seconds = seconds
+        self._running: dict[Identity, asyncio.Task[Pod]] = {}
+
+    async def target(self, agent: AgentView, *, caller: str, size: int) -> Target:
+        """Return the pod that serves the agent, and wake the agent first if it sleeps.
+
+        Args:
+            agent: The agent, which the caller may call.
+            caller: The subject of the caller.
+            size: The bytes that the request holds while it waits.
+
+        Raises:
+            NotAwake: The agent has no pod that serves.
+            HoldLimit: The request may not wait.
+        """
+        if (pod := self._fleet.serving_pod(agent)) is not None:
+            return Target(pod)
+        if agent.spec.suspend:
+            raise NotAwake("The agent is suspended. Set spec.suspend to false.", retry_seconds=60)
+        if not _may_sleep(agent):
+            raise NotAwake("The agent has no ready pod at the moment.", retry_seconds=5)
+        started = self._clock.monotonic()
+        with self._holds.hold(identity_of(agent), size=size), self._metrics.held_requests.track_inprogress():
+            woken = await asyncio.shield(self._wake(agent, caller))
+        return Target(woken, cold_start_ms=round((self._clock.monotonic() - started) * 1000))
+
+    def _wake(self, agent: AgentView, caller: str) -> "asyncio.Task[Pod]":
+        key = identity_of(agent)
+        task = self._running.get(key)
+        if task is None:
+            if len(self._running) >= _MOST_WAKES:
+                raise HoldLimit("Too many agents wake at the moment.", retry_seconds=2)
+            self._holds.count_wake(caller)
+            task = self._running[key] = asyncio.create_task(self._woken(agent))
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return task
+
+    def _ended(self, key: Identity, task: "asyncio.Task[Pod]") -> None:
+        self._running.pop(key, None)
+        if not task.cancelled():
+            failed = task.exception()  # Each waiting request raises it as well.
+            self._metrics.wakes.labels("failed" if failed else "awake").inc()
+
+    async def _woken(self, agent: AgentView) -> Pod:
+        started = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._request(agent)
+                pod = await self._ready_pod(agent)
+        except TimeoutError:
+            raise NotAwake("The agent did not wake in time.", retry_seconds=5) from None
+        self._metrics.wake_seconds.observe(self._clock.monotonic() - started)
+        return pod
+
+    async def _request(self, agent: AgentView) -> None:
+        """Ask the operator to wake the agent. Every new value of the annotation is one request."""
+        stamp = format_micro_time(datetime.fromtimestamp(self._clock.now(), UTC))
+        patch = {"metadata": {"annotations": {names.WAKE_ANNOTATION: stamp}}}
+        try:
+            await self._api.merge(AGENTS, agent.namespace, agent.name, patch)
+        except TRANSIENT_ERRORS as error:
+            _logger.warning(
+                "cannot wake an agent",
+                extra={"namespace": agent.namespace, "agent": agent.name, "why": str(error) or repr(error)},
+            )
+            raise NotAwake("The agent cannot be woken at the moment.", retry_seconds=5) from None
+
+    async def _ready_pod(self, agent: AgentView) -> Pod:
+        key = identity_of(agent)
+        while True:
+            current = self._fleet.agents.get(key)
+            if current is None or current.uid != agent.uid:
+                raise NotAwake("The agent was deleted.", retry_seconds=60)
+            pod = self._fleet.running_pod(current)
+            if pod is not None and (pod.ready or await self._is_ready(pod)):
+                # Addresses are reused, so the cache must still show this pod at the address.
+                again = self._fleet.running_pod(current)
+                if again is not None and (again.uid, again.ip) == (pod.uid, pod.ip):
+                    return again
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _may_sleep(agent: AgentView) -> bool:
+    return agent.spec.sleep is not None or agent.status.get("phase") == ASLEEP

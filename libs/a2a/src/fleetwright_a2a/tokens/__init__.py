@@ -1,0 +1,1 @@
+"""Signed tokens between agents. Only this package imports the JOSE library."""

@@ -1,0 +1,1 @@
+"""The hierarchy of agents, and which of them may communicate. Pure."""

@@ -1,0 +1,62 @@
+"""What an agent gets for its team: the address of the gateway, a token for it, and its public keys. Pure."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fleetwright_api.encoding.canonical_json import canonical_json
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.fleet import NO_REACH
+from fleetwright_operator.credentials.keyring import Ring, key_set
+from fleetwright_operator.settings import Settings
+
+AUDIENCE: Final = "fleetwright-gateway"
+"""The audience of the tokens that agents present to the gateway."""
+TOKEN_FOLDER: Final = "/var/run/fleetwright/gateway"  # noqa: S105 - a folder
+_TOKEN_SECONDS: Final = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayTrust:
+    """The tokens of the gateway that an agent accepts."""
+
+    issuer: str
+    audience: str
+    """The uid of the Agent."""
+    keys: Ring
+
+    @property
+    def file(self) -> str:
+        """The content of `gateway.json`: public keys only."""
+        public = json.loads(key_set(self.keys))["keys"]
+        return canonical_json({"version": 1, "issuer": self.issuer, "audience": self.audience, "keys": public})
+
+
+def gateway_trust(uid: str, keys: Ring, settings: Settings) -> GatewayTrust | None:
+    """Return None if the installation has no gateway, or no keys yet."""
+    if settings.gateway is None or not keys:
+        return None
+    return GatewayTrust(issuer=settings.gateway.url, audience=uid, keys=keys)
+
+
+def calls_gateway(spec: AgentSpec, settings: Settings) -> bool:
+    """Return whether the agent finds and calls its team through the gateway."""
+    return settings.gateway is not None and spec.fleet.reach != NO_REACH
+
+
+def gateway_config(spec: AgentSpec, settings: Settings) -> dict[str, Any]:
+    """Return the fields of `agent.json`. Without the features they are empty, so that revisions do not change."""
+    gateway = settings.gateway
+    reached = {"gateway": {"url": gateway.url}} if gateway is not None and calls_gateway(spec, settings) else {}
+    # A pod of an agent that sleeps is started for a message, so its modules are loaded at once.
+    return {**reached, **({"preload": True} if spec.sleep is not None else {})}
+
+
+def token_volume() -> dict[str, Any]:
+    """Return a volume with the pod's own token for the gateway. The kubelet rotates it."""
+    token = {"audience": AUDIENCE, "expirationSeconds": _TOKEN_SECONDS, "path": "token"}
+    return {"name": "gateway-token", "projected": {"defaultMode": 0o440, "sources": [{"serviceAccountToken": token}]}}
+
+
+def token_mount() -> dict[str, Any]:
+    return {"name": "gateway-token", "mountPath": TOKEN_FOLDER, "readOnly": True}

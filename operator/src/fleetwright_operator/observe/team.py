@@ -1,0 +1,43 @@
+"""The team of an agent: its ancestors, whether it is suspended with one of them, and what is wrong. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fleetwright_api.call_authorization import Identity
+from fleetwright_api.fleet.hierarchy import MAX_DEPTH, parent_of
+from fleetwright_api.spec.agent import AgentView
+
+Find = Callable[[Identity], AgentView | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedTeam:
+    missing_parent: str = ""
+    """The parent that the agent names and that does not exist."""
+    cycle: tuple[str, ...] = ()
+    """The names of the agents of a cycle that contains this agent, from this agent upwards."""
+    suspended_with: str = ""
+    """The nearest ancestor that is suspended together with its team."""
+
+
+def observe_team(agent: AgentView, find: Find) -> ObservedTeam:
+    """Walk up from the agent. The walk ends at a repeated agent and after `MAX_DEPTH` ancestors."""
+    above = parent_of(agent)
+    if above is None:
+        return ObservedTeam()
+    me = (agent.namespace, agent.name)
+    path = [agent.name]
+    suspended_with = ""
+    while above is not None and above != me and above[1] not in path and len(path) <= MAX_DEPTH:
+        ancestor = find(above)
+        if ancestor is None:
+            break
+        path.append(ancestor.name)
+        if not suspended_with and ancestor.spec.suspend and ancestor.spec.fleet.suspend_team:
+            suspended_with = ancestor.name
+        above = parent_of(ancestor)
+    return ObservedTeam(
+        missing_parent=above[1] if above is not None and len(path) == 1 and above != me else "",
+        cycle=tuple(path) if above == me else (),
+        suspended_with=suspended_with,
+    )

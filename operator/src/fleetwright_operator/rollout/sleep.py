@@ -1,0 +1,98 @@
+"""Decides whether an agent sleeps: whether its Deployment has no pod because the agent is idle. Pure.
+
+An agent goes to sleep only if a report of its current pod shows that nothing runs, that the last activity is long
+enough ago, and that its counters were scraped since. An agent that sleeps wakes up when somebody asks for it, when its
+revision changes, or when work of its own is due.
+
+Every new value of the wake annotation is one request. The values are never compared as times, because the clocks of
+those who write them may differ.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fleetwright_api import durations, names
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
+from fleetwright_operator.status.activity import Activity
+
+SCRAPE_SECONDS: Final = 120
+"""How long a scrape of the counters is awaited after the last activity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SleepState:
+    """The state as the status stores it. It is absent while the agent is awake."""
+
+    since: int
+    request: str = ""
+    """The wake annotation at the time of going to sleep."""
+    wakes_at: int | None = None
+    """When the agent has work of its own to do."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        due = {} if self.wakes_at is None else {"wakesAt": format_timestamp(self.wakes_at)}
+        request = {"request": self.request} if self.request else {}
+        return {"since": format_timestamp(self.since), **request, **due}
+
+
+def stored_state(status: Mapping[str, Any]) -> SleepState | None:
+    """Return the state from a status; None if the agent is awake, or if the stored state is damaged."""
+    stored = status.get("sleep") or {}
+    try:
+        return SleepState(
+            since=parse_timestamp(stored["since"]),
+            request=str(stored.get("request", "")),
+            wakes_at=parse_timestamp(stored["wakesAt"]) if "wakesAt" in stored else None,
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def next_state(
+    spec: AgentSpec,
+    state: SleepState | None,
+    *,
+    has_gateway: bool,
+    annotations: Mapping[str, str],
+    is_rolled_out: bool,
+    has_new_revision: bool,
+    activity: Activity | None,
+    now: int,
+) -> SleepState | None:
+    """Return the state after this pass.
+
+    Args:
+        spec: The spec of the agent.
+        state: The state before this pass; None if the agent is awake.
+        has_gateway: False if no message could wake the agent.
+        annotations: The annotations of the Agent.
+        is_rolled_out: True if the current revision runs and is ready.
+        has_new_revision: True if the Deployment has another revision than the wanted one.
+        activity: From the last report of the current pod; None before there is one.
+        now: The time in seconds.
+    """
+    if spec.sleep is None or spec.suspend or not has_gateway:
+        return None
+    request = annotations.get(names.WAKE_ANNOTATION, "")
+    if state is not None:
+        is_due = state.wakes_at is not None and state.wakes_at <= now
+        return None if request != state.request or has_new_revision or is_due else state
+    if not is_rolled_out or has_new_revision or activity is None:
+        return None
+    if not _is_idle(activity, durations.seconds(spec.sleep.after_idle)):
+        return None
+    if activity.wakes_at is not None and activity.wakes_at <= now:
+        return None
+    return SleepState(since=now, request=request, wakes_at=activity.wakes_at)
+
+
+def _is_idle(activity: Activity, after: int) -> bool:
+    """Return whether the report itself shows a long enough pause, whatever the time of this pass is."""
+    if activity.is_busy:
+        return False
+    pause = activity.read_at - activity.last_active
+    is_scraped = activity.scraped_at is not None and activity.scraped_at >= activity.last_active
+    return pause >= after and (is_scraped or pause >= SCRAPE_SECONDS)

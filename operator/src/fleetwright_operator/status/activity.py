@@ -1,0 +1,48 @@
+"""What an agent reports about its activity. The report is untrusted, so each field is validated by itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fleetwright_kube.timestamps import parse_timestamp
+
+_COUNTS: Final = ("runningTasks", "waitingTasks", "openStreams", "undeliveredPushes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """Times are in seconds since the epoch."""
+
+    is_busy: bool
+    """True if a task runs or waits for its turn, a stream is open, or a push notification is not delivered."""
+    last_active: int
+    """The last activity of a task, or the start of the process."""
+    scraped_at: int | None
+    """When the counters were last scraped."""
+    wakes_at: int | None
+    """When the agent has work of its own to do, such as a retry of a push notification or an expiry."""
+    read_at: int
+
+
+def parse_activity(document: Any, *, read_at: int) -> Activity | None:
+    """Return None if the agent reports no activity, or an unusable one. Such an agent never sleeps."""
+    if not isinstance(document, Mapping):
+        return None
+    counts = [document.get(name) for name in _COUNTS]
+    started, last = _time(document.get("startedAt")), _time(document.get("lastTaskActivity"))
+    if started is None or not all(type(count) is int and count >= 0 for count in counts):
+        return None
+    return Activity(
+        is_busy=any(counts),
+        last_active=max(started, last or 0),
+        scraped_at=_time(document.get("scrapedAt")),
+        wakes_at=_time(document.get("nextWakeAt")),
+        read_at=read_at,
+    )
+
+
+def _time(value: Any) -> int | None:
+    try:
+        return parse_timestamp(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

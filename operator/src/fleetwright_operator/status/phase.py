@@ -1,0 +1,19 @@
+"""One word for the state of an agent, for lists. It is derived from the conditions alone. Pure."""
+
+from collections.abc import Sequence
+
+from fleetwright_operator.status.conditions import ASLEEP, DEGRADED, PROGRESS, READY, Condition
+
+_STOPPED = frozenset({"Suspended", "Suspending"})
+
+
+def phase_of(conditions: Sequence[Condition]) -> str:
+    """Return Pending, Running, Degraded, Asleep, Suspended or Failed."""
+    ready = next(condition for condition in conditions if condition.type == READY)
+    if ready.status is True:
+        if ready.reason == ASLEEP:
+            return "Asleep"
+        return "Degraded" if any(condition.type == DEGRADED for condition in conditions) else "Running"
+    if ready.reason in _STOPPED:
+        return "Suspended"
+    return "Pending" if ready.reason in PROGRESS else "Failed"

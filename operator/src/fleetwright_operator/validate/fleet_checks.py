@@ -1,0 +1,40 @@
+"""Checks of an agent's place in its team, and of what needs the gateway. Pure."""
+
+from collections.abc import Iterator
+
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.fleet import NO_REACH
+from fleetwright_api.violation import Violation
+from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.observe.team import ObservedTeam
+from fleetwright_operator.settings import Settings
+
+_NO_GATEWAY = "NoGateway"
+_REMEDY = "set gateway.enabled of the chart, or remove"
+
+
+def sleepers_can_be_woken(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    """Without a gateway, no message could wake the agent."""
+    if observed.agent.spec.sleep is not None and settings.gateway is None:
+        yield Violation(_NO_GATEWAY, f"spec.sleep needs the gateway, which wakes the agent: {_REMEDY} spec.sleep")
+
+
+def fleet_problem(spec: AgentSpec, team: ObservedTeam, settings: Settings) -> Violation | None:
+    """Return what keeps the agent's place in its team from taking effect. The agent itself runs nevertheless."""
+    if team.cycle:
+        path = " → ".join([*team.cycle, team.cycle[0]])
+        return Violation("ParentCycle", f"spec.fleet.parent forms a cycle: {path}. Remove the parent of one of them")
+    if team.missing_parent:
+        message = f"spec.fleet.parent {team.missing_parent!r} does not exist in this namespace; create it, or remove it"
+        return Violation("ParentNotFound", message)
+    if spec.fleet.reach != NO_REACH and settings.gateway is None:
+        message = f"spec.fleet.reach needs the gateway, which carries the messages: {_REMEDY} spec.fleet.reach"
+        return Violation(_NO_GATEWAY, message)
+    return None
+
+
+def suspension_reason(spec: AgentSpec, team: ObservedTeam) -> str:
+    """Return why the agent is suspended; empty if it is not."""
+    if not spec.suspend:
+        return ""
+    return f"suspended with Agent {team.suspended_with!r}" if team.suspended_with else "spec.suspend is true"

@@ -1,0 +1,230 @@
+"""Tokens of the gateway at the A2A port: who the caller is, what is refused, and rotated keys."""
+
+import base64
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from prometheus_client import CollectorRegistry
+
+from fleetwright_a2a.tokens.pair_token import Actor, PairTokenClaims
+from fleetwright_agent.config.callers import is_client
+from fleetwright_agent.server.gateway_tokens import owner_of, parse_gateway_keys
+from fleetwright_agent.telemetry.metrics import Metrics
+
+Open = Callable[..., Any]
+ISSUER = "http://fleetwright-gateway.fleetwright-system"
+UID = "6b1c0e0e-2c5e-4b7f-9d3c-0c6a3f6f0001"
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}
+HIDDEN = {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}
+
+
+def number(value: int) -> str:
+    return base64.urlsafe_b64encode(value.to_bytes(32, "big")).decode().rstrip("=")
+
+
+class Key:
+    """A key of the gateway. Tokens are signed with PyJWT, so the agent is not tested with its own library."""
+
+    def __init__(self, kid: str) -> None:
+        self.kid = kid
+        self.private = ec.generate_private_key(ec.SECP256R1())
+
+    @property
+    def public(self) -> dict[str, str]:
+        numbers = self.private.public_key().public_numbers()
+        return {
+            "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.kid,
+            "x": number(numbers.x), "y": number(numbers.y),
+        }  # fmt: skip
+
+    @property
+    def public_pem(self) -> bytes:
+        form = serialization.PublicFormat.SubjectPublicKeyInfo
+        return self.private.public_key().public_bytes(serialization.Encoding.PEM, form)
+
+    def token(
+        self, act: dict[str, Any], *, sub: str | None = None, header: dict[str, Any] | None = None, **changes: Any
+    ) -> str:
+        now = int(time.time())
+        claims = {
+            "iss": ISSUER, "sub": sub or act["sub"], "act": act, "client_id": act["sub"], "aud": UID, "jti": "1",
+            "iat": now, "exp": now + 60, **changes,
+        }  # fmt: skip
+        return jwt.encode(
+            claims, self.private, algorithm="ES256", headers={"typ": "at+jwt", "kid": self.kid, **(header or {})}
+        )
+
+
+KEY = Key("first")
+OTHER = Key("second")
+AGENT = {"sub": "agent:team/lead", "uid": "u1"}
+ANNA = {"sub": "user:anna", "uid": ""}
+
+
+def keys(*found: Key) -> dict[str, Any]:
+    return {"version": 1, "issuer": ISSUER, "audience": UID, "keys": [key.public for key in found]}
+
+
+@pytest.fixture(autouse=True)
+def mounted_keys(mounted: Any) -> None:
+    mounted.write(mounted.layout.gateway_file, keys(KEY))
+    return
+
+
+async def ask(door: Any, token: str, body: dict[str, Any] = CALL) -> Any:
+    async with door.http(None) as http:
+        return await http.post("/a2a", json=body, headers={"Authorization": f"Bearer {token}"})
+
+
+async def send(door: Any, token: str) -> str:
+    params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}}
+    answer = await ask(door, token, {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params})
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["result"]["task"]["id"])
+
+
+@pytest.mark.parametrize(
+    ("act", "sub", "owner"),
+    [
+        pytest.param(AGENT, None, "agent:team/lead", id="an agent on its own behalf"),
+        pytest.param(ANNA, None, "user:anna", id="a person"),
+        pytest.param({**AGENT, "act": ANNA}, "user:anna", "user:anna via agent:team/lead", id="an agent for a person"),
+    ],
+)
+async def test_forwarded_caller_owns_what_it_creates(
+    open_door: Open, act: dict[str, Any], sub: str | None, owner: str
+) -> None:
+    door = await open_door()
+    await send(door, KEY.token(act, sub=sub))
+    assert door.turn.requests[0].owner == owner
+
+
+async def test_tasks_are_isolated_between_a_person_and_an_agent_that_acts_for_the_person(open_door: Open) -> None:
+    door = await open_door()
+    task = await send(door, KEY.token({**AGENT, "act": ANNA}, sub="user:anna"))
+    for other in (KEY.token(ANNA), KEY.token(AGENT)):
+        answer = await ask(door, other, {**HIDDEN, "params": {"id": task}})
+        assert answer.json()["error"]["code"] == -32001
+
+
+def at(seconds: int) -> int:
+    return int(time.time()) + seconds
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(lambda: KEY.token(AGENT, aud="another-uid"), id="for another agent"),
+        pytest.param(lambda: KEY.token(AGENT, aud=[UID, "another-uid"]), id="for two agents"),
+        pytest.param(lambda: KEY.token(AGENT, iss="http://elsewhere"), id="of another issuer"),
+        pytest.param(lambda: KEY.token(AGENT, iat=at(-400), exp=at(-200)), id="expired"),
+        pytest.param(lambda: KEY.token(AGENT, iat=at(100), exp=at(160)), id="not valid yet"),
+        pytest.param(lambda: KEY.token(AGENT, exp=at(3600)), id="for an hour"),
+        pytest.param(lambda: OTHER.token(AGENT), id="signed with an unknown key"),
+        pytest.param(
+            lambda: OTHER.token(AGENT, header={"kid": "first"}), id="signed with another key of the same name"
+        ),
+        pytest.param(lambda: KEY.token(AGENT, header={"typ": "JWT"}), id="of another type"),
+        pytest.param(lambda: KEY.token(AGENT, client_id="agent:team/other"), id="of another client than the actor"),
+        pytest.param(lambda: KEY.token(ANNA, sub="user:boss"), id="of a person who acts for another"),
+        pytest.param(lambda: KEY.token({"sub": "agent:team", "uid": "u"}), id="of an agent without a namespace"),
+        pytest.param(lambda: KEY.token({"sub": "client:default", "uid": ""}), id="of a client of the agent"),
+        pytest.param(lambda: KEY.token({"sub": "user:", "uid": ""}), id="of a person without a name"),
+        pytest.param(
+            lambda: jwt.encode(
+                {"sub": "user:anna"}, "k" * 32, algorithm="HS256", headers={"typ": "at+jwt", "kid": "first"}
+            ),
+            id="with a symmetric signature",
+        ),
+        pytest.param(
+            lambda: "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0Iiwia2lkIjoiZmlyc3QifQ.e30.", id="without a signature"
+        ),
+        pytest.param(lambda: "eyJ" + "." * 2, id="that is empty"),
+    ],
+)
+async def test_token_of_the_gateway_is_refused(open_door: Open, forge: Callable[[], str]) -> None:
+    metrics = Metrics(CollectorRegistry())
+    door = await open_door(metrics=metrics)
+    answer = await ask(door, forge())
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Bearer realm="echo", error="invalid_token"'
+    assert metrics.registry.get_sample_value("fleetwright_auth_failures_total", {"reason": "gateway"}) == 1
+
+
+async def test_rotated_keys_are_accepted_without_a_restart(open_door: Open, mounted: Any) -> None:
+    door = await open_door()
+    assert (await ask(door, KEY.token(AGENT))).status_code == 200
+    mounted.write(mounted.layout.gateway_file, keys(OTHER, KEY))
+    assert (await ask(door, OTHER.token(AGENT))).status_code == 200
+    mounted.write(mounted.layout.gateway_file, keys(OTHER))
+    assert (await ask(door, OTHER.token(ANNA))).status_code == 200
+    assert (await ask(door, KEY.token(ANNA))).status_code == 401
+
+
+async def test_without_keys_no_token_of_the_gateway_is_accepted(open_door: Open, mounted: Any) -> None:
+    mounted.layout.gateway_file.unlink()
+    door = await open_door()
+    assert (await ask(door, KEY.token(AGENT))).status_code == 401
+    assert (await ask(door, "token-of-default")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param({}, id="empty"),
+        pytest.param({**keys(KEY), "keys": []}, id="no keys"),
+        pytest.param({**keys(KEY), "keys": [{**KEY.public, "kty": "RSA"}]}, id="another kind of key"),
+        pytest.param({**keys(KEY), "keys": [{k: v for k, v in KEY.public.items() if k != "kid"}]}, id="no key id"),
+        pytest.param({**keys(KEY), "more": 1}, id="an unknown field"),
+    ],
+)
+def test_invalid_key_file_is_refused_without_its_content(content: dict[str, Any]) -> None:
+    with pytest.raises(ValueError) as refused:
+        parse_gateway_keys(json.dumps(content).encode())
+    assert KEY.public["x"] not in str(refused.value)
+
+
+def claims(subject: str, actor: str) -> PairTokenClaims:
+    return PairTokenClaims(
+        issuer=ISSUER, subject=subject, actor=Actor(actor, "u"), audience=UID, token_id="1", issued_at=0, expires_at=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("subject", "actor", "owner"),
+    [
+        pytest.param(
+            "user:bob via agent:a/b", "user:bob via agent:a/b", "user:bob%20via%20agent:a/b",
+            id="a name that looks like an agent acting for somebody",
+        ),
+        pytest.param("user:system:serviceaccount:a:b", "user:system:serviceaccount:a:b",
+                     "user:system:serviceaccount:a:b", id="a ServiceAccount"),
+        pytest.param("user:zoë@example.com", "user:zoë@example.com", "user:zo%C3%AB@example.com", id="an address"),
+        pytest.param("user:" + "x" * 513, "user:" + "x" * 513, None, id="a name that is too long"),
+        pytest.param("agent:a/b", "agent:a/c", "agent:a/b via agent:a/c", id="an agent for another agent"),
+        pytest.param("agent:a/b", "user:anna", None, id="a person for an agent"),
+        pytest.param("agent:A/b", "agent:A/b", None, id="a namespace that is no name"),
+    ],
+)  # fmt: skip
+def test_owner_of_claims(subject: str, actor: str, owner: str | None) -> None:
+    assert owner_of(claims(subject, actor)) == owner
+
+
+@pytest.mark.parametrize(
+    ("owner", "wanted"),
+    [
+        ("client:default", True),
+        ("user:anna", True),
+        ("user:bob%20via%20agent:a/b", True),
+        ("user:anna via agent:a/b", False),
+        ("agent:a/b", False),
+    ],
+)
+def test_only_clients_and_persons_are_clients(owner: str, wanted: bool) -> None:
+    assert is_client(owner) is wanted

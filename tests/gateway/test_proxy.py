@@ -1,0 +1,297 @@
+"""The proxy over real sockets: what passes to the agent and back, and what callers cannot do."""
+
+import asyncio
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from aiohttp import web
+from tests.gateway.fleet_api import NOW, FleetApi
+from tests.gateway.served_gateway import CARD, URL, Client, Upstream, running
+
+from fleetwright_a2a.tokens.pair_token import KeySet, PairTokenClaims, verify
+
+pytestmark = pytest.mark.process
+CALLEE = "/agents/team/callee"
+MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {}}
+
+
+def caller_token(api: FleetApi) -> str:
+    return next(token for token, found in api.tokens.items() if found["user"]["username"].endswith(":caller"))
+
+
+async def claims_received(client: Client, upstream: Upstream, audience: str) -> PairTokenClaims:
+    async with client.request("GET", "/.well-known/jwks.json") as answer:
+        keys = KeySet((await answer.json())["keys"])
+    scheme, _, token = upstream.received[-1].headers["Authorization"].partition(" ")
+    assert scheme == "Bearer"
+    return verify(token, keys, issuer=URL, audience=audience, now=NOW)
+
+
+async def test_proxy_passes_a_message_of_an_agent_with_a_pair_token(api, client, upstream):
+    async with client.request("POST", f"{CALLEE}/a2a?x=%2F", token=caller_token(api), json=MESSAGE) as answer:
+        assert (answer.status, await answer.json()) == (200, {"jsonrpc": "2.0", "id": 1, "result": {"seen": 1}})
+        assert answer.headers["X-RateLimit-Limit"] == "600"
+    (received,) = upstream.received
+    assert (received.method, received.path, json.loads(received.body)) == ("POST", "/a2a?x=%2F", MESSAGE)
+    claims = await claims_received(client, upstream, api.uid("callee"))
+    assert (claims.subject, claims.actor.subject, claims.actor.uid) == (
+        "agent:team/caller",
+        "agent:team/caller",
+        api.uid("caller"),
+    )
+    assert claims.expires_at - claims.issued_at == 60
+
+
+async def test_proxy_passes_a_message_of_a_person_who_may_invoke(api, client, upstream):
+    token = api.add_person("ada")
+    assert await client.status("POST", f"{CALLEE}/a2a", token=token, json=MESSAGE) == 404
+    api.grants.add(("grace", "team", "callee"))
+    token = api.add_person("grace")
+    assert await client.status("POST", f"{CALLEE}/a2a", token=token, json=MESSAGE) == 200
+    assert await client.status("POST", "/agents/team/hidden/a2a", token=token, json=MESSAGE) == 404
+    claims = await claims_received(client, upstream, api.uid("callee"))
+    assert (claims.subject, claims.actor.subject, claims.actor.uid) == ("user:grace", "user:grace", "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/agents/team/hidden/a2a", id="an agent that the caller may not call"),
+        pytest.param("/agents/team/nobody/a2a", id="no such agent"),
+        pytest.param("/agents/other/callee/a2a", id="another namespace"),
+        pytest.param("/agents/team/callee/%2e%2e/status", id="a path that leads elsewhere"),
+        pytest.param("/agents/TEAM/callee/", id="no name of a namespace"),
+    ],
+)
+async def test_proxy_answers_404_for_every_agent_that_is_hidden(api, client, upstream, path):
+    """The answers are equal, so a caller cannot tell a hidden agent from a missing one."""
+    async with client.request("GET", path, token=caller_token(api)) as answer:
+        text = (await answer.json())["error"]
+    assert answer.status == 404
+    assert text["message"] == "There is no such agent, or this caller may not call it."
+    assert upstream.received == []
+
+
+async def test_proxy_strips_headers_that_claim_an_identity(api, client, upstream):
+    forged = {
+        "X-Forwarded-User": "admin",
+        "X-Remote-User": "admin",
+        "X-API-Key": "secret",
+        "X-Workspace-ID": "other",
+        "Forwarded": "for=1.2.3.4",
+        "Cookie": "session=1",
+        "Impersonate-User": "admin",
+        "DPoP": "proof",
+        "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "A2A-Version": "1.0",
+    }
+    assert await client.status("POST", CALLEE + "/a2a", token=caller_token(api), json=MESSAGE, headers=forged) == 200
+    headers = {name.lower(): value for name, value in upstream.received[0].headers.items()}
+    assert set(headers) == {
+        "accept",
+        "a2a-version",
+        "authorization",
+        "content-length",
+        "content-type",
+        "host",
+        "traceparent",
+        "user-agent",
+    }
+    assert headers["traceparent"] == forged["traceparent"]
+
+
+async def test_proxy_never_forwards_a_kubernetes_token(api, client, upstream):
+    own = caller_token(api)
+    await client.status("POST", f"{CALLEE}/a2a", token=own, json=MESSAGE)
+    (received,) = upstream.received
+    assert own not in json.dumps(received.headers)
+    assert own.encode() not in received.body
+
+
+async def test_proxy_streams_events_as_they_arrive(api, client, upstream):
+    released = asyncio.Event()
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b"data: first\n\n")
+        await released.wait()
+        await response.write(b"data: second\n\n")
+        return response
+
+    upstream.answer = stream
+    async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
+        assert await answer.content.readany() == b"data: first\n\n"
+        released.set()
+        assert await answer.content.read() == b"data: second\n\n"
+        assert answer.headers["Content-Type"] == "text/event-stream"
+
+
+async def test_proxy_finishes_a_call_whose_caller_disconnects(api, client, upstream):
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        begun.set()
+        await released.wait()
+        return web.json_response({})
+
+    upstream.answer = slow
+    calling = asyncio.create_task(client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE))
+    await begun.wait()
+    calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+    await asyncio.sleep(0.05)
+    released.set()
+    async with asyncio.timeout(5):
+        await upstream.ended.wait()
+
+
+async def test_proxy_closes_the_stream_of_a_caller_who_left(api, client, upstream):
+    ended = asyncio.Event()
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(b": keep-alive\n\n")
+                await asyncio.sleep(0.01)
+        finally:
+            ended.set()
+
+    upstream.answer = stream
+    async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
+        await answer.content.readany()
+    async with asyncio.timeout(5):
+        await ended.wait()
+
+
+async def test_proxy_aborts_a_response_that_the_agent_cut(api, client, upstream):
+    """The caller sees a broken connection, because the answer must not look complete."""
+
+    async def cut(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "100"})
+        await response.prepare(request)
+        await response.write(b"half")
+        request.transport.close()
+        return response
+
+    upstream.answer = cut
+    with pytest.raises(Exception, match=r"payload|closed|reset|disconnected"):
+        await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE)
+
+
+async def test_proxy_refuses_a_body_above_one_mebibyte(api, client, upstream):
+    big, headers = io.BytesIO(b"x" * (1024 * 1024 + 1)), {"Content-Type": "application/json"}
+    assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), data=big, headers=headers) == 413
+    assert upstream.received == []
+
+
+async def test_proxy_bounds_the_answer_of_an_agent(api, client, upstream):
+    async def huge(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"x" * (10 * 1024 * 1024 + 1))
+
+    upstream.answer = huge
+    assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == 502
+
+
+async def test_proxy_reports_an_agent_that_refuses_its_token(api, client, upstream):
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
+
+    upstream.answer = refuse
+    assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == 502
+
+
+async def test_proxy_reports_a_pod_that_cannot_be_reached(api, client, upstream):
+    api.edit("Pod", "callee-1-a", {})
+    api.set_status(
+        "Pod",
+        "callee-1-a",
+        {"phase": "Running", "podIP": "127.0.0.9", "conditions": [{"type": "Ready", "status": "True"}]},
+    )
+    async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
+        assert (answer.status, answer.headers["Retry-After"]) == (502, "2")
+
+
+async def test_proxy_answers_503_without_a_ready_pod(api, client, upstream):
+    api.remove("Pod", "callee-1-a")
+    async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+
+
+async def test_proxy_serves_the_gateways_card_without_the_agent(api, client, upstream):
+    path = f"{CALLEE}/.well-known/agent-card.json"
+    async with client.request("GET", path, token=caller_token(api)) as answer:
+        card, tag = json.loads(await answer.read()), answer.headers["ETag"]
+    url = "https://agents.example.com/agents/team/callee/a2a"
+    assert [each["url"] for each in card["supportedInterfaces"]] == [url]
+    assert (card["url"], card["name"], card["skills"]) == (url, "callee", CARD["skills"])
+    assert "signatures" not in card
+    known = {"If-None-Match": tag}
+    assert await client.status("GET", path, token=caller_token(api), headers=known) == 304
+    assert await client.status("GET", "/agents/team/hidden/.well-known/agent-card.json", token=caller_token(api)) == 404
+    assert upstream.received == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/agents/team/callee/a2a", "/agents/team/nobody/", "/agents/team/callee/.well-known/agent-card.json"]
+)
+async def test_proxy_requires_a_credential_before_any_lookup(api, client, upstream, path):
+    async with client.request("GET", path) as answer:
+        assert answer.status == 401
+        assert answer.headers["WWW-Authenticate"] == 'Bearer realm="fleetwright-gateway"'
+    assert api.access_reviews == api.reviews == []
+
+
+async def test_proxy_limits_the_rate_of_each_caller(api, settings, upstream):
+    api.add_running_agent("caller", spec={"fleet": {"reach": "Direct"}})
+    api.add_running_agent("callee", spec={"fleet": {"reach": "Direct"}})
+    async with running(api, replace(settings, requests_per_minute=2)) as client:
+        token = caller_token(api)
+        assert [await client.status("GET", f"{CALLEE}/x", token=token) for _ in range(3)] == [200, 200, 429]
+        async with client.request("GET", f"{CALLEE}/x", token=token) as answer:
+            assert int(answer.headers["Retry-After"]) > 0
+            assert answer.headers["X-RateLimit-Remaining"] == "0"
+
+
+async def test_gateway_answers_503_until_its_cache_is_filled(api, settings, upstream):
+    token = api.add_running_agent("callee")
+    async with running(api, settings, filled=False) as client:
+        async with client.request("GET", f"{CALLEE}/x", token=token) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
+            assert "the cache of agents is not filled yet" in (await answer.json())["error"]["message"]
+        assert await client.status("GET", f"{CALLEE}/x") == 401
+
+
+ASLEEP = {"phase": "Asleep", "sleep": {"since": "2026-03-01T11:00:00Z"}}
+
+
+async def test_proxy_holds_a_request_until_the_agent_is_awake(api, client, upstream):
+    """The card is answered without waking. The message waits, and reaches the new pod."""
+    api.remove("Pod", "callee-1-a")
+    api.add_agent("callee", spec={"fleet": {"reach": "Direct"}, "sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+    token = caller_token(api)
+    assert await client.status("GET", f"{CALLEE}/.well-known/agent-card.json", token=token) == 200
+    assert not [write for write in api.writes if write.startswith("merge")]
+    waiting = asyncio.create_task(
+        client.session.post(f"{client.base}{CALLEE}/a2a", headers={"Authorization": f"Bearer {token}"}, json=MESSAGE)
+    )
+    async with asyncio.timeout(5):
+        while not [write for write in api.writes if write == "merge Agent callee"]:  # noqa: ASYNC110 - the API has no event
+            await asyncio.sleep(0.01)
+    api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
+    async with await waiting as answer:
+        assert answer.status == 200
+        assert int(answer.headers["Fleetwright-Cold-Start"]) >= 0
+    assert [received.path for received in upstream.received] == ["/readyz", "/a2a"]
+
+
+async def test_proxy_wakes_no_agent_for_a_caller_who_may_not_call_it(api, client, upstream):
+    api.remove("Pod", "hidden-1-a")
+    api.add_agent("hidden", spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+    assert await client.status("POST", "/agents/team/hidden/a2a", token=caller_token(api), json=MESSAGE) == 404
+    assert await client.status("POST", "/agents/team/hidden/a2a", token="a.b.c", json=MESSAGE) == 401
+    assert not [write for write in api.writes if write.startswith("merge")]

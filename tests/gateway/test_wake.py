@@ -1,0 +1,213 @@
+"""Waking a sleeping agent: one request to the operator, bounded waiting, and only the agent's own pod."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry
+from tests.gateway.fleet_api import NOW, FleetApi
+
+from fleetwright_a2a.clock import Clock
+from fleetwright_api import names
+from fleetwright_gateway.cluster.fleet import Fleet, Pod
+from fleetwright_gateway.cluster.synchroniser import Synchroniser
+from fleetwright_gateway.telemetry.metrics import GatewayMetrics
+from fleetwright_gateway.wake.holds import HoldLimit, Holds
+from fleetwright_gateway.wake.waker import NotAwake, Target, Waker
+from fleetwright_kube.errors import ForbiddenError
+
+ASLEEP = {"phase": "Asleep", "sleep": {"since": "2026-03-01T11:00:00Z"}}
+
+
+class Rig:
+    """A waker in virtual time, whose cache follows the cluster."""
+
+    def __init__(self, api: FleetApi, **bounds: int) -> None:
+        self.api = api
+        self.fleet = Fleet()
+        self.probed: list[str] = []
+        self.answers = True
+        loop = asyncio.get_running_loop()
+        self.clock = Clock(now_ns=lambda: int((NOW + loop.time()) * 1e9), monotonic=loop.time)
+        self.metrics = GatewayMetrics(CollectorRegistry())
+        self.waker = Waker(
+            api,
+            self.fleet,
+            Holds(self.clock, **bounds),
+            is_ready=self._is_ready,
+            clock=self.clock,
+            metrics=self.metrics,
+            seconds=30.0,
+        )
+
+    async def _is_ready(self, pod: Pod) -> bool:
+        self.probed.append(pod.ip)
+        return self.answers
+
+    async def follow(self) -> None:
+        synchroniser = Synchroniser(self.api, self.fleet, namespaces=(), resync_seconds=60)
+        assert await synchroniser.fill()
+        views = {"ReplicaSet": "ReplicaSetMetadata", "Deployment": "DeploymentMetadata"}
+        self.api.listeners.append(
+            lambda event, kind, body: synchroniser.informer.event(views.get(kind, kind), event, body)
+        )
+
+    async def target(self, name: str = "sleeper", *, caller: str = "user:ada", size: int = 100) -> Target:
+        return await self.waker.target(self.fleet.agents["team", name], caller=caller, size=size)
+
+    def wakes(self) -> int:
+        return sum(write.startswith(f"merge {names.AGENT}") for write in self.api.writes)
+
+    def start_pod(self, name: str = "sleeper", *, ip: str = "10.0.0.5", ready: bool = False) -> None:
+        owner = self.api.find("ReplicaSet", f"{name}-1")
+        self.api.add_pod(f"{name}-1-b", owner=owner, account=name, ip=ip, ready=ready)
+
+
+@pytest.fixture
+async def rig(api: FleetApi) -> Rig:
+    made = Rig(api)
+    for name in ("sleeper", "other"):
+        api.add_agent(name, spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+        api.add_deployment(name)
+    await made.follow()
+    return made
+
+
+async def test_waker_wakes_an_agent_and_reports_the_cold_start(api, rig):
+    waiting = asyncio.create_task(rig.target())
+    await asyncio.sleep(1.5)
+    rig.start_pod()
+    target = await waiting
+    assert (target.pod.ip, target.pod.uid) == ("10.0.0.5", api.find("Pod", "sleeper-1-b")["metadata"]["uid"])
+    assert 1500 <= target.cold_start_ms <= 1700
+    assert rig.wakes() == 1
+    annotation = api.find(names.AGENT, "sleeper")["metadata"]["annotations"][names.WAKE_ANNOTATION]
+    assert annotation.startswith("2026-03-01T12:00:00.")
+    assert annotation.endswith("Z")
+    assert rig.metrics.registry.get_sample_value("fleetwright_gateway_wakes_total", {"outcome": "awake"}) == 1
+
+
+async def test_waker_asks_once_for_many_requests(rig):
+    waiting = [asyncio.create_task(rig.target(caller=f"user:{number}")) for number in range(50)]
+    await asyncio.sleep(1)
+    rig.start_pod()
+    assert {target.pod.ip for target in await asyncio.gather(*waiting)} == {"10.0.0.5"}
+    assert rig.wakes() == 1
+
+
+async def test_waker_returns_the_pod_of_an_awake_agent_at_once(rig):
+    rig.start_pod(ready=True)
+    assert (await rig.target()).cold_start_ms is None
+    assert (rig.wakes(), rig.probed) == (0, [])
+
+
+async def test_waker_waits_until_the_pod_itself_is_ready(rig):
+    rig.answers = False
+    waiting = asyncio.create_task(rig.target())
+    rig.start_pod()
+    await asyncio.sleep(2)
+    assert not waiting.done()
+    rig.answers = True
+    assert (await waiting).pod.ip == "10.0.0.5"
+    assert 19 <= len(rig.probed) <= 23
+
+
+async def test_waker_never_trusts_an_address_that_another_pod_took(api, rig):
+    """The pod is replaced while it is asked, and another pod answers at its address."""
+    waiting = asyncio.create_task(rig.target())
+    original = rig.waker._is_ready
+
+    async def replaced(pod: Pod) -> bool:
+        api.remove("Pod", "sleeper-1-b")
+        rig.waker._is_ready = original
+        return True
+
+    rig.waker._is_ready = replaced
+    rig.start_pod()
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    rig.start_pod(ip="10.0.0.6")
+    assert (await waiting).pod.ip == "10.0.0.6"
+
+
+async def test_waker_gives_up_after_30_seconds(rig):
+    started = asyncio.get_running_loop().time()
+    with pytest.raises(NotAwake, match="did not wake in time"):
+        await rig.target()
+    assert 30 <= asyncio.get_running_loop().time() - started < 31
+    assert rig.metrics.registry.get_sample_value("fleetwright_gateway_wakes_total", {"outcome": "failed"}) == 1
+
+
+async def test_waker_reports_a_refused_patch_at_once(api, rig):
+    api.fault = lambda number, what: ForbiddenError("no") if what.startswith("merge Agent") else None
+    with pytest.raises(NotAwake, match="cannot be woken"):
+        await rig.target()
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "says"),
+    [
+        pytest.param({}, {"phase": "Pending"}, "no ready pod", id="an agent that never sleeps"),
+        pytest.param({"suspend": True, "sleep": {"afterIdle": "1m"}}, ASLEEP, "suspended", id="a suspended agent"),
+    ],
+)
+async def test_waker_wakes_only_agents_that_sleep(api, rig, spec, status, says):
+    api.add_agent("awake", spec=spec, status=status)
+    with pytest.raises(NotAwake, match=says):
+        await rig.target("awake")
+    assert rig.wakes() == 0
+
+
+async def test_waker_keeps_waking_when_a_caller_leaves(rig):
+    leaving, staying = asyncio.create_task(rig.target()), asyncio.create_task(rig.target())
+    await asyncio.sleep(1)
+    leaving.cancel()
+    rig.start_pod()
+    assert (await staying).pod.ip == "10.0.0.5"
+    assert leaving.cancelled()
+
+
+async def test_waker_bounds_the_requests_that_wait(api):
+    rig = Rig(api, per_agent=2, max_bytes=1000)
+    for name in ("sleeper", "other"):
+        api.add_agent(name, spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+        api.add_deployment(name)
+    await rig.follow()
+    waiting = [asyncio.create_task(rig.target(size=400)) for _ in range(2)]
+    await asyncio.sleep(0.5)
+    with pytest.raises(HoldLimit, match="for this agent"):
+        await rig.target(size=1)
+    with pytest.raises(HoldLimit, match="for agents to wake"):
+        await rig.target("other", size=300)
+    rig.start_pod()
+    await asyncio.gather(*waiting)
+    rig.start_pod("other", ip="10.0.0.7", ready=False)
+    assert (await rig.target("other", size=300)).pod.ip == "10.0.0.7"
+
+
+async def test_waker_bounds_the_wakes_of_each_caller(api):
+    rig = Rig(api, per_minute=1)
+    for name in ("sleeper", "other"):
+        api.add_agent(name, spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+        api.add_deployment(name)
+    await rig.follow()
+    rig.start_pod()
+    await rig.target()
+    with pytest.raises(HoldLimit, match="may wake 1 agents a minute"):
+        await rig.target("other")
+
+
+async def test_waker_bounds_the_wakes_at_once(api):
+    rig = Rig(api)
+    for number in range(11):
+        api.add_agent(f"agent-{number}", spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+        api.add_deployment(f"agent-{number}")
+    await rig.follow()
+    waiting = [asyncio.create_task(rig.target(f"agent-{number}")) for number in range(10)]
+    await asyncio.sleep(0.5)
+    with pytest.raises(HoldLimit, match="Too many agents wake"):
+        await rig.target("agent-10")
+    for number in range(10):
+        rig.start_pod(f"agent-{number}")
+    await asyncio.gather(*waiting)
+    assert replace(await rig.target("agent-0"), cold_start_ms=None).pod.ip == "10.0.0.5"

@@ -1,0 +1,190 @@
+"""Teams, sleep and the gateway's keys, on the in-memory cluster."""
+
+import base64
+import json
+
+import pytest
+
+from fleetwright_api import names
+from fleetwright_kube.timestamps import format_timestamp
+
+QUIET = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPushes": 0}
+
+
+@pytest.fixture
+async def fleet(make_world, with_gateway, api):
+    world = make_world(api, with_gateway)
+    yield world
+    await world.stop()
+
+
+def put_pod(api, name):
+    labels = {names.MANAGED_BY: names.FIELD_MANAGER, names.AGENT_LABEL: name}
+    metadata = {"name": f"{name}-1", "namespace": "shop", "labels": labels}
+    api.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"podIP": "10.0.0.1"}})
+    return f"{name}-1"
+
+
+def report(world, pod, **activity):
+    """Handle a report as if the status of the pod had just been read."""
+    document = {"activity": {**QUIET, "startedAt": format_timestamp(world.moment), **activity}}
+    world.manager.report_handler.handle(world.manager.cache.get("Pod", "shop", pod), document)
+
+
+async def running(world, api, objects, name="poet", **spec):
+    api.put(objects.agent(name, **spec))
+    await world.start()
+    await world.settle()
+    api.roll_out(name)
+    pod = put_pod(api, name)
+    await world.settle()
+    return pod
+
+
+async def asleep(world, api, objects, **activity):
+    pod = await running(world, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(world.moment)
+    await world.later(1000)
+    report(world, pod, startedAt=started, **activity)
+    await world.settle()
+    if replicas(api) == 0:
+        generation = api.find("Deployment", "poet")["metadata"]["generation"]
+        api.set_status("Deployment", "poet", {"observedGeneration": generation})
+        api.remove("Pod", pod)
+        await world.settle()
+
+
+def replicas(api, name="poet"):
+    return api.find("Deployment", name)["spec"]["replicas"]
+
+
+async def test_idle_agent_sleeps_and_stays_ready(fleet, api, objects):
+    await asleep(fleet, api, objects)
+    status = api.find("Agent", "poet")["status"]
+    assert replicas(api) == 0
+    assert fleet.conditions("Agent", "poet")["Ready"][:2] == ("True", "Asleep")
+    assert (status["phase"], status["sleep"]["since"]) == ("Asleep", format_timestamp(fleet.moment))
+
+
+async def test_sleeping_agent_causes_no_write(fleet, api, objects):
+    await asleep(fleet, api, objects)
+    writes = len(api.writes)
+    fleet.manager.queue.add((names.AGENT, "shop", "poet"))
+    await fleet.settle()
+    await fleet.later(3600)
+    assert api.writes[writes:] == []
+
+
+async def test_wake_annotation_starts_the_pod_again(fleet, api, objects):
+    await asleep(fleet, api, objects)
+    api.edit("Agent", "poet", {"metadata": {"annotations": {names.WAKE_ANNOTATION: "now"}}})
+    await fleet.settle()
+    status = api.find("Agent", "poet")["status"]
+    assert replicas(api) == 1
+    assert (status["phase"], "sleep" in status) == ("Pending", False)
+
+
+async def test_sleeping_agent_wakes_for_its_own_work(fleet, api, objects):
+    await asleep(fleet, api, objects, nextWakeAt=format_timestamp(fleet.moment + 5000))
+    assert replicas(api) == 0
+    await fleet.later(5000)
+    assert replicas(api) == 1
+
+
+async def test_new_revision_wakes_the_agent(fleet, api, objects):
+    await asleep(fleet, api, objects)
+    api.put(objects.agent("poet", sleep={"afterIdle": "15m"}, description="changed"))
+    await fleet.settle()
+    assert replicas(api) == 1
+
+
+async def test_busy_agent_does_not_sleep(fleet, api, objects):
+    await asleep(fleet, api, objects, runningTasks=1)
+    assert replicas(api) == 1
+
+
+async def test_sleep_without_a_gateway_is_refused(world, api, objects):
+    api.put(objects.agent("poet", sleep={"afterIdle": "15m"}))
+    await world.start()
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "poet")["Accepted"]
+    assert (status, reason) == ("False", "NoGateway")
+    assert "gateway.enabled" in message
+
+
+async def test_gateway_keys_are_in_every_auth_secret(fleet, api, objects):
+    await running(fleet, api, objects)
+    data = api.find("Secret", names.agent_auth("poet"))["data"]
+    document = json.loads(base64.b64decode(data["gateway.json"]))
+    ring = api.find("Secret", "fleetwright-gateway-keys", namespace="fleetwright-system")
+    stored = json.loads(base64.b64decode(ring["data"][names.RING_KEY]))
+    assert [key["kid"] for key in document["keys"]] == [key["kid"] for key in stored["keys"]]
+    assert document["audience"] == api.find("Agent", "poet")["metadata"]["uid"]
+    assert not any("d" in key for key in document["keys"])
+
+
+async def test_rotated_gateway_keys_reach_agents_without_a_new_revision(fleet, api, objects):
+    await running(fleet, api, objects)
+    template = api.find("Deployment", "poet")["spec"]["template"]
+    await fleet.later(31 * 24 * 3600)
+    data = api.find("Secret", names.agent_auth("poet"))["data"]
+    assert len(json.loads(base64.b64decode(data["gateway.json"]))["keys"]) in {1, 2}
+    ring = api.find("Secret", "fleetwright-gateway-keys", namespace="fleetwright-system")
+    newest = json.loads(base64.b64decode(ring["data"][names.RING_KEY]))["keys"][0]["kid"]
+    assert newest in base64.b64decode(data["gateway.json"]).decode()
+    assert api.find("Deployment", "poet")["spec"]["template"] == template
+
+
+async def test_team_is_suspended_and_resumed_with_its_lead(fleet, api, objects):
+    below = {"fleet": {"parent": {"name": "lead"}}}
+    for body in (objects.agent("lead"), objects.agent("one", **below), objects.agent("apart")):
+        api.put(body)
+    api.put(objects.agent("deep", fleet={"parent": {"name": "one"}}))
+    await fleet.start()
+    await fleet.settle()
+    api.put(objects.agent("lead", suspend=True, fleet={"suspendTeam": True}))
+    await fleet.settle()
+    assert {name: replicas(api, name) for name in ("lead", "one", "deep", "apart")} == {
+        "lead": 0, "one": 0, "deep": 0, "apart": 1,
+    }  # fmt: skip
+    assert fleet.conditions("Agent", "deep")["Available"][1:] == (
+        "Suspended",
+        "suspended with Agent 'lead': no pod runs; tasks and memory are kept",
+    )
+    assert api.find("Agent", "deep")["status"]["phase"] == "Suspended"
+    api.put(objects.agent("lead", fleet={"suspendTeam": True}))
+    await fleet.settle()
+    assert {replicas(api, name) for name in ("lead", "one", "deep", "apart")} == {1}
+
+
+async def test_missing_parent_is_a_condition_that_stops_nothing(fleet, api, objects):
+    await running(fleet, api, objects, fleet={"parent": {"name": "lead"}})
+    assert fleet.conditions("Agent", "poet")["Ready"][0] == "True"
+    status, reason, message = fleet.conditions("Agent", "poet")["FleetIncomplete"]
+    assert (status, reason) == ("True", "ParentNotFound")
+    assert "spec.fleet.parent 'lead'" in message
+    api.put(objects.agent("lead"))
+    await fleet.settle()
+    assert "FleetIncomplete" not in fleet.conditions("Agent", "poet")
+
+
+async def test_cycle_of_parents_names_its_agents(fleet, api, objects):
+    api.put(objects.agent("one", fleet={"parent": {"name": "two"}}))
+    await running(fleet, api, objects, name="two", fleet={"parent": {"name": "one"}})
+    assert fleet.conditions("Agent", "two")["FleetIncomplete"][1:] == (
+        "ParentCycle",
+        "spec.fleet.parent forms a cycle: two → one → two. Remove the parent of one of them",
+    )
+
+
+async def test_reach_without_a_gateway_is_a_condition(world, api, objects):
+    api.put(objects.agent("poet", fleet={"reach": "Direct"}))
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["FleetIncomplete"][1] == "NoGateway"
+    assert "gateway" not in json.loads(_config(api, "poet"))
+
+
+def _config(api, name):
+    revision = api.find("Agent", name)["status"]["revision"]
+    return api.find("ConfigMap", f"{name}-{revision}")["data"]["agent.json"]

@@ -1,0 +1,132 @@
+"""When an agent goes to sleep and when it wakes: a table over the report, the annotation and the revision."""
+
+import pytest
+
+from fleetwright_api.spec.agent import parse_agent
+from fleetwright_kube.timestamps import format_timestamp
+from fleetwright_operator.rollout.sleep import SleepState, next_state, stored_state
+from fleetwright_operator.status.activity import Activity, parse_activity
+
+NOW = 10_000
+WAKE = "fleetwright.dev/wake"
+
+
+def spec(**more):
+    fields = {"model": {"name": "m"}, "sleep": {"afterIdle": "15m"}, **more}
+    return parse_agent({"metadata": {"name": "a", "namespace": "n"}, "spec": fields}).spec
+
+
+def activity(*, idle=900, busy=False, scraped=None, wakes_at=None, read_at=NOW):
+    last = read_at - idle
+    return Activity(is_busy=busy, last_active=last, scraped_at=scraped, wakes_at=wakes_at, read_at=read_at)
+
+
+def decide(state, *, of=None, gateway=True, annotation="", rolled_out=True, new_revision=False, report=None):
+    return next_state(
+        of or spec(),
+        state,
+        has_gateway=gateway,
+        annotations={WAKE: annotation} if annotation else {},
+        is_rolled_out=rolled_out,
+        has_new_revision=new_revision,
+        activity=report,
+        now=NOW,
+    )
+
+
+IDLE = activity()
+ASLEEP = SleepState(since=9_000, request="first")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sleeps"),
+    [
+        pytest.param({"report": IDLE}, True, id="idle for long enough"),
+        pytest.param({"report": activity(idle=899)}, False, id="idle for a second less"),
+        pytest.param({"report": None}, False, id="no report of the current pod"),
+        pytest.param({"report": activity(busy=True)}, False, id="a task runs"),
+        pytest.param({"report": IDLE, "rolled_out": False}, False, id="the pod is not ready"),
+        pytest.param({"report": IDLE, "new_revision": True}, False, id="another revision is wanted"),
+        pytest.param({"report": IDLE, "gateway": False}, False, id="no gateway could wake it"),
+        pytest.param({"report": IDLE, "of": spec(sleep=None)}, False, id="the spec has no sleep"),
+        pytest.param({"report": IDLE, "of": spec(suspend=True)}, False, id="suspended"),
+        pytest.param({"report": activity(wakes_at=NOW)}, False, id="own work is due now"),
+        pytest.param({"report": activity(wakes_at=NOW + 1)}, True, id="own work is due later"),
+        pytest.param({"report": activity(idle=5_000, read_at=NOW)}, True, id="not scraped for two minutes"),
+        pytest.param(
+            {"report": activity(idle=60), "of": spec(sleep={"afterIdle": "30s"})}, False, id="a scrape is awaited"
+        ),
+        pytest.param(
+            {"report": activity(idle=60, scraped=NOW - 10), "of": spec(sleep={"afterIdle": "30s"})}, True,
+            id="scraped since the last activity",
+        ),
+        pytest.param(
+            {"report": activity(idle=60, scraped=NOW - 61), "of": spec(sleep={"afterIdle": "30s"})}, False,
+            id="scraped before the last activity",
+        ),
+    ],
+)  # fmt: skip
+def test_awake_agent_sleeps_when_it_is_idle(changes, sleeps):
+    state = decide(None, annotation="before", **changes)
+    assert (state is not None) is sleeps
+    if state is not None:
+        assert (state.since, state.request) == (NOW, "before")
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "sleeps"),
+    [
+        pytest.param(ASLEEP, {"annotation": "first"}, True, id="nothing happened"),
+        pytest.param(ASLEEP, {"annotation": "second"}, False, id="a request"),
+        pytest.param(ASLEEP, {}, False, id="the annotation was removed"),
+        pytest.param(ASLEEP, {"annotation": "first", "new_revision": True}, False, id="a new revision"),
+        pytest.param(ASLEEP, {"annotation": "first", "gateway": False}, False, id="the gateway was removed"),
+        pytest.param(ASLEEP, {"annotation": "first", "rolled_out": False, "report": None}, True, id="no pod"),
+        pytest.param(SleepState(since=1, wakes_at=NOW), {}, False, id="own work is due"),
+        pytest.param(SleepState(since=1, wakes_at=NOW + 1), {}, True, id="own work is not due yet"),
+    ],
+)
+def test_sleeping_agent_wakes_for_a_reason(state, changes, sleeps):
+    assert decide(state, **changes) == (state if sleeps else None)
+
+
+@pytest.mark.parametrize(
+    "state", [SleepState(since=1), SleepState(since=1, request="r", wakes_at=2)], ids=["least", "full"]
+)
+def test_sleep_state_survives_its_document(state):
+    assert stored_state({"sleep": state.document}) == state
+
+
+@pytest.mark.parametrize("damaged", [{}, {"since": 3}, {"since": "soon"}, "asleep"])
+def test_damaged_sleep_state_means_awake(damaged):
+    assert stored_state({"sleep": damaged}) is None
+
+
+COUNTS = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPushes": 0}
+
+
+@pytest.mark.parametrize(
+    ("document", "wanted"),
+    [
+        pytest.param(None, None, id="none"),
+        pytest.param({**COUNTS}, None, id="no start"),
+        pytest.param({**COUNTS, "startedAt": "yesterday"}, None, id="a start that is no time"),
+        pytest.param({**COUNTS, "startedAt": format_timestamp(5), "openStreams": "0"}, None, id="a count as text"),
+        pytest.param({**COUNTS, "startedAt": format_timestamp(5), "openStreams": -1}, None, id="a negative count"),
+        pytest.param({**COUNTS, "startedAt": format_timestamp(5), "openStreams": True}, None, id="a boolean count"),
+        pytest.param(
+            {**COUNTS, "startedAt": format_timestamp(5)},
+            Activity(is_busy=False, last_active=5, scraped_at=None, wakes_at=None, read_at=9), id="no task yet",
+        ),
+        pytest.param(
+            {
+                **COUNTS, "waitingTasks": 1, "startedAt": format_timestamp(5),
+                "lastTaskActivity": format_timestamp(7), "scrapedAt": format_timestamp(8),
+                "nextWakeAt": format_timestamp(20),
+            },
+            Activity(is_busy=True, last_active=7, scraped_at=8, wakes_at=20, read_at=9), id="everything",
+        ),
+    ],
+)  # fmt: skip
+def test_activity_is_parsed_or_dropped(document, wanted):
+    assert parse_activity(document, read_at=9) == wanted
