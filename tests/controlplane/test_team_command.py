@@ -39,8 +39,10 @@ def lead(operator: Any, space: Any) -> str:
     })  # fmt: skip
     space.agent("two", fleet={"parent": {"name": "lead"}})
     space.agent("apart")
+    key = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "provider"}, "stringData": {"key": "x"}}
     files = {"SKILL.md": "---\nname: notes\ndescription: Takes notes\n---\nTake notes.\n"}
     space.apply(
+        key,
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes-files"}, "data": files},
         {
             "apiVersion": "fleetwright.dev/v1alpha1",
