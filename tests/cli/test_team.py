@@ -12,7 +12,7 @@ def agent(name, parent=None, **status):
     return {
         "apiVersion": "fleetwright.dev/v1alpha1",
         "kind": "Agent",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "namespace": "n"},
         "spec": spec,
         "status": status,
     }

@@ -33,14 +33,26 @@ def portable(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def without_parent(lead: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the lead's manifest without its own parent, which is not part of the bundle."""
+    return _without(lead, "spec", "fleet", "parent")
+
+
+def _without(document: Mapping[str, Any], first: str, *rest: str) -> dict[str, Any]:
+    """Return a document without the field at a path."""
+    if not rest:
+        return {key: value for key, value in document.items() if key != first}
+    return {key: _without(value, *rest) if key == first else value for key, value in document.items()}
+
+
 def config_maps_of(manifests: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of the ConfigMaps that these manifests refer to, sorted."""
-    return sorted({name for manifest in manifests for name in _referenced(manifest.get("spec"), "configmap")})
+    return sorted({name for manifest in manifests for name in _referenced(manifest, "configmap")})
 
 
 def secrets_of(manifests: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the names of the Secrets that these manifests refer to, sorted."""
-    return sorted({name for manifest in manifests for name in _referenced(manifest.get("spec"), "secret")})
+    return sorted({name for manifest in manifests for name in _referenced(manifest, "secret")})
 
 
 def document(manifests: Sequence[Mapping[str, Any]]) -> str:

@@ -11,8 +11,10 @@ import click
 import yaml
 
 from fleetwright_api import names
+from fleetwright_api.skill_selection import selects
+from fleetwright_api.spec.agent import AgentView, parse_agent
 from fleetwright_cli.cluster.client import CONFIG_MAP, Cluster
-from fleetwright_cli.team.bundle import config_maps_of, document, portable
+from fleetwright_cli.team.bundle import config_maps_of, document, portable, without_parent
 from fleetwright_cli.team.tree import Member, members, name_of, render, tops
 
 _KINDS: Final = (CONFIG_MAP, names.SKILL, names.MCP_SERVER, names.AGENT)
@@ -49,14 +51,14 @@ def resume(cluster: Cluster, lead: str, *, wait: float, sleep: Callable[[float],
 def export(cluster: Cluster, lead: str) -> None:
     """Print the team as manifests for `kubectl apply`, without Secrets and memory."""
     agents = cluster.list(names.AGENT)
-    team = [member.agent for member in members(_agent(agents, lead, cluster), agents)]
-    manifests = [portable(agent) for agent in team]
+    bodies = [member.agent for member in members(_agent(agents, lead, cluster), agents)]
+    manifests = [portable(body) for body in bodies]
+    team = [parse_agent(body) for body in bodies]
     manifests += [portable(skill) for skill in cluster.list(names.SKILL) if _is_used(skill, team)]
-    servers = {use["name"] for agent in team for use in (agent.get("spec") or {}).get("mcpServers") or ()}
+    servers = {use.name for agent in team for use in agent.spec.mcp_servers}
     manifests += [portable(server) for server in cluster.list(names.MCP_SERVER) if name_of(server) in servers]
     manifests += [portable(cluster.get(CONFIG_MAP, name)) for name in config_maps_of(manifests)]
-    manifests[0]["spec"].get("fleet", {}).pop("parent", None)  # The lead's own parent is not part of the bundle.
-    click.echo(document(manifests), nl=False)
+    click.echo(document([without_parent(manifests[0]), *manifests[1:]]), nl=False)
 
 
 def import_(cluster: Cluster, file: Path) -> None:
@@ -92,16 +94,11 @@ def _summary(member: Member) -> dict[str, Any]:
     }
 
 
-def _is_used(skill: Mapping[str, Any], team: list[Mapping[str, Any]]) -> bool:
-    labels = (skill["metadata"].get("labels") or {}).items()
-    for agent in team:
-        spec = agent.get("spec") or {}
-        if any(use.get("name") == name_of(skill) for use in spec.get("skills") or ()):
-            return True
-        selector = (spec.get("skillSelector") or {}).get("matchLabels")
-        if selector and selector.items() <= labels:
-            return True
-    return False
+def _is_used(skill: Mapping[str, Any], team: list[AgentView]) -> bool:
+    labels = skill["metadata"].get("labels") or {}
+    return any(
+        selects(agent.spec, labels) or any(use.name == name_of(skill) for use in agent.spec.skills) for agent in team
+    )
 
 
 def _report(
@@ -128,8 +125,7 @@ def _report(
 
 
 def _is_up(member: Member) -> bool:
-    is_suspended_itself = bool((member.agent.get("spec") or {}).get("suspend"))
-    return is_suspended_itself or member.phase in {"Running", "Asleep"}
+    return parse_agent(member.agent).spec.suspend or member.phase in {"Running", "Asleep"}
 
 
 def _check(manifest: Any, place: str, namespace: str) -> None:

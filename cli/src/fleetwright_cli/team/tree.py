@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fleetwright_api.spec.agent import parse_agent
+
 Object = Mapping[str, Any]
 """An Agent as the API server returns it."""
 
@@ -37,9 +39,8 @@ def name_of(agent: Object) -> str:
 
 
 def parent_of(agent: Object) -> str | None:
-    parent = ((agent.get("spec") or {}).get("fleet") or {}).get("parent") or {}
-    name = parent.get("name")
-    return name if isinstance(name, str) else None
+    parent = parse_agent(agent).spec.fleet.parent
+    return None if parent is None else parent.name
 
 
 def tops(agents: Sequence[Object]) -> list[Object]:
