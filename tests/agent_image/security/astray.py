@@ -33,7 +33,8 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 from fleetwright_agent.tools.mcp.session import open_session
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
-from fleetwright_agent.tools.peers.tool import PeerTools, peer_client
+from fleetwright_agent.tools.peers.conversation import peer_client
+from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
 
@@ -177,10 +178,13 @@ async def pushed(folder: Path) -> dict[str, Any]:
 async def asked(folder: Path) -> list[str]:
     """Return the results for a peer and an MCP server whose names resolve to forbidden addresses."""
     said = []
+    token = Layout(root=folder).peer_token_file("n", "p")
+    token.parent.mkdir(parents=True, exist_ok=True)
+    token.write_text("token")
     memory = Database(folder / "conversations.db", SCHEMA)
     for name in ("metadata.test", "loopback.test", "mapped.test"):
         peer = Peer(name="p", namespace="n", url=f"http://{name}")
-        client = peer_client([peer])
+        client = peer_client([peer.url])
         request = TurnRequest(owner="o", context_id="c", task_id="t", text="x", call_path=(), metadata={})
         peers = PeerTools("n/a", [peer], Layout(root=folder), client, SqliteOpenQuestions(memory))
         (tool,) = await peers.tools(TurnContext(request, lambda _: None, {}))

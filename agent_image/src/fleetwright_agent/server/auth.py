@@ -1,8 +1,9 @@
-"""Authentication by bearer tokens, whose digests the operator mounts.
+"""Authentication by bearer tokens, whose digests the operator mounts, and by signed tokens of the gateway.
 
 The digest of a token is compared in constant time with the digests of all callers. The agent's clock determines whether
-a digest has expired. If the list of callers is not readable, every request is rejected, and an earlier list is not
-reused. If the configuration allows it, a client may send its token as an API key.
+a digest has expired. If the list of callers is not readable, no token is accepted by its digest, and an earlier list is
+not reused. If the configuration allows it, a client may send its token as an API key. Only `gateway_tokens` verifies
+signed tokens.
 """
 
 import hashlib
@@ -50,7 +51,7 @@ def recognise(token: str, callers: Callers) -> Caller | None:
 
 
 class MountedTokens:
-    """The default authentication: by tokens, whose digests the operator mounts."""
+    """The default authentication: by tokens whose digests the operator mounts, and by tokens of the gateway."""
 
     def __init__(
         self,

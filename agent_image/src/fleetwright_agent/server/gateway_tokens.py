@@ -43,7 +43,7 @@ def parse_gateway_keys(raw: bytes) -> GatewayTrust:
     """Parse `gateway.json`.
 
     Raises:
-        ValueError: The file is invalid. The text never repeats its content.
+        ValueError: The file is invalid. The text of the error never repeats the content of the file.
     """
     # Imported lazily: most agents have no gateway, and the import takes a tenth of the startup time.
     from fleetwright_a2a.tokens.pair_token import KeySet
@@ -57,7 +57,7 @@ def parse_gateway_keys(raw: bytes) -> GatewayTrust:
 
 
 def looks_signed(token: str) -> bool:
-    """Return whether a token has the shape of a JWT. Tokens that the operator mints never have it."""
+    """Return whether a token has the shape of a JWT. Tokens that the operator mints never have this shape."""
     return token.startswith("eyJ") and token.count(".") == 2
 
 
@@ -70,7 +70,7 @@ class GatewayTokens:
         """Return the caller, or None if the token is not accepted."""
         from fleetwright_a2a.tokens.pair_token import InvalidToken, verify
 
-        # The first look may be at an outdated file, and a new key must be accepted at once.
+        # The cached keys may be outdated, and a new key must be accepted at once.
         for trust, _ in (self._trust.recent(), self._trust.read()):
             if trust is None:
                 continue
@@ -84,10 +84,10 @@ class GatewayTokens:
 
 
 def owner_of(claims: "PairTokenClaims") -> str | None:
-    """Return the owner of what the call creates; None if the chain is inconsistent.
+    """Return the owner of the data that the call creates, or None if the chain is inconsistent.
 
-    `agent:<namespace>/<name>` for an agent on its own behalf, `user:<name>` for a person, and
-    `user:<name> via agent:<namespace>/<name>` for an agent that acts for a person. Names of persons are
+    The owner is `agent:<namespace>/<name>` for an agent that calls for itself, and `user:<name>` for a person. For an
+    agent that acts for another principal, it is `<principal> via agent:<namespace>/<name>`. Names of persons are
     percent-encoded, so that no name can look like another owner.
     """
     principal, actor = _principal(claims.subject), _principal(claims.actor.subject)

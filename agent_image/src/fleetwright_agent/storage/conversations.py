@@ -4,7 +4,7 @@ A conversation is one LangGraph thread. While one of its tasks waits for a perso
 task's messages are then moved to a separate thread, and the task resumes there. The names of the threads of a task's
 sub-agents begin with the name of this separate thread. Every implementation guarantees:
 
-- A thread is copied or deleted in one commit: its checkpoint, messages, node outputs, tool calls, view and archive.
+- A thread is copied or deleted in one commit: checkpoint, messages, node outputs, tool calls, view, archive, grants.
 - `forget` deletes all of the given conversations in one commit.
 - When the archive expires, messages that a view still shows keep their text.
 

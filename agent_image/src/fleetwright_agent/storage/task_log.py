@@ -8,7 +8,7 @@ caller. Several processes may use the same log. Every implementation guarantees:
   commit.
 - A busy task belongs to one process, which is identified by an epoch. A process that takes over the task raises the
   epoch. Writes with another epoch have no effect.
-- Nothing is appended to a task that is not busy. After a restart, the busy tasks are those that were interrupted.
+- Nothing is appended to a task that is not busy. A task whose run ends with its process stays busy.
 - The last records of a task, its change to rest and the notifications about this change are one commit.
 - A reader that has seen a sequence number reads the following records with `since`. `watch` reports new records.
 

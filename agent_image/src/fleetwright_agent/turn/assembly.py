@@ -12,7 +12,9 @@ from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.turn import Turn
 from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.tools.approval_policy import governed_tools
-from fleetwright_agent.tools.peers.tool import PeerTools, peer_client
+from fleetwright_agent.tools.fleet.tools import FleetTools
+from fleetwright_agent.tools.peers.conversation import peer_client
+from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.registry import ToolRegistry, built_in_providers
 from fleetwright_agent.tools.skills.loading import skill_reader
 from fleetwright_agent.turn.compaction.policy import room
@@ -57,8 +59,9 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
         build_chat(endpoint, layout, client)
         for endpoint, client in zip((config.model, *config.model.fallbacks), clients, strict=True)
     ]
-    peers_client = peer_client(config.peers, denied=config.denied_ranges)
-    peers = _peers(dependencies, peers_client)
+    gateway = [config.gateway.url] if config.gateway else []
+    peers_client = peer_client([*(peer.url for peer in config.peers), *gateway], denied=config.denied_ranges)
+    peers, fleet = _peers(dependencies, peers_client), _fleet(dependencies, peers_client)
     dependencies.plugins.load()
     enforcement = EnforcementPolicy(config.enforcement, dependencies.storage.call_windows)
     auditor = ToolAudit(dependencies.audit_trail, config.audit.mode)
@@ -100,6 +103,7 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
                     metrics=metrics,
                     room=lambda: room(config.model),
                 ),
+                *fleet,
                 *([ArchiveTools(views)] if config.compaction.archive.recall_tool else []),
                 *([DelegationTools(work)] if config.sub_agents else []),
                 *([dependencies.plugins] if config.plugins else []),
@@ -109,7 +113,7 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
         grants=grants,
         unknown=auditor.unknown,
         closing=(*clients, peers_client),
-        over=peers.over,
+        over=_over(peers, fleet),
         learned=learning.learned if config.learns else None,
     )
 
@@ -124,7 +128,42 @@ def _ingesting(tools: ToolRunner, dependencies: TurnDependencies, redact: Callab
 def _peers(dependencies: TurnDependencies, client: httpx.AsyncClient) -> PeerTools:
     config = dependencies.config
     me, kept = f"{config.namespace}/{config.name}", dependencies.storage.questions
-    return PeerTools(me, config.peers, dependencies.layout, client, kept, outlived=not config.ephemeral_memory)
+    return PeerTools(
+        me,
+        config.peers,
+        dependencies.layout,
+        client,
+        kept,
+        is_alone=config.gateway is None,
+        outlived=not config.ephemeral_memory,
+    )
+
+
+def _over(peers: PeerTools, fleet: Sequence[FleetTools]) -> Callable[[str, str], None]:
+    """Return a function that ends the open questions of a task with all other agents."""
+
+    def over(owner: str, task_id: str) -> None:
+        peers.over(owner, task_id)
+        for each in fleet:
+            each.over(owner, task_id)
+
+    return over
+
+
+def _fleet(dependencies: TurnDependencies, client: httpx.AsyncClient) -> tuple[FleetTools, ...]:
+    config = dependencies.config
+    if config.gateway is None:
+        return ()
+    tools = FleetTools(
+        f"{config.namespace}/{config.name}",
+        config.gateway.url,
+        dependencies.layout,
+        client,
+        dependencies.storage.questions,
+        declared=[f"{peer.namespace}/{peer.name}" for peer in config.peers],
+        outlived=not config.ephemeral_memory,
+    )
+    return (tools,)
 
 
 def _work(

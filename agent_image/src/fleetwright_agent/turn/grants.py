@@ -1,8 +1,8 @@
 """Grants: permissions of a person for certain calls of a tool in the rest of a conversation.
 
-Only a client can give a grant, in the reply to a request for approval that offered the grant. The request is read from
-the stored conversation, and the reply from the caller's message. No output of an agent, a tool or a model gives a
-grant.
+Only a client or a person can give a grant, in the reply to a request for approval that offered the grant. The request
+is read from the stored conversation, and the reply from the caller's message. No output of an agent, a tool or a model
+gives a grant.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""Builds the `Turn` object of this process when the first task needs it.
+"""Builds the `Turn` object of this process when the first task needs it, or earlier if the server calls `get`.
 
 Importing the modules of the turn is slow. They are imported in a thread, and only after the server is ready.
 """

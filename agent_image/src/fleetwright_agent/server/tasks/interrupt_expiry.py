@@ -49,7 +49,7 @@ class InterruptExpiry:
         self._activity.expires_ns = await self._log.next_expiry_ns()
 
     async def tidy(self) -> None:
-        """Delete checkpoints, usage records and open questions of peers for tasks that will not continue."""
+        """Delete separate threads, usage records and open questions of peers for tasks that will not continue."""
         with suppress(MemoryUnusable):
             for aside in await self._storage.conversations.side_threads():
                 if await self._is_over(aside.owner, aside.task_id):

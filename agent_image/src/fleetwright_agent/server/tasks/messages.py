@@ -1,4 +1,4 @@
-"""Validation of a caller's message, and the deduplication key of a request. Pure.
+"""Validation of a caller's message, and the deduplication key of a request.
 
 This module does not read the log and does not decide what happens to a message.
 """

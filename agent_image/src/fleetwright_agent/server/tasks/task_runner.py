@@ -266,7 +266,7 @@ def _told_of(job: TaskJob) -> dict[str, str]:
 
 
 def _interrupted(live: ActiveTask) -> TaskJob | None:
-    """Rebuild the job of an interrupted run from the task itself."""
+    """Rebuild the job of a run that ended with its process. The task itself contains everything for this."""
     task = live.task
     message = newest_message(task)
     if message is None:

@@ -22,10 +22,18 @@ class PeerQuestions:
         kept: OpenQuestions,
         give_up: Callable[[OpenQuestion], Awaitable[None]],
         *,
+        is_ours: Callable[[OpenQuestion], bool] = lambda _: True,
         outlived: bool = True,
         most: int = _MOST,
     ) -> None:
-        """Args: `give_up` notifies the peer, if possible; `outlived` is True if stored questions survive a restart."""
+        """Args:
+        kept: The store. Several instances may share it.
+        give_up: Notifies the peer, if possible.
+        is_ours: Tells the questions of this instance from those of others.
+        outlived: True if stored questions survive a restart.
+        most: The most open questions.
+        """
+        self._is_ours = is_ours
         self._outlived = outlived
         self._kept = kept
         self._give_up = give_up
@@ -57,7 +65,7 @@ class PeerQuestions:
         """Finish the notifications. If stored questions do not survive a restart, close them; else they stay open."""
         if not self._outlived:
             with suppress(MemoryUnusable):
-                for question in await self._kept.all():
+                for question in filter(self._is_ours, await self._kept.all()):
                     await self.end(question.place)
         while self._leaving:
             await asyncio.gather(*self._leaving)
@@ -65,7 +73,8 @@ class PeerQuestions:
     async def _end_all(self, owner: str, task_id: str) -> None:
         with suppress(MemoryUnusable):  # Readiness reports the failure; maintenance closes these questions later.
             for question in await self._kept.of(owner, task_id):
-                await self.end(question.place)
+                if self._is_ours(question):
+                    await self.end(question.place)
 
     def _beside(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

@@ -1,63 +1,18 @@
-"""Other agents of the fleet as tools: one `ask_<name>` each, called over A2A.
+"""Declared peers as tools: one `ask_<name>` each, called over A2A with the credential for that peer."""
 
-The agent fetches the peer's card from the declared address, and sends calls to the same address. It ignores the address
-in the card, which is for outside callers and could redirect this agent's credential. The credential for the peer is in
-a file that is read before each call. Headers of the caller are never forwarded. The call path in the message's metadata
-prevents loops.
-
-The model answers a peer's question with another call, which names the peer's task. This module never grants an approval
-that a peer requests from a person.
-"""
-
-import asyncio
-import contextlib
-import uuid
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Any
+from collections.abc import Sequence
+from typing import Final
 
 import httpx
-from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
-from a2a.client.errors import A2AClientError
-from a2a.types import (
-    AgentCard,
-    GetTaskRequest,
-    Message,
-    Part,
-    Role,
-    SendMessageConfiguration,
-    SendMessageRequest,
-    StreamResponse,
-    Task,
-    TaskState,
-)
-from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
-from google.protobuf.json_format import MessageToDict
 
-from fleetwright_a2a.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, labels_of, trace_of
-from fleetwright_a2a.outbound.bounded_responses import BoundedTransport, TooLarge
-from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport
-from fleetwright_a2a.outbound.policy.addresses import Network
-from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.protocol.frames import PeerCost
-from fleetwright_agent.storage.open_questions import OpenQuestion, OpenQuestions, QuestionKey
-from fleetwright_agent.telemetry.tracing import current_trace
-from fleetwright_agent.tools.peers.polling import ENDED, asks, cancel, poll_task
-from fleetwright_agent.tools.peers.questions import PeerQuestions
-from fleetwright_agent.tools.peers.response import PeerResponse, TooManyArtifacts, wants_approval
+from fleetwright_agent.storage.open_questions import OpenQuestions
+from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
-_MOST_OF_CARD = 1024 * 1024
-_MOST_OF_STREAM = 32 * 1024 * 1024
-_MOST_OF_EVENT = 4 * 1024 * 1024
-"""The maximum size of an event in bytes. Parsing an event blocks the event loop."""
-_CONNECT_SECONDS = 30.0
-_READ_SECONDS = 300.0
-
-_LEAVE_SECONDS = 5.0
-"""The time limit for cancelling a peer's task, including the request for the peer's card."""
+MESSAGE: Final = {"type": "string", "description": "The whole request; the peer knows nothing of this conversation"}
+TASK_ID: Final = {"type": "string", "description": "To answer what it asked: the task_id that came with the question"}
 
 
 class PeerTools:
@@ -73,181 +28,54 @@ class PeerTools:
         client: httpx.AsyncClient,
         kept: OpenQuestions,
         *,
+        is_alone: bool = True,
         outlived: bool = True,
     ) -> None:
-        """Args: `kept` stores the questions of peers; `outlived` is True if this store survives a restart."""
-        self._me = me
+        """Args:
+        me: This agent, as `<namespace>/<name>`.
+        peers: The declared peers.
+        layout: The paths of the mounted files.
+        client: Connects to the peers.
+        kept: The store of the peers' questions.
+        is_alone: False if another provider uses the store too, for agents that are not declared.
+        outlived: True if the store survives a restart.
+        """
         self._peers = tuple(peers)
         self._layout = layout
-        self._client = client
-        self._questions = PeerQuestions(kept, self._give_up, outlived=outlived)
+        known = {name_of(peer): peer for peer in self._peers}
+        self._conversations = PeerConversations(
+            me,
+            client,
+            kept,
+            find=known.get,
+            token_of=self._token_of,
+            keeps=lambda name: is_alone or name in known,
+            outlived=outlived,
+        )
 
     def over(self, owner: str, task_id: str) -> None:
         """End the open questions of a task that will not continue."""
         if self._peers:
-            self._questions.over(owner, task_id)
+            self._conversations.over(owner, task_id)
 
     async def close(self) -> None:
-        await self._questions.aclose()
-
-    async def _give_up(self, question: OpenQuestion) -> None:
-        peer = next((each for each in self._peers if _name(each) == question.place.peer), None)
-        with contextlib.suppress(Exception):
-            if peer is not None:
-                async with asyncio.timeout(_LEAVE_SECONDS):
-                    await cancel(*await self._reached(peer), question.task_id)
+        await self._conversations.aclose()
 
     async def tools(self, context: ToolContext) -> tuple[Tool, ...]:  # noqa: ARG002 - all turns have the same peers
         return tuple(self._tool(peer) for peer in self._peers)
 
     def _tool(self, peer: Peer) -> Tool:
         async def ask(call: ToolCall) -> str:
-            return await self._ask(peer, call)
+            return await self._conversations.ask(peer, call)
 
-        text = {"type": "string", "description": "The whole request; the peer knows nothing of this conversation"}
-        task = {"type": "string", "description": "To answer what it asked: the task_id that came with the question"}
-        properties = {"message": text, "task_id": task}
+        properties = {"message": MESSAGE, "task_id": TASK_ID}
         schema = {"type": "object", "properties": properties, "required": ["message"]}
         about = peer.description or "an agent of this fleet"
         name = f"ask_{peer.name.replace('-', '_')}"
         return Tool(name, f"Ask the agent {peer.name} ({about}) and wait for its answer.", schema, ask)
 
-    async def _ask(self, peer: Peer, call: ToolCall) -> str:
-        path = (*call.turn.call_path, self._me)
-        if _name(peer) in path:
-            raise ToolError(f"{peer.name} is already part of this request ({' > '.join(path)}); asking it would loop")
-        if len(path) > MAX_CALLS:
-            raise ToolError(f"this request already went through {len(path)} agents; answer without asking further")
+    def _token_of(self, peer: Peer) -> str:
         try:
-            return await self._converse(peer, call, path)
-        except TooManyArtifacts:
-            raise ToolError(f"{peer.name} said more than this agent listens to") from None
-        except (httpx.HTTPError, A2AClientError, A2AError, OSError) as error:
-            raise ToolError(f"{peer.name} could not be asked: {_meaning(error)}") from error
-
-    async def _converse(self, peer: Peer, call: ToolCall, path: tuple[str, ...]) -> str:
-        client, context = await self._reached(peer)
-        place = QuestionKey(call.turn.owner, call.turn.context_id, _name(peer))
-        answered = call.arguments.get("task_id", "")
-        ask, told = await _question(peer, client, context, answered, place) if answered else ({}, Decimal(0))
-        await self._questions.end(place, answered=answered)
-        heard = await poll_task(client, _request(place, call, path, ask), context)
-        if asks(heard):
-            await self._questions.put(OpenQuestion(place, heard.task_id, call.turn.task_id))
-        # A peer reports the total of its task, including the cost before its question, which was already charged.
-        if (since := sum(heard.costs, Decimal(0)) - told) > 0:
-            call.emit(PeerCost(peer.name, since))
-        return _outcome(peer, heard)
-
-    async def _reached(self, peer: Peer) -> tuple[Client, ClientCallContext]:
-        card = await A2ACardResolver(self._client, peer.url).get_agent_card()
-        config = ClientConfig(httpx_client=self._client, supported_protocol_bindings=["JSONRPC"])
-        client = ClientFactory(config).create(_at_its_declared_address(card, peer))
-        try:
-            token = self._layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
+            return self._layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
         except OSError:
             raise ToolError(f"this agent holds no credential for {peer.name}; it is not among its callers") from None
-        return client, ClientCallContext(service_parameters={"Authorization": f"Bearer {token}"})
-
-
-def _name(peer: Peer) -> str:
-    return f"{peer.namespace}/{peer.name}"
-
-
-async def _question(
-    peer: Peer, client: Client, context: ClientCallContext, task_id: str, place: QuestionKey
-) -> tuple[dict[str, Any], Decimal]:
-    """Return the metadata that names the open question, and the cost that the peer has reported so far.
-
-    The metadata prevents the peer from applying the answer to another question. The model could name any task, so this
-    function accepts only a question of this conversation, and no request for approval.
-
-    Raises:
-        ToolError: The task has no such question.
-    """
-    try:
-        task = await client.get_task(GetTaskRequest(id=task_id, history_length=0), context=context)
-    except (TaskNotFoundError, InvalidParamsError):
-        task = Task()
-    if task.context_id != _context_id(place) or task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
-        raise ToolError(f"{peer.name} has no open question with this task_id; ask it anew, without one")
-    if wants_approval(task.status):
-        raise ToolError(f"{peer.name} waits for the approval of a person, which no agent gives")
-    about = MessageToDict(task.status.message.metadata).get(ASK)
-    heard = PeerResponse()
-    heard.take(StreamResponse(task=task))
-    cost = sum(heard.costs, Decimal(0))
-    return ({ASK: {"id": about["id"]}} if isinstance(about, dict) and "id" in about else {}), cost
-
-
-def _context_id(place: QuestionKey) -> str:
-    # For the peer, all conversations belong to this agent. Derive the id from the caller, so that no two callers share
-    # a conversation.
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{place.owner}\n{place.context_id}\n{place.peer}"))
-
-
-def _request(place: QuestionKey, call: ToolCall, path: tuple[str, ...], ask: Mapping[str, Any]) -> SendMessageRequest:
-    message = Message(
-        message_id=str(uuid.uuid4()),
-        task_id=call.arguments.get("task_id", ""),
-        context_id=_context_id(place),
-        role=Role.ROLE_USER,
-        parts=[Part(text=call.arguments["message"])],
-    )
-    trace = dict(current_trace()) or trace_of(call.turn.metadata)
-    about: dict[str, Any] = {**({TRACE: trace} if trace else {}), **labels_of(call.turn.metadata)}
-    message.metadata.update({CALL_PATH: list(path), **about, **ask})
-    message.extensions.append(CALL_PATH)
-    return SendMessageRequest(
-        message=message, configuration=SendMessageConfiguration(accepted_output_modes=["text/plain"])
-    )
-
-
-def _at_its_declared_address(card: AgentCard, peer: Peer) -> AgentCard:
-    for interface in card.supported_interfaces:
-        interface.url = f"{peer.url.rstrip('/')}/a2a"
-    return card
-
-
-def _outcome(peer: Peer, heard: PeerResponse) -> str:
-    if heard.state in ENDED:
-        raise ToolError(f"{peer.name} ended without an answer: {heard.sentence or 'it gave no reason'}")
-    if heard.wants_approval:
-        raise ToolError(
-            f"{peer.name} did not go on without the approval of a person, which no agent gives: {heard.sentence} "
-            "Say so in your answer"
-        )
-    if asks(heard):
-        return (
-            f"{peer.name} asks before it goes on: {heard.sentence}\nIt waits until the end of this turn. To answer, "
-            f'call this tool again with task_id "{heard.task_id}" and the answer as message'
-        )
-    if heard.state != TaskState.TASK_STATE_COMPLETED:
-        raise ToolError(f"{peer.name} stopped answering before it was done")
-    return heard.text
-
-
-def _meaning(error: BaseException) -> str:
-    """Describe the failure. The client wraps errors, so the HTTP status may be in one of the causes."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, httpx.HTTPStatusError):
-            status = cause.response.status_code
-            refused = "it does not accept this agent as a caller (401)"
-            return refused if status == 401 else f"it answered {status}"
-        if isinstance(cause, httpx.TimeoutException):
-            return "it did not answer in time"
-        if isinstance(cause, DeniedAddress):
-            return "its name leads to an address that agents may not reach"
-        if isinstance(cause, TooLarge):
-            return "it sent more than this agent reads"
-        cause = cause.__cause__
-    return "no connection"
-
-
-def peer_client(peers: Sequence[Peer], *, denied: tuple[Network, ...] = ()) -> httpx.AsyncClient:
-    """Return a client that follows no redirect and connects only to the declared hosts."""
-    timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
-    pinned = PinnedTransport(EgressPolicy.declared((peer.url for peer in peers), denied=denied))
-    transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM, answered_event=_MOST_OF_EVENT)
-    return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False)

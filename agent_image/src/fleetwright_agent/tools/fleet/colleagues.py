@@ -1,0 +1,104 @@
+"""The agents that this agent may call, as the gateway lists them. The list is read again after a short time."""
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from fleetwright_agent.config.tools import Peer
+
+_RECENT_SECONDS: Final = 15.0
+_WAIT_SECONDS: Final = 3.0
+_MOST: Final = 200
+_MOST_OF_DESCRIPTION: Final = 300
+_log = logging.getLogger(__name__)
+
+
+class GatewayUnavailable(Exception):  # noqa: N818 - describes the gateway
+    """The gateway did not answer with a list; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Colleague:
+    namespace: str
+    name: str
+    description: str = ""
+    phase: str = ""
+
+
+class Colleagues:
+    def __init__(
+        self,
+        me: str,
+        gateway: str,
+        client: httpx.AsyncClient,
+        *,
+        read_token: Callable[[], str],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Args:
+        me: This agent, as `<namespace>/<name>`.
+        gateway: The URL of the gateway.
+        client: Connects to the gateway. The caller closes it.
+        read_token: Returns the current token for the gateway, and raises OSError if there is none.
+        monotonic: The clock, in seconds.
+        """
+        self._me = me
+        self._gateway = gateway
+        self._client = client
+        self._read_token = read_token
+        self._monotonic = monotonic
+        self._known: tuple[float, tuple[Colleague, ...]] | None = None
+
+    async def list(self) -> tuple[Colleague, ...]:
+        """Return the colleagues in the gateway's order; the list may be some seconds old.
+
+        Raises:
+            GatewayUnavailable: There is no list, not even an older one.
+        """
+        now = self._monotonic()
+        if self._known is not None and now - self._known[0] < _RECENT_SECONDS:
+            return self._known[1]
+        try:
+            found = await self._read()
+        except GatewayUnavailable as error:
+            if self._known is None:
+                raise
+            _log.warning("the list of colleagues is not current", extra={"why": str(error)})
+            return self._known[1]
+        self._known = (now, found)
+        return found
+
+    def peer(self, text: str) -> Peer | None:
+        """Return the way to an agent by `<name>` or `<namespace>/<name>`; None if the text is no such name."""
+        space, _, name = text.strip().rpartition("/")
+        namespace = space or self._me.partition("/")[0]
+        try:
+            return Peer(name=name, namespace=namespace, url=f"{self._gateway}/agents/{namespace}/{name}")
+        except ValueError:
+            return None
+
+    async def _read(self) -> tuple[Colleague, ...]:
+        url = f"{self._gateway}/v1/agents/{self._me}/peers"
+        try:
+            headers = {"Authorization": f"Bearer {self._read_token()}"}
+            answer = await self._client.get(url, headers=headers, timeout=_WAIT_SECONDS)
+            if answer.status_code != httpx.codes.OK:
+                raise GatewayUnavailable(f"the gateway answered {answer.status_code}")
+            return tuple(_colleague(each) for each in json.loads(answer.content)["items"][:_MOST])
+        except OSError as error:
+            raise GatewayUnavailable(f"the token for the gateway cannot be read: {error.strerror}") from None
+        except httpx.HTTPError as error:
+            raise GatewayUnavailable(f"the gateway is not reachable: {str(error) or type(error).__name__}") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise GatewayUnavailable("the gateway sent no list of agents") from None
+
+
+def _colleague(document: Any) -> Colleague:
+    """Raises: KeyError, TypeError or AttributeError if the document is no agent."""
+    about, phase = str(document.get("description") or ""), str(document.get("phase") or "")
+    return Colleague(str(document["namespace"]), str(document["name"]), about[:_MOST_OF_DESCRIPTION], phase)

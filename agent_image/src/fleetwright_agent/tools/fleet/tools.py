@@ -1,0 +1,119 @@
+"""The tools `list_agents` and `ask_agent`.
+
+Which agents there are is known only at run time, so a new colleague needs no new revision. The description of
+`ask_agent` lists the colleagues of the moment.
+"""
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import httpx
+
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.storage.open_questions import OpenQuestions
+from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
+from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
+from fleetwright_agent.tools.peers.tool import MESSAGE, TASK_ID
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
+
+_NAME: Final = {"type": "string", "description": "The agent, as list_agents names it, such as writer or team/writer"}
+_LISTED: Final = 20
+"""The most colleagues in the description of the tool. `list_agents` returns all."""
+
+
+class FleetTools:
+    name = "fleet"
+
+    def __init__(
+        self,
+        me: str,
+        gateway: str,
+        layout: Layout,
+        client: httpx.AsyncClient,
+        kept: OpenQuestions,
+        *,
+        declared: Collection[str] = (),
+        outlived: bool = True,
+    ) -> None:
+        """Args:
+        me: This agent, as `<namespace>/<name>`.
+        gateway: The URL of the gateway.
+        layout: The paths of the mounted files.
+        client: Connects to the gateway. The caller closes it.
+        kept: The store of the questions of other agents.
+        declared: The names of the declared peers, whose open questions another provider keeps.
+        outlived: True if the store survives a restart.
+        """
+        self._me = me
+        self._layout = layout
+        self._declared = frozenset(declared)
+        self._colleagues = Colleagues(me, gateway, client, read_token=self._read_token)
+        self._conversations = PeerConversations(
+            me, client, kept, find=self._colleagues.peer, token_of=self._token_of, keeps=self._keeps, outlived=outlived
+        )
+
+    async def tools(self, context: ToolContext) -> tuple[Tool, ...]:
+        try:
+            found = await self._colleagues.list()
+        except GatewayUnavailable:
+            found = ()
+            context.unreachable["gateway"] = "the gateway does not answer"
+        asking = {
+            "type": "object",
+            "properties": {"agent": _NAME, "message": MESSAGE, "task_id": TASK_ID},
+            "required": ["agent", "message"],
+        }
+        listing: dict[str, Any] = {"type": "object", "properties": {}}
+        return (
+            Tool("ask_agent", _description(found, self._me), asking, self._ask),
+            Tool("list_agents", "List the agents that may be asked, with what each one does.", listing, self._list),
+        )
+
+    def over(self, owner: str, task_id: str) -> None:
+        """End the open questions of a task that will not continue."""
+        self._conversations.over(owner, task_id)
+
+    async def close(self) -> None:
+        await self._conversations.aclose()
+
+    async def _list(self, _: ToolCall) -> str:
+        try:
+            found = await self._colleagues.list()
+        except GatewayUnavailable as error:
+            raise ToolError(f"the agents cannot be listed right now: {error}") from None
+        return "\n".join(_line(each, self._me) for each in found) or "There are no other agents to ask."
+
+    async def _ask(self, call: ToolCall) -> str:
+        peer = self._colleagues.peer(call.arguments["agent"])
+        if peer is None:
+            raise ToolError(f"{call.arguments['agent'][:80]!r} is not the name of an agent; list_agents has the names")
+        if name_of(peer) == self._me:
+            raise ToolError("an agent cannot ask itself; do this part yourself, or ask another agent")
+        return await self._conversations.ask(peer, call)
+
+    def _keeps(self, name: str) -> bool:
+        return name not in self._declared
+
+    def _read_token(self) -> str:
+        return self._layout.gateway_token_file.read_text().strip()
+
+    def _token_of(self, _: Peer) -> str:
+        try:
+            return self._read_token()
+        except OSError:
+            raise ToolError("this agent holds no credential for the gateway at the moment; try again later") from None
+
+
+def _description(found: tuple[Colleague, ...], me: str) -> str:
+    if not found:
+        return "Ask another agent and wait for its answer. list_agents returns the agents that may be asked."
+    lines = [_line(each, me) for each in found[:_LISTED]]
+    more = [f"- and {len(found) - _LISTED} more, which list_agents returns"] if len(found) > _LISTED else []
+    return "\n".join(["Ask one of these agents and wait for its answer:", *lines, *more])
+
+
+def _line(colleague: Colleague, me: str) -> str:
+    own = me.partition("/")[0]
+    name = colleague.name if colleague.namespace == own else f"{colleague.namespace}/{colleague.name}"
+    return f"- {name}: {colleague.description or 'an agent of this fleet'}"

@@ -1,0 +1,210 @@
+"""`list_agents` and `ask_agent`: through a gateway in memory, to a real A2A server behind it."""
+
+import hashlib
+import json
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from fleetwright_agent.app import create_app
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
+from fleetwright_agent.storage.memory.storage import memory_storage
+from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
+from fleetwright_agent.tools.fleet.tools import FleetTools
+from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.turn.context import TurnContext
+
+GATEWAY = "http://gateway"
+ME = "n/desk"
+COOK = {"namespace": "n", "name": "cook", "description": "cooks", "phase": "Running"}
+FAR = {"namespace": "far", "name": "poet", "description": "", "phase": "Asleep"}
+
+
+class Gateway(httpx.AsyncBaseTransport):
+    """Serves the list of peers, and forwards to one agent with that agent's own token."""
+
+    def __init__(self, agent: httpx.AsyncBaseTransport | None = None) -> None:
+        self.agent = agent
+        self.peers: object = {"items": [COOK]}
+        self.status = 200
+        self.tokens: list[str] = []
+        self.lists = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.tokens.append(request.headers["authorization"])
+        path = request.url.path
+        if path == f"/v1/agents/{ME}/peers":
+            self.lists += 1
+            return httpx.Response(self.status, json=self.peers)
+        if self.agent is None or not path.startswith("/agents/n/cook/"):
+            return httpx.Response(404, json={"title": "There is no such agent."})
+        request.headers["authorization"] = f"Bearer {'t' * 43}"
+        url = request.url.copy_with(path=path.removeprefix("/agents/n/cook"))
+        forwarded = httpx.Request(request.method, url, headers=request.headers, stream=request.stream)
+        return await self.agent.handle_async_request(forwarded)
+
+
+class Cook:
+    def __init__(self) -> None:
+        self.heard: list[TurnRequest] = []
+
+    async def run(self, request, hooks):
+        self.heard.append(request)
+        yield TurnDone("eggs, boiled")
+
+    async def aclose(self):
+        return None
+
+
+def context():
+    return TurnContext(TurnRequest("client:a", "c", "t", "x"), lambda _: None, {})
+
+
+def call(**arguments):
+    return ToolCall(arguments, TurnRequest("client:a", "c1", "t1", "x"), lambda _: None)
+
+
+def tools_over(gateway, folder, *, client=None):
+    layout = Layout(root=folder / "desk")
+    layout.gateway_token_file.parent.mkdir(parents=True, exist_ok=True)
+    layout.gateway_token_file.write_text("own-token\n")
+    return FleetTools(ME, GATEWAY, layout, client or httpx.AsyncClient(transport=gateway), memory_storage().questions)
+
+
+async def named(fleet):
+    return {tool.name: tool for tool in await fleet.tools(context())}
+
+
+@asynccontextmanager
+async def kitchen(folder):
+    """Yield the agent behind the gateway, and the gateway."""
+    theirs = Layout(root=folder / "cook")
+    digest = hashlib.sha256(("t" * 43).encode()).hexdigest()
+    card = {
+        "name": "cook", "description": "d", "version": "1",
+        "supportedInterfaces": [{"url": "http://cook/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": True}, "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "chat", "name": "chat", "description": "d", "tags": ["chat"]}],
+    }  # fmt: skip
+    theirs.memory.mkdir(parents=True)
+    theirs.callers_file.parent.mkdir(parents=True)
+    callers = [{"name": ME, "kind": "agent", "sha256": digest}]
+    theirs.callers_file.write_text(json.dumps({"version": 1, "callers": callers}))
+    theirs.card_file.parent.mkdir(parents=True)
+    theirs.card_file.write_text(json.dumps(card))
+    model = {"name": "m", "baseUrl": "u", "contextWindow": 9, "maxOutputTokens": 1, "timeoutSeconds": 1}
+    config = AgentConfig.model_validate(
+        {
+            "version": 1, "revision": "r", "name": "cook", "namespace": "n", "instructions": "i", "url": "http://cook",
+            "model": model,
+        }
+    )  # fmt: skip
+    cook = Cook()
+    app = create_app(config, layout=theirs, turn=cook)
+    await app.start()
+    yield cook, Gateway(httpx.ASGITransport(app.a2a))
+    await app.drain()
+    await app.aclose()
+
+
+async def test_ask_agent_returns_the_answer_through_the_gateway(tmp_path):
+    async with kitchen(tmp_path) as (cook, gateway):
+        fleet = tools_over(gateway, tmp_path)
+        tool = (await named(fleet))["ask_agent"]
+        assert await tool.run(call(agent="cook", message="boil eggs")) == "eggs, boiled"
+        assert await tool.run(call(agent="n/cook", message="boil eggs")) == "eggs, boiled"
+        await fleet.close()
+    assert [(heard.text, heard.call_path) for heard in cook.heard] == [("boil eggs", ("n/desk",))] * 2
+    assert set(gateway.tokens) == {"Bearer own-token"}
+
+
+async def test_ask_agent_reads_the_rotated_token(tmp_path):
+    async with kitchen(tmp_path) as (_, gateway):
+        fleet = tools_over(gateway, tmp_path)
+        tool = (await named(fleet))["ask_agent"]
+        Layout(root=tmp_path / "desk").gateway_token_file.write_text("next-token")
+        await tool.run(call(agent="cook", message="boil eggs"))
+        await fleet.close()
+    assert set(gateway.tokens[1:]) == {"Bearer next-token"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "wanted"),
+    [
+        pytest.param("desk", "an agent cannot ask itself", id="itself"),
+        pytest.param("n/desk", "an agent cannot ask itself", id="itself with the namespace"),
+        pytest.param("../admin", "is not the name of an agent", id="a path"),
+        pytest.param("a/b/c", "is not the name of an agent", id="too many parts"),
+        pytest.param("", "is not the name of an agent", id="nothing"),
+        pytest.param("nobody", "it answered 404", id="an agent that it may not see"),
+    ],
+)
+async def test_ask_agent_refuses_what_it_cannot_ask(tmp_path, agent, wanted):
+    gateway = Gateway()
+    tool = (await named(tools_over(gateway, tmp_path)))["ask_agent"]
+    with pytest.raises(ToolError, match=wanted):
+        await tool.run(call(agent=agent, message="x"))
+
+
+async def test_ask_agent_without_a_token_is_a_tool_error(tmp_path):
+    fleet = tools_over(Gateway(), tmp_path)
+    tool = (await named(fleet))["ask_agent"]
+    Layout(root=tmp_path / "desk").gateway_token_file.unlink()
+    with pytest.raises(ToolError, match="holds no credential for the gateway"):
+        await tool.run(call(agent="cook", message="x"))
+
+
+async def test_list_agents_names_each_colleague(tmp_path):
+    gateway = Gateway()
+    gateway.peers = {"items": [COOK, FAR]}
+    tools = await named(tools_over(gateway, tmp_path))
+    assert await tools["list_agents"].run(call()) == "- cook: cooks\n- far/poet: an agent of this fleet"
+    assert "- cook: cooks" in tools["ask_agent"].description
+
+
+async def test_list_agents_of_an_agent_without_colleagues(tmp_path):
+    gateway = Gateway()
+    gateway.peers = {"items": []}
+    tools = await named(tools_over(gateway, tmp_path))
+    assert await tools["list_agents"].run(call()) == "There are no other agents to ask."
+
+
+async def test_tools_remain_while_the_gateway_is_away(tmp_path):
+    gateway = Gateway()
+    gateway.status = 503
+    turn = context()
+    found = {tool.name: tool for tool in await tools_over(gateway, tmp_path).tools(turn)}
+    assert set(found) == {"ask_agent", "list_agents"}
+    assert "gateway" in turn.unreachable
+    with pytest.raises(ToolError, match="cannot be listed right now: the gateway answered 503"):
+        await found["list_agents"].run(call())
+
+
+async def test_colleagues_are_read_again_after_a_short_time():
+    """A new colleague appears without a new revision, and a former list is used while the gateway is away."""
+    gateway, moment = Gateway(), 0.0
+    client = httpx.AsyncClient(transport=gateway)
+    colleagues = Colleagues(ME, GATEWAY, client, read_token=lambda: "t", monotonic=lambda: moment)
+    cook, poet = Colleague("n", "cook", "cooks", "Running"), Colleague("far", "poet", "", "Asleep")
+    assert await colleagues.list() == (cook,)
+    gateway.peers = {"items": [COOK, FAR]}
+    moment = 14.0
+    assert await colleagues.list() == (cook,)
+    assert gateway.lists == 1
+    moment = 16.0
+    assert await colleagues.list() == (cook, poet)
+    gateway.status, moment = 500, 40.0
+    assert await colleagues.list() == (cook, poet)
+
+
+@pytest.mark.parametrize("body", [[], {"items": 3}, {"items": [{"name": "x"}]}, {"items": ["x"]}, "text"])
+async def test_colleagues_refuse_a_body_that_is_no_list(body):
+    gateway = Gateway()
+    gateway.peers = body
+    colleagues = Colleagues(ME, GATEWAY, httpx.AsyncClient(transport=gateway), read_token=lambda: "t")
+    with pytest.raises(GatewayUnavailable):
+        await colleagues.list()
