@@ -108,6 +108,26 @@ async def test_peers_are_those_of_the_agent_that_the_caller_sees(api, client):
     assert page["items"] == []
 
 
+@pytest.mark.parametrize(
+    ("host", "base"),
+    [
+        pytest.param("agents.example.com", "https://agents.example.com", id="outside"),
+        pytest.param("fleetwright-gateway.system", "http://fleetwright-gateway.system", id="the Service"),
+        pytest.param(
+            "fleetwright-gateway.system.svc.cluster.local:80", "http://fleetwright-gateway.system", id="its full name"
+        ),
+        pytest.param("evil.example.com", "https://agents.example.com", id="any other name"),
+        pytest.param("fleetwright-gateway.system.evil.com", "https://agents.example.com", id="a similar name"),
+    ],
+)
+async def test_addresses_are_those_by_which_the_caller_came(api, client, host, base):
+    """The Host header chooses between the two configured addresses, and no other appears."""
+    headers, token = {"Host": host}, caller_token(api)
+    detail = await json_of(client, "/v1/agents/team/callee", token=token, headers=headers)
+    card = await json_of(client, "/agents/team/callee/.well-known/agent-card.json", token=token, headers=headers)
+    assert (detail["url"], card["url"]) == (f"{base}/agents/team/callee", f"{base}/agents/team/callee/a2a")
+
+
 HIDDEN = [
     "/v1/agents/team/hidden",
     "/v1/agents/team/hidden/card",

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from fleetwright_kube.pod_login import SERVICE_ACCOUNT
+
 _PREFIX: Final = "FLEETWRIGHT_GATEWAY_"
-_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,8 @@ class Settings:
     """Issuers of callers' tokens besides the API server."""
     accept_api_server_tokens: bool = False
     """True if tokens with an audience of the API server are accepted as well."""
-    service_account_token: Path = _SERVICE_ACCOUNT
+    service_account: Path = SERVICE_ACCOUNT
+    """The folder with the gateway's own token."""
     keys_file: Path = Path("/etc/fleetwright/gateway/keys/keys.json")
     port: int = 7880
     ops_port: int = 7881

@@ -44,9 +44,9 @@ class Visibility:
         if isinstance(principal, AgentPrincipal):
             near = colleagues(principal.identity, agents, self._fleet.namespace_labels)
             return [agents[each] for each in near if namespace in {"", each[0]}]
-        spaces = sorted({each[0] for each in agents if namespace in {"", each[0]}})
-        allowed = {space for space in spaces if await self._reviewer.may_invoke_all(principal.user, space)}
-        return [agents[each] for each in sorted(agents) if each[0] in allowed]
+        spaces = {each[0] for each in agents} if not namespace else {namespace} & {each[0] for each in agents}
+        allowed = {space for space in sorted(spaces) if await self._reviewer.may_invoke_all(principal.user, space)}
+        return [agent for agent in self._fleet.sorted_agents if agent.namespace in allowed]
 
     async def reason(self, principal: Principal, namespace: str, name: str) -> str | None:
         """Explain why the principal may call the agent; None if it may not."""

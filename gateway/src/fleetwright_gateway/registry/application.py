@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
+from fleetwright_gateway.http.addresses import Addresses
 from fleetwright_gateway.http.admission import Admission
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.http.errors import install_errors
@@ -32,9 +33,9 @@ def registry_app(
     ring: KeyRing,
     metrics: GatewayMetrics,
     publisher: str,
-    url: str,
+    addresses: Addresses,
 ) -> ASGIApp:
-    """Args: `publisher` is the domain in the identifiers of ARD; `url` is the address that callers use."""
+    """Args: `publisher` is the domain in the identifiers of ARD."""
     app = FastAPI(
         title="Fleetwright gateway",
         version="0.1.0",
@@ -44,10 +45,10 @@ def registry_app(
         redirect_slashes=False,
     )
     install_errors(app)
-    directory = Directory(visibility, admission, SearchIndex(cards))
-    app.include_router(v1_routes(directory, fleet, cards))
+    directory = Directory(visibility, admission, SearchIndex(fleet))
+    app.include_router(v1_routes(directory, fleet, cards, addresses))
     app.include_router(event_routes(EventStreams(directory, fleet)))
-    app.include_router(ard_routes(directory, ArdEntries(cards, publisher=publisher, url=url)))
+    app.include_router(ard_routes(directory, ArdEntries(addresses, publisher=publisher)))
 
     @app.get("/.well-known/jwks.json", summary="Public keys of the gateway's tokens", tags=["tokens"])
     async def key_set() -> Any:

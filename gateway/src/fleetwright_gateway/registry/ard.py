@@ -6,18 +6,19 @@ facets (`/explore`) are optional and not offered. There is no federation with ot
 
 import re
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import JSONResponse
 
+from fleetwright_gateway.http.addresses import Addresses, agent_url
 from fleetwright_gateway.http.admission import Refused
-from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.http.protected import caller_of
 from fleetwright_gateway.registry.models import Model
 from fleetwright_gateway.registry.pages import MAX_PAGE, page_of
-from fleetwright_gateway.registry.search_index import Document, score
+from fleetwright_gateway.registry.search_index import Document, TextQuery
 from fleetwright_gateway.registry.v1 import Directory
 
 CARD_TYPE: Final = "application/a2a-agent-card+json"
@@ -45,21 +46,24 @@ class SearchRequest(Model):
 class ArdEntries:
     """Builds the entries of agents. Pure."""
 
-    def __init__(self, cards: CardResponses, *, publisher: str, url: str) -> None:
-        self._cards = cards
+    def __init__(self, addresses: Addresses, *, publisher: str) -> None:
+        self._addresses = addresses
         self.publisher = publisher
-        self.url = url
+
+    def source(self, request: Request) -> str:
+        """Return the address of this registry, as the caller sees it."""
+        return self._addresses.for_host(request.headers.get("host", ""))
 
     def identifier(self, document: Document) -> str:
         return f"urn:air:{self.publisher}:{document.view.namespace}:{document.view.name}"
 
-    def entry(self, document: Document) -> dict[str, Any]:
+    def entry(self, document: Document, source: str) -> dict[str, Any]:
         view = document.view
         return {
             "identifier": self.identifier(document),
             "displayName": str(document.card.get("name") or view.name),
             "type": CARD_TYPE,
-            "url": f"{self._cards.url_of(view)}/.well-known/agent-card.json",
+            "url": f"{agent_url(source, view)}/.well-known/agent-card.json",
             "description": document.description,
             "version": view.spec.version,
             "tags": sorted(document.tags),
@@ -71,13 +75,19 @@ class ArdEntries:
             },
         }
 
-    def manifest(self) -> dict[str, Any]:
+    def match(self, document: Document, asked: SearchRequest) -> bool:
+        """Return whether an entry matches all keys of the filter. Within a key, one value is enough."""
+        values = {**self.entry(document, ""), "publisher": self.publisher}
+        wanted = asked.query.filter.items()
+        return all(bool(set(_listed(each)) & set(_listed(_value(values, key)))) for key, each in wanted)
+
+    def manifest(self, source: str) -> dict[str, Any]:
         """Return the public manifest. It names the registry, and no agent, because agents depend on the caller."""
         entry = {
             "identifier": f"urn:air:{self.publisher}:registry",
             "displayName": "Fleetwright gateway",
             "type": _REGISTRY_TYPE,
-            "url": self.url,
+            "url": source,
             "description": "The agents of this installation that the caller may call.",
             "representativeQueries": ["Which agents can I call?", "Which agent has a certain skill?"],
         }
@@ -88,24 +98,21 @@ def ard_routes(directory: Directory, entries: ArdEntries) -> APIRouter:
     router = APIRouter(tags=["ARD"])
 
     async def described(request: Request) -> list[Document]:
-        """Return the visible agents that have a card, by identifier."""
-        documents = await directory.list(caller_of(request.scope).principal)
-        return sorted((each for each in documents if each.card), key=entries.identifier)
+        """Return the visible agents that have a card."""
+        return [each for each in await directory.list(caller_of(request.scope).principal) if each.card]
 
     @router.get("/.well-known/ard.json", summary="The manifest of this registry")
-    async def manifest() -> Any:
-        return JSONResponse(entries.manifest(), headers={"Cache-Control": "public, max-age=300"})
+    async def manifest(request: Request) -> Any:
+        return JSONResponse(entries.manifest(entries.source(request)), headers={"Cache-Control": "public, max-age=300"})
 
     @router.post("/search", summary="Search by text")
     async def search(request: Request, asked: SearchRequest) -> Any:
-        ranked = [
-            (points, entry)
-            for each in await described(request)
-            if (points := score(asked.query.text, each)) and _matches(entry := entries.entry(each), asked, entries)
-        ]
-        ranked.sort(key=lambda found: -found[0])
+        source, query = entries.source(request), TextQuery(asked.query.text)
+        documents = [each for each in await described(request) if not asked.query.filter or entries.match(each, asked)]
+        ranked = [(points, each) for each in documents if (points := query.score(each))]
+        ranked.sort(key=itemgetter(0), reverse=True)
         page = page_of(ranked, size=asked.page_size, token=asked.page_token)
-        results = [{**entry, "score": points, "source": entries.url} for points, entry in page.items]
+        results = [{**entries.entry(each, source), "score": points, "source": source} for points, each in page.items]
         return {"results": results, "referrals": [], **_next(page.next_token)}
 
     @router.get("/agents", summary="All agents that the caller may call")
@@ -115,7 +122,11 @@ def ard_routes(directory: Directory, entries: ArdEntries) -> APIRouter:
         page_token: Annotated[str, Query(alias="pageToken", max_length=64)] = "",
     ) -> Any:
         page = page_of(await described(request), size=page_size, token=page_token)
-        return {"items": [entries.entry(each) for each in page.items], "total": page.total, **_next(page.next_token)}
+        return {
+            "items": [entries.entry(each, entries.source(request)) for each in page.items],
+            "total": page.total,
+            **_next(page.next_token),
+        }
 
     @router.get("/agents/{identifier}", summary="One agent by its identifier")
     async def get_agent(request: Request, identifier: str) -> Any:
@@ -133,7 +144,7 @@ def ard_routes(directory: Directory, entries: ArdEntries) -> APIRouter:
         document = directory.index.document(agent)
         if not document.card:
             raise Refused(404, "There is no entry with this identifier.")
-        return entries.entry(document)
+        return entries.entry(document, entries.source(request))
 
     @router.post("/explore", summary="Facets, which are not offered", status_code=501)
     async def explore() -> Any:
@@ -150,14 +161,6 @@ def _queries(document: Document) -> list[str]:
     told = [document.description, *(str(each.get("description", "")) for each in document.skills)]
     told += [f"What can {document.view.name} do?", f"Ask {document.view.name} for help"]
     return list(dict.fromkeys(text for text in told if text))[:_QUERIES]
-
-
-def _matches(entry: Mapping[str, Any], asked: SearchRequest, entries: ArdEntries) -> bool:
-    """Return whether an entry matches all keys of the filter. Within a key, one value is enough."""
-    values = {**entry, "publisher": entries.publisher}
-    return all(
-        bool(set(_listed(wanted)) & set(_listed(_value(values, key)))) for key, wanted in asked.query.filter.items()
-    )
 
 
 def _value(entry: Mapping[str, Any], path: str) -> Any:

@@ -7,7 +7,7 @@ way as a deletion. Changes are collected for a short time, because a rollout cha
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -84,7 +84,7 @@ class EventStreams:
             self._open[caller.subject] -= 1
 
     async def _view(self, caller: Principal) -> View:
-        documents: list[Document] = await self._directory.list(caller)
+        documents: Sequence[Document] = await self._directory.list(caller)
         return {(each.view.namespace, each.view.name): Seen(each.phase, each.card) for each in documents}
 
 

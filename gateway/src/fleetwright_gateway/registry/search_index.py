@@ -1,20 +1,24 @@
-"""Search among agents: filters and a lexical score. Pure, except for a cache of the searched texts.
+"""Search among agents: filters and a lexical score.
 
-The words of a query are compared with names, skills, tags and descriptions. A word in a name counts most.
+The words of a query are compared with names, skills, tags and descriptions. A word in a name counts most. The index
+holds one document for each agent, which is built once for each version of the Agent and its card.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fleetwright_api.call_authorization import Identity, identity_of
+from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentView
-from fleetwright_gateway.http.cards import CardResponses
+from fleetwright_gateway.cluster.fleet import Fleet
+from fleetwright_gateway.cluster.resources import CARD
+from fleetwright_kube.cache import Change
 
 _WORD: Final = re.compile(r"\w+")
-_WEIGHTS: Final = (4, 3, 2)
-"""The weights of a word in the name, in a skill or tag, and in the description."""
+_IN_NAME: Final = 4
+_IN_SKILLS: Final = 3
+_IN_DESCRIPTION: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,8 @@ class Document:
     tags: frozenset[str]
     texts: tuple[str, str, str]
     """In lower case: the name, the skills and tags, and the description."""
+    text: str
+    """All of them in one text."""
 
     @property
     def phase(self) -> str:
@@ -38,6 +44,38 @@ class Document:
         return str(self.card.get("description") or self.view.spec.description)
 
 
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """A text that is searched."""
+
+    text: str
+    words: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", tuple(_WORD.findall(self.text.lower())))
+
+    def matches(self, document: Document) -> bool:
+        """Return whether at least one word occurs."""
+        text = document.text
+        for word in self.words:  # noqa: SIM110 - a generator would take three times as long for each document
+            if word in text:
+                return True
+        return False
+
+    def score(self, document: Document) -> int:
+        """Return how well an agent matches, from 0 to 100. If the name has every word, the score is 100."""
+        name, offered, description = document.texts
+        points = 0
+        for word in self.words:
+            if word in name:
+                points += _IN_NAME
+            elif word in offered:
+                points += _IN_SKILLS
+            elif word in description:
+                points += _IN_DESCRIPTION
+        return round(100 * points / (_IN_NAME * len(self.words))) if points else 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
     text: str = ""
@@ -45,45 +83,49 @@ class Filters:
     tag: str = ""
     phase: str = ""
 
-    def match(self, document: Document) -> bool:
-        return (
-            (not self.phase or document.phase == self.phase)
-            and (not self.tag or self.tag in document.tags)
-            and (not self.skill or any(self.skill in {each.get("id"), each.get("name")} for each in document.skills))
-            and (not self.text or score(self.text, document) > 0)
-        )
+    def apply(self, documents: Sequence[Document]) -> Sequence[Document]:
+        """Return the documents that match every filter that is set."""
+        if self.phase:
+            documents = [each for each in documents if each.phase == self.phase]
+        if self.tag:
+            documents = [each for each in documents if self.tag in each.tags]
+        if self.skill:
+            documents = [each for each in documents if _has_skill(each, self.skill)]
+        if self.text:
+            query = TextQuery(self.text)
+            documents = [each for each in documents if query.matches(each)]
+        return documents
 
 
 class SearchIndex:
-    """The documents of agents. A document is built once for each version of an Agent and its card."""
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._documents: dict[str, Document] = {}
+        """By the uid of the Agent."""
+        fleet.observe(self._forget)
 
-    def __init__(self, cards: CardResponses) -> None:
-        self._cards = cards
-        self._documents: dict[Identity, tuple[AgentView, object, Document]] = {}
-
-    def documents(self, agents: Sequence[AgentView]) -> Iterable[Document]:
-        if len(self._documents) > 2 * len(agents) + 10_000:
-            self._documents.clear()  # Most of these agents were deleted.
-        return (self.document(agent) for agent in agents)
+    def documents(self, agents: Sequence[AgentView]) -> Sequence[Document]:
+        known = self._documents
+        return [known.get(agent.uid) or self.document(agent) for agent in agents]
 
     def document(self, agent: AgentView) -> Document:
-        key, card = identity_of(agent), self._cards.original(agent)
-        known = self._documents.get(key)
-        if known is not None and known[0] is agent and known[1] is card:
-            return known[2]
-        document = _document(agent, card or {})
-        self._documents[key] = (agent, card, document)
-        return document
+        found = self._documents.get(agent.uid)
+        if found is None:
+            found = self._documents[agent.uid] = _document(agent, self._fleet.card_of(agent) or {})
+        return found
+
+    def _forget(self, change: Change) -> None:
+        entry = change.entry
+        if entry.kind == names.AGENT:
+            for side in (change.before, change.after):
+                if side is not None:
+                    self._documents.pop(side.uid, None)
+        elif entry.kind == CARD and entry.controller is not None:
+            self._documents.pop(entry.controller.uid, None)
 
 
-def score(text: str, document: Document) -> int:
-    """Return how well an agent matches a text, from 0 to 100. Every word that is found in the name gives the most."""
-    words = _WORD.findall(text.lower())
-    found = [
-        next((weight for weight, text in zip(_WEIGHTS, document.texts, strict=True) if word in text), 0)
-        for word in words
-    ]
-    return round(100 * sum(found) / (_WEIGHTS[0] * len(words))) if words else 0
+def _has_skill(document: Document, skill: str) -> bool:
+    return any(skill in (each.get("id"), each.get("name")) for each in document.skills)
 
 
 def _document(agent: AgentView, card: Mapping[str, Any]) -> Document:
@@ -92,10 +134,7 @@ def _document(agent: AgentView, card: Mapping[str, Any]) -> Document:
     tags = frozenset(str(tag) for skill in skills for tag in skill.get("tags") or ())
     told = [str(skill.get(key, "")) for skill in skills for key in ("id", "name", "description")]
     description = str(card.get("description") or agent.spec.description)
-    texts = (
-        f"{agent.name} {card.get('name', '')}",
-        " ".join([*told, *sorted(tags)]),
-        f"{description} {agent.namespace}",
-    )
-    lowered = tuple(text.lower() for text in texts)
-    return Document(view=agent, card=card, skills=skills, tags=tags, texts=(lowered[0], lowered[1], lowered[2]))
+    name = f"{agent.name} {card.get('name', '')}".lower()
+    offered = " ".join([*told, *sorted(tags)]).lower()
+    texts = (name, offered, f"{description} {agent.namespace}".lower())
+    return Document(view=agent, card=card, skills=skills, tags=tags, texts=texts, text="\n".join(texts))

@@ -1,5 +1,6 @@
 """The registry under `/v1`. It shows exactly the agents that the caller may call; others do not exist for it."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -10,6 +11,7 @@ from fleetwright_api.fleet.hierarchy import parent_of
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
+from fleetwright_gateway.http.addresses import Addresses, agent_url
 from fleetwright_gateway.http.admission import Admission, Refused
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.http.protected import caller_of
@@ -48,13 +50,13 @@ class Directory:
             raise Refused(404, _HIDDEN)
         return agent
 
-    async def list(self, caller: Principal, namespace: str = "") -> list[Document]:
+    async def list(self, caller: Principal, namespace: str = "") -> Sequence[Document]:
         """Return the documents of all visible agents. Raises: Refused."""
         try:
             agents = await self._visibility.list(caller, namespace)
         except IdentityError as error:
             raise self._admission.refusal(error) from None
-        return list(self.index.documents(agents))
+        return self.index.documents(agents)
 
     async def reason(self, caller: Principal, namespace: str, name: str) -> str | None:
         try:
@@ -63,8 +65,11 @@ class Directory:
             raise self._admission.refusal(error) from None
 
 
-def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses) -> APIRouter:
+def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses, addresses: Addresses) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["registry"])
+
+    def base_of(request: Request) -> str:
+        return addresses.for_host(request.headers.get("host", ""))
 
     @router.get("/agents", summary="Agents that the caller may call")
     async def list_agents(
@@ -79,8 +84,8 @@ def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses) -> APIRo
     ) -> AgentPage:
         filters = Filters(text=text, skill=skill, tag=tag, phase=phase)
         documents = await directory.list(caller_of(request.scope).principal, namespace)
-        page = page_of([each for each in documents if filters.match(each)], size=page_size, token=page_token)
-        items = [AgentModel(**_fields(each, cards)) for each in page.items]
+        page = page_of(filters.apply(documents), size=page_size, token=page_token)
+        items = [AgentModel(**_fields(each, base_of(request))) for each in page.items]
         return AgentPage(items=items, total=page.total, next_page_token=page.next_token)
 
     @router.get("/agents/{namespace}/{name}", summary="One agent")
@@ -89,7 +94,7 @@ def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses) -> APIRo
         agent = await directory.find(caller, namespace, name)
         parent = parent_of(agent)
         return AgentDetail(
-            **_fields(directory.index.document(agent), cards),
+            **_fields(directory.index.document(agent), base_of(request)),
             reason=await directory.reason(caller, namespace, name) or "",
             parent=None if parent is None else parent[1],
         )
@@ -97,7 +102,7 @@ def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses) -> APIRo
     @router.get("/agents/{namespace}/{name}/card", summary="The A2A card of an agent at the gateway")
     async def get_card(request: Request, namespace: str, name: str) -> Any:
         agent = await directory.find(caller_of(request.scope).principal, namespace, name)
-        response: Response | None = cards.response(agent, request.headers.get("if-none-match", ""))
+        response: Response | None = cards.response(agent, request.headers)
         if response is None:
             raise Refused(503, "The card of this agent is not known yet.", {"Retry-After": "5"})
         return response
@@ -108,7 +113,7 @@ def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses) -> APIRo
         agent = await directory.find(caller, namespace, name)
         near = set(colleagues((agent.namespace, agent.name), fleet.agents, fleet.namespace_labels))
         seen = [each for each in await directory.list(caller) if (each.view.namespace, each.view.name) in near]
-        items = [AgentModel(**_fields(each, cards)) for each in seen]
+        items = [AgentModel(**_fields(each, base_of(request))) for each in seen]
         return AgentPage(items=items, total=len(items))
 
     @router.post("/check-access", summary="Whether the caller may call an agent")
@@ -120,12 +125,12 @@ def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses) -> APIRo
     return router
 
 
-def _fields(document: Document, cards: CardResponses) -> dict[str, Any]:
+def _fields(document: Document, base: str) -> dict[str, Any]:
     view = document.view
     return {
         "namespace": view.namespace,
         "name": view.name,
-        "url": cards.url_of(view),
+        "url": agent_url(base, view),
         "description": document.description,
         "version": view.spec.version,
         "phase": document.phase,
