@@ -5,7 +5,6 @@ A message is extracted once. From a long result, only the lines that other messa
 
 import json
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -15,13 +14,14 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from fleetwright_agent.turn.compaction.ledger import ENTRY, GROUPED, EntryKind, EntrySource, LedgerEntry, words
 from fleetwright_agent.turn.compaction.subjects import antecedent, corrects
+from fleetwright_agent.turn.compaction.text.sentences import excerpt
+from fleetwright_agent.turn.compaction.text.sentences import sentences as split
 from fleetwright_agent.turn.compaction.voice import Voice, lines
 
 _MOST_WORDS: Final = 1500
 _SHORT_RESULT: Final = 800
 _MOST_OF_MESSAGE: Final = 20
 _MOST_OF_RESULT: Final = 6
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _PATH: Final = re.compile(
     r"(?<![\w:/])(?:~?/|\.{1,2}/)?(?:[\w.-]+/)+[\w-]+\.[A-Za-z]\w{0,9}\b|(?<![\w:/])/(?:[\w.-]+/)+[\w.-]+"
 )
@@ -212,18 +212,9 @@ def _signature(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences and lines of a text, each on one line. Long sentences are split between words."""
-    return [piece for part in whole_sentences(text) for piece in _pieces(part)]
-
-
-def _pieces(part: str) -> list[str]:
-    # Skip wrapping where possible: it takes ten times as long as finding the sentences.
-    return [part] if len(part) <= ENTRY else textwrap.wrap(part, ENTRY)
-
-
-def whole_sentences(text: str) -> list[str]:
-    return [" ".join(part.split()) for part in _SENTENCE.split(text) if part.strip()]
+    """Return the statements of a text in the form of the ledger, each on one line."""
+    return split(text, ENTRY)
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= ENTRY else f"{text[: ENTRY - 1]}…"
+    return text if len(text) <= ENTRY else excerpt(text, 0, ENTRY - 2)[0]

@@ -20,8 +20,17 @@ from fleetwright_agent.turn.compaction.extraction import sentences
 from fleetwright_agent.turn.compaction.ledger import EARLIER, LATEST
 from fleetwright_agent.turn.compaction.measure import estimate_text
 from fleetwright_agent.turn.compaction.rules import Rule as _Rule
-from fleetwright_agent.turn.compaction.rules import accepted, beginning, is_rule, names_rule, revises, rules_of
+from fleetwright_agent.turn.compaction.rules import (
+    accepted,
+    beginning,
+    is_rule,
+    names_rule,
+    orders_of,
+    revises,
+    rules_of,
+)
 from fleetwright_agent.turn.compaction.subjects import Subject, SubjectGroups, subject_of
+from fleetwright_agent.turn.compaction.text.orders import contradicts
 from fleetwright_agent.turn.compaction.voice import Voice
 
 _NOTE: Final = "what still holds of the earlier conversation, word for word; the newest request is not here"
@@ -43,6 +52,8 @@ _HELD: Final = 400
 """The maximum number of stored rules of one conversation, whether shown or not."""
 _PROPOSALS: Final = 12
 """The maximum number of rules that one summary may propose."""
+_ORDERS: Final = 20
+"""The maximum number of orders of one message that are compared with the rules."""
 _ENDS: Final = 0.6
 """A withdrawal ends a rule only if the rule contains at least this fraction of the withdrawal's words."""
 ReadSkill = Callable[[str], str | None]
@@ -65,6 +76,10 @@ class Pin:
     """The first words of that message."""
     later: str = field(default="", compare=False)
     """A later statement of the user on the same subject, if the summary has no room for that statement."""
+    contradicted: str = field(default="", compare=False)
+    """A later order of the user that contradicts the rule without withdrawing it."""
+    orders: bool = False
+    """True for an order that may contradict an earlier rule. Such a pin is never stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,8 @@ def pins_of(messages: Sequence[AnyMessage], kinds: Sequence[PinKind]) -> list[Pi
     for message in messages:
         if isinstance(message, HumanMessage):
             pins += [_of_rule(rule, message) for rule in rules_of(message.text)[: _HELD // _MESSAGE_SHARE]]
+            orders = orders_of(message.text)[:_ORDERS]
+            pins += [Pin(PinKind.POLICY, order, message=message.id or "", orders=True) for order in orders]
         elif isinstance(message, AIMessage):
             calls = (call for call in message.tool_calls if call["id"] in done)
             pins += [pin for call in calls if (pin := _of_call(call["name"], call["args"])) is not None]
@@ -126,6 +143,9 @@ def merge_pins(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[Pin
     for pin in newer:
         if pin.kind not in kinds:
             continue
+        if pin.orders:
+            kept = {each: _contradicted(each, pin) for each in kept.values()}
+            continue
         ended = [each for each in kept if each.kind is pin.kind] if pin.kind in single else _ended(pin, kept)
         if ended is None:
             if not is_rule(pin.text):
@@ -134,7 +154,7 @@ def merge_pins(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[Pin
         kept.pop(pin, None)
         for each in ended:
             kept.pop(each, None)
-        kept = {each: each for each in (_without_items(each, pin) for each in kept) if each is not None}
+        kept = {each: each for each in (_without_items(each, pin) for each in kept.values()) if each is not None}
         kept[pin] = _with_object(pin, ended)
     rules = [pin for pin in kept if pin.kind is PinKind.POLICY]
     surplus = set(sorted(rules, key=_rank)[: max(0, len(rules) - _HELD)])
@@ -158,6 +178,14 @@ def _ended(pin: Pin, known: Mapping[Pin, Pin]) -> list[Pin] | None:
     if ended or any(_covers(subject_of(each.text), about) for each in standing) or names_rule(pin.text):
         return ended
     return None
+
+
+def _contradicted(pin: Pin, order: Pin) -> Pin:
+    """Return the pin with an order attached, if the order is from another message and contradicts the rule."""
+    rule = pin.kind is PinKind.POLICY and pin.voice is Voice.OWN and not pin.withdraws
+    if rule and pin.message != order.message and contradicts(order.text, pin.text):
+        return replace(pin, contradicted=order.text)
+    return pin
 
 
 def _without_items(listed: Pin, withdrawal: Pin) -> Pin | None:
@@ -213,7 +241,12 @@ def _with_object(pin: Pin, ended: Sequence[Pin]) -> Pin:
 
 def statements(pin: Pin) -> list[str]:
     """Return the sentences of a rule in the form that the ledger uses."""
-    return [each for text in (pin.text, pin.later) for line in text.splitlines() for each in sentences(line)]
+    return [
+        each
+        for text in (pin.text, pin.contradicted, pin.later)
+        for line in text.splitlines()
+        for each in sentences(line)
+    ]
 
 
 def with_later(pin: Pin, later: Mapping[str, str]) -> Pin:
@@ -289,7 +322,8 @@ def _marks(pins: Sequence[Pin]) -> dict[Pin, str]:
 
 def _line(pin: Pin, text: str, marks: Mapping[Pin, str]) -> str:
     said = _said(pin, text) + marks.get(pin, "")
-    return f'{said} [earlier; later the user said: "{pin.later}" [latest]]' if pin.later else said
+    later = pin.later or pin.contradicted
+    return f'{said} [earlier; later the user said: "{later}" [latest]]' if later else said
 
 
 def _said(pin: Pin, text: str) -> str:

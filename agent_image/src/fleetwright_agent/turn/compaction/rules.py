@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fleetwright_agent.turn.compaction.voice import Voice, VoicedLine, is_reported, lines, own_words, plain
+from fleetwright_agent.turn.compaction.text.orders import is_order
+from fleetwright_agent.turn.compaction.text.sentences import excerpt
+from fleetwright_agent.turn.compaction.voice import Voice, VoicedLine, is_reported, lines, masked, own_words, plain
 
 _RULE: Final = re.compile(
     r"\b(?:always|never|must(?:n't)?|do not|don't|dont"
@@ -42,6 +44,9 @@ _WITHDRAWAL: Final = re.compile(
     r"|\ballowed (?:now|again)\b"
     r"|\b(?:is|are|it's) (?:ok|okay|fine|allowed|all right|permitted) (?:now|again)\b"
     r"|\b(?:is|are) now (?:ok|okay|fine|allowed|permitted)\b"
+    r"|\b(?:may|can|could|should)\b(?!'t| ?not| never| only).{0,120}\bafter all\b"
+    r"|\b(?:is|are|it's) (?:ok|okay|fine|allowed|all right|permitted|possible|acceptable)\b.{0,120}"
+    r"\b(?:after all|from (?:today|now|tomorrow)|as of|starting|again)\b"
     r"|(?<!n't )(?<!not )(?<!never )\b(?:forget|ignore|disregard|drop|scrap|cancel|lift|withdraw"
     r"|revoke|scratch|remove|skip)"
     r" (?:about )?(?:the|my|our|that|those|this|what|everything|all)\b|\bnever ?mind\b"
@@ -78,8 +83,10 @@ _LONG_MESSAGE: Final = 600
 _PASTED: Final = 1200
 """Characters of a message. In a longer one, only short orders and lines in the first person are clearly the user's."""
 _SHORT_RULE: Final = 240
-_LONGEST_LINE: Final = 480
-_LONGEST_LIST: Final = 800
+_LONGEST: Final = 800
+"""The maximum characters of a line or a list in one rule."""
+_AROUND: Final = 300
+"""The minimum characters on both sides of a rule in an excerpt, unless the line ends there."""
 _WRAPPED: Final = 60
 _BEGINNING: Final = 40
 _SHORTEST_PROPOSAL: Final = 4
@@ -104,6 +111,14 @@ def beginning(text: str) -> str:
 def rules_of(text: str) -> list[Rule]:
     """Return the rules and withdrawals of one message of a user, in order. Quoted text has none."""
     return [_judged(part, text) for part in _parts(lines(text))]
+
+
+def orders_of(text: str) -> list[str]:
+    """Return the orders and permissions in a message of a user that are certainly the user's own words."""
+    if len(text) > _PASTED:
+        return []
+    said = [line.text for line in lines(text) if line.voice is Voice.OWN]
+    return [each for each in said if is_order(each) and not is_rule(each) and not is_reported(own_words(each))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +165,7 @@ def _parts(read: Sequence[VoicedLine]) -> Iterator[_Part]:
         if is_withdrawal(text):
             yield _Part(under, line.voice, withdraws=True)
         elif is_rule(text):
-            yield from (_Part(each if each != text else under, line.voice) for each in _passages(text))
+            yield from (_Part(each if each != text else under, line.voice) for each in _excerpts(text))
 
 
 def _unwrapped(read: Sequence[VoicedLine], place: int) -> tuple[str, int]:
@@ -182,7 +197,7 @@ def _listed(header: str, items: Sequence[VoicedLine]) -> Iterator[_Part]:
     """Yield a header with its list; a long list is split into several parts, each with the header."""
     part: list[str] = []
     for line in items:
-        if part and len(header) + sum(map(len, part)) + len(line.text) > _LONGEST_LIST:
+        if part and len(header) + sum(map(len, part)) + len(line.text) > _LONGEST:
             yield _Part("\n".join((header, *part)), items[0].voice)
             part = []
         part.append(line.text)
@@ -220,22 +235,18 @@ def revises(text: str) -> bool:
     return _REVISES.search(own_words(text)) is not None
 
 
-_BOUNDARY: Final = re.compile(r"(?<=[a-z0-9)\"'][.!?])\s+(?=[A-Z\"'(])")
-_ABBREVIATED: Final = re.compile(r"(?:^|[\s(])(?:\S{1,3}|[A-Z]\w*)\.$")
-"""A word that may be an abbreviation: its full stop ends no sentence."""
-
-
-def _passages(text: str) -> list[str]:
-    """Return the line. If it is very long, return only the passages with rules, split at certain sentence ends."""
-    if len(text) <= _LONGEST_LINE:
+def _excerpts(text: str) -> list[str]:
+    """Return the line. If it is very long, return an excerpt around each rule, cut between words."""
+    if len(text) <= _LONGEST:
         return [text]
-    passages: list[str] = []
-    for piece in _BOUNDARY.split(text):
-        if passages and _ABBREVIATED.search(passages[-1]):
-            passages[-1] += f" {piece}"
-        else:
-            passages.append(piece)
-    return [each for each in passages if is_rule(each)] or [text]
+    found: list[str] = []
+    until = 0
+    for rule in _RULE.finditer(masked(text)):
+        if rule.end() + _AROUND <= until or until >= len(text):
+            continue
+        piece, until = excerpt(text, rule.start() - _AROUND, _LONGEST)
+        found.append(piece)
+    return [each for each in found if is_rule(each)] or [excerpt(text, 0, _LONGEST)[0]]
 
 
 def accepted(proposals: Sequence[str], message: str) -> list[Rule]:

@@ -17,6 +17,7 @@ from fleetwright_agent.protocol.fences import SUMMARY, fence
 from fleetwright_agent.turn.compaction.extraction import sentences
 from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry, merge_entries, rendered
 from fleetwright_agent.turn.compaction.selection import WeightedEntries, fit_entries, join_summary, required
+from fleetwright_agent.turn.compaction.text.sentences import excerpt
 
 _INSTRUCTION: Final = """\
 Summarise the conversation above so that the work can go on without it. Call no tool. Write five parts under these
@@ -136,7 +137,7 @@ _FRAME: Final = len(fence(SUMMARY, _NOTE, rendered([LedgerEntry(kind, "") for ki
 
 
 def _within(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: max(0, most - 1)]}…"
+    return text if len(text) <= most else excerpt(text, 0, max(1, most - 2))[0]
 
 
 def extracted(messages: Sequence[AnyMessage]) -> SummaryReply:

@@ -93,11 +93,12 @@ def _loaded_entry(kind: str, text: str, key: str, source: str = EntrySource.AGEN
 
 
 def _dumped_pin(pin: Pin) -> list[Any]:
-    return [pin.kind, pin.text, pin.voice, pin.withdraws, pin.personal, pin.message, pin.begins, pin.later]
+    source = (pin.personal, pin.message, pin.begins)
+    return [pin.kind, pin.text, pin.voice, pin.withdraws, *source, pin.later, pin.contradicted]
 
 
 def _loaded_pin(fields: Sequence[Any]) -> Pin:
-    """Return a stored pin; earlier versions stored only its kind and text."""
+    """Return a stored pin; earlier versions stored fewer fields."""
     kind, text, *rest = fields
     return Pin(PinKind(kind), text, Voice(rest[0]), *rest[1:]) if rest else Pin(PinKind(kind), text)
 

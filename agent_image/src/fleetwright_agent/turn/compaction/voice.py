@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from fleetwright_agent.turn.compaction.text.markers import INNER_TAG, greets, is_letter, opens_own_tag, quoting_tag
+
 _APOSTROPHES: Final = str.maketrans(
     {"’": "'", "‘": "'", "ʼ": "'", "`": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"'}
 )
@@ -49,6 +51,9 @@ _FORWARDED: Final = re.compile(
     r"|begin forwarded message|on .{6,80} wrote:\s*$|am .{6,80} schrieb.*:\s*$|le .{6,80} a écrit\s*:\s*$)",
     re.IGNORECASE,
 )
+_FORWARD_SUBJECT: Final = re.compile(r"^\s*(?:fwd?|wg|tr|rv)\s*:", re.IGNORECASE)
+"""The subject of a forwarded mail whose other header lines are missing."""
+_ADDRESS_LINE: Final = re.compile(r"^[^<>@:]{0,60}<[^<>@\s]+@[^<>@\s]+>\s*$")
 _ATTACHED: Final = re.compile(r"^\[(?:attached|attachment|a file)\b", re.IGNORECASE)
 _ATTACHED_ENDS: Final = re.compile(r"^\[end of the attached", re.IGNORECASE)
 _SEPARATOR: Final = re.compile(r"^\s*(?:[-=_*~#]{3,}|-*\s*end of (?:the )?\w+\s*-*)\s*$", re.IGNORECASE)
@@ -66,10 +71,17 @@ _SAYS: Final = r"(?:says?|said|writes?|wrote|reads?|states?|stated|replied|answe
 _INTRODUCES: Final = re.compile(
     rf"\b{_TASK}\b.{{0,40}}\b(?:this|these|following|below)\b|\bhere(?:'s| is| are| comes)\b.*\b{_DOCUMENT}\b"
     rf"|\b(?:following|attached|forwarded|pasted|copied)\b.{{0,30}}\b{_DOCUMENT}\b|\b{_DOCUMENT}\b.{{0,30}}\bbelow\b"
-    rf"|\b{_SAYS}\s*$|^\W*(?:fyi|{_TASK}|see below|below|quote)\W*$",
+    rf"|\b{_SAYS}\s*$|^\W*(?:please )?(?:fyi|{_TASK}|see below|below|quote)(?:,? please)?\W*$"
+    r"|\btl[;:,]?\s?dr\b",
     re.IGNORECASE,
 )
 """A sentence that introduces a text of another author."""
+_NAMES_TEXT: Final = re.compile(
+    rf"\b{_TASK}\b.{{0,20}}\b(?:the|that) (?:\w+ )?(?:texts?|e-?mails?|mails?|messages?|letters?|articles?|passages?"
+    r"|paragraphs?|transcripts?|threads?|conversations?|notes?)(?:,? (?:please|for me))?(?:\s*$|[.!;])",
+    re.IGNORECASE,
+)
+"""A request about a text that follows. A request that says more about the text may refer to another one."""
 _MAY_INTRODUCE: Final = re.compile(rf"\b{_DOCUMENT}\b", re.IGNORECASE)
 _MODAL: Final = re.compile(
     r"\b(?:never|always|must|don't|do not|avoid|make sure|ensure|may not|cannot|can't|stop|under no circumstances)\b",
@@ -80,11 +92,6 @@ _RULES: Final = re.compile(
     re.IGNORECASE,
 )
 _MINE: Final = re.compile(r"\b(?:my|our|follow|obey|keep to|stick to)\b", re.IGNORECASE)
-_SALUTATION: Final = re.compile(
-    r"^(?:dear|hi|hello|hey|good (?:morning|day|afternoon)|to whom|sehr geehrte\w*|liebe[rs]?|guten tag|bonjour|chers?"
-    r"|chère|hola|estimad\w+|gentile|egregio)\b.{0,60}[,!:]?\s*$",
-    re.IGNORECASE,
-)
 _REPORTED: Final = re.compile(
     r"\b(?!(?:i|we)\b)\w+\s+(?:says?|said|writes?|wrote|claims?|claimed|told (?:me|us)|demands?|demanded|insists?"
     r"|insisted|asked|wants?|wanted|states?|stated|suggests?|suggested|requires?|required)\b|\baccording to\b",
@@ -95,8 +102,17 @@ _INNER_QUOTE: Final = re.compile(r'"[^"]*"|(?<!\w)\'[^\']{12,}\'(?!\w)')
 
 
 def own_words(text: str) -> str:
-    """Return a line with ASCII quotation marks and without the text between them."""
-    return _INNER_QUOTE.sub('""', plain(text))
+    """Return a line with ASCII quotation marks, and without the text between quotation marks or tags."""
+    return INNER_TAG.sub('""', _INNER_QUOTE.sub('""', plain(text)))
+
+
+def masked(text: str) -> str:
+    """Return a line with spaces in place of the text between quotation marks or tags. The length stays the same."""
+    return INNER_TAG.sub(_blank, _INNER_QUOTE.sub(_blank, plain(text)))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found.group())
 
 
 def is_reported(said: str) -> bool:
@@ -115,8 +131,14 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._raw = text.splitlines()
         self._header = _mail_header(self._raw)
-        self._voice = Voice.OWN
+        self._voice = Voice.UNCLEAR if is_letter(self._raw) else Voice.OWN
+        self._margin = min((_indent(raw) for raw in self._raw if raw.strip()), default=0)
         self._fence = ""
+        self._tag = ""
+        self._begins_list = False
+        """True if the line is a header of rules."""
+        self._in_list = False
+        """True if an indented line continues a list, or belongs to a header of rules."""
         self._attached = False
         self._open_quote = False
         self._blank = False
@@ -129,17 +151,23 @@ class _Reader:
             if not raw.strip():
                 self._blank = True
                 continue
+            self._begins_list = False
+            continues = self._in_list and self._is_indented(raw)
             yield from self._line(index, raw)
+            self._in_list = self._begins_list or continues or _LISTS.match(raw) is not None
             self._blank, self._begun = False, True
 
     def _line(self, index: int, raw: str) -> Iterator[VoicedLine]:
         text, indented = " ".join(raw.split()), raw[:1].isspace()
-        if self._is_marked(raw):
+        if self._is_marked(index, raw):
             yield VoicedLine(text, Voice.QUOTED, indented, self._blank)
             return
         voice = self._voice_of(index, raw)
         if voice is Voice.QUOTED:
             yield VoicedLine(text, voice, indented, self._blank)
+            return
+        if voice is Voice.OWN and self._is_indented(raw) and not self._in_list and not _LISTS.match(raw):
+            yield VoicedLine(text, Voice.UNCLEAR, indented, self._blank)
             return
         head, rest, behind = _split(text)
         yield VoicedLine(head, Voice.UNCLEAR if self._quotes(text) else voice, indented, self._blank)
@@ -147,7 +175,7 @@ class _Reader:
             yield VoicedLine(rest, behind)
         self._after(head, rest, behind)
 
-    def _is_marked(self, raw: str) -> bool:
+    def _is_marked(self, index: int, raw: str) -> bool:
         """Return True if the line itself, or an open fence around it, marks it as a quotation."""
         if self._fence:
             if self._fence in raw:
@@ -160,24 +188,45 @@ class _Reader:
         if _ATTACHED.match(raw):
             self._attached = "was not fetched" not in raw
             return True
+        if self._tag:
+            if self._tag in raw.lower():
+                self._tag, self._voice = "", max(self._voice, Voice.UNCLEAR, key=_ORDER.index)
+            return True
+        if tag := quoting_tag(raw):
+            return self._opens(f"</{tag}", index, raw)
         if mark := _FENCE.match(raw):
             self._fence = "" if raw.count(mark.group(1)) > 1 else mark.group(1)
             return True
         return _QUOTE.match(raw) is not None
+
+    def _opens(self, end: str, index: int, raw: str) -> bool:
+        """Record a tag at the beginning of a line. Return True if the message contains the end of the tag."""
+        closed = end in raw.lower()
+        if not closed and not any(end in each.lower() for each in self._raw[index + 1 :]):
+            self._voice = max(self._voice, Voice.UNCLEAR, key=_ORDER.index)
+            return False
+        self._tag = "" if closed else end
+        if closed:
+            self._voice = max(self._voice, Voice.UNCLEAR, key=_ORDER.index)
+        return True
+
+    def _is_indented(self, raw: str) -> bool:
+        return _indent(raw) - self._margin >= _BLOCK
 
     def _voice_of(self, index: int, raw: str) -> Voice:
         if _SEPARATOR.match(raw):
             # After a separator, either the user continues or the next part of the pasted text follows.
             self._voice = Voice.OWN if self._voice is Voice.OWN else Voice.UNCLEAR
             return Voice.QUOTED
-        if index == self._header or _FORWARDED.match(plain(raw)) or self._begins_letter(raw):
+        forwarded = _FORWARDED.match(plain(raw)) or _FORWARD_SUBJECT.match(raw)
+        if index == self._header or forwarded or self._begins_letter(raw):
             self._voice = Voice.QUOTED
-        elif self._introduced and self._voice is Voice.OWN:
+        elif self._voice is Voice.OWN and (self._introduced or _ADDRESS_LINE.match(raw) or opens_own_tag(raw)):
             self._voice = Voice.UNCLEAR
         return self._voice
 
     def _begins_letter(self, raw: str) -> bool:
-        return self._begun and self._blank and _SALUTATION.match(raw.strip()) is not None
+        return self._begun and self._blank and greets(raw.strip())
 
     def _quotes(self, text: str) -> bool:
         """Track a quotation that spans several lines. Return True if the line is part of a quotation."""
@@ -188,15 +237,28 @@ class _Reader:
 
     def _after(self, head: str, rest: str, behind: Voice) -> None:
         """Record what a line implies for the lines after it."""
+        said = plain(head)
+        self._begins_list = head.endswith(":") and (_MODAL.search(said) or _RULES.search(said)) is not None
         opened = _OPENS_FENCE.search(plain(rest or head))
         if opened:
             self._fence = opened.group(1)
         elif rest:
             self._voice = max(self._voice, behind, key=_ORDER.index)
-        elif head.endswith(":") and (voice := _introduced(plain(head))) is not Voice.OWN:
+        elif head.endswith(":") and (voice := _introduced(said)) is not Voice.OWN:
             self._voice = max(self._voice, voice, key=_ORDER.index)
         else:
-            self._introduced = _INTRODUCES.search(plain(head)) is not None and not _MODAL.search(plain(head))
+            introduces = _INTRODUCES.search(said) or _NAMES_TEXT.search(said)
+            self._introduced = introduces is not None and not _MODAL.search(said)
+
+
+_BLOCK: Final = 4
+"""The minimum indentation of a block, relative to the message."""
+_LISTS: Final = re.compile(r"^\s*(?:[-*•–+‣]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)])\s+")
+
+
+def _indent(raw: str) -> int:
+    expanded = raw.expandtabs(_BLOCK)
+    return len(expanded) - len(expanded.lstrip())
 
 
 _ORDER: Final = (Voice.OWN, Voice.UNCLEAR, Voice.QUOTED)
