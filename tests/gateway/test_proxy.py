@@ -351,3 +351,11 @@ async def test_proxy_logs_the_caller_and_no_secret(api, client, upstream, caplog
     assert (unknown.status, hasattr(unknown, "caller")) == (401, False)
     told = "".join(str(vars(record)) for record in caplog.records)
     assert not [secret for secret in (token, "sesame", upstream.received[0].headers["Authorization"]) if secret in told]
+
+
+async def test_proxy_refuses_an_agent_that_calls_itself(api, client, upstream):
+    """Its own card is shown, as an agent may see itself."""
+    own, token = "/agents/team/caller", caller_token(api)
+    assert await client.status("POST", f"{own}/a2a", token=token, json=MESSAGE) == 400
+    assert await client.status("GET", f"{own}/.well-known/agent-card.json", token=token) == 200
+    assert upstream.received == []

@@ -87,7 +87,7 @@ async def test_cache_finds_changes_that_a_watch_missed(api):
 
 
 async def test_cache_keeps_no_configuration_of_agents(api):
-    """Of ConfigMaps only cards are kept, and only a card that belongs to the agent counts."""
+    """The cache keeps the cards of ConfigMaps only, and a card counts only if it belongs to the agent."""
     fleet = Fleet()
     api.add_agent("callee")
     api.add_card("callee", {"name": "callee"})

@@ -20,7 +20,7 @@ from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.http.admission import Admission, Admitted, Refused
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.identity.errors import IdentityError
-from fleetwright_gateway.identity.principals import Principal
+from fleetwright_gateway.identity.principals import AgentPrincipal, Principal
 from fleetwright_gateway.proxy.envelope import ENVELOPE, HEADER, InvalidBody, repaired
 from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest, ProxyError, ResponseAborted
 from fleetwright_gateway.proxy.headers import to_agent
@@ -103,6 +103,8 @@ class AgentProxy:
                 raise Refused(503, "The card of this agent is not known yet.", {"Retry-After": "5"})
             await response(scope, receive, send)
             return response.status_code
+        if isinstance(admitted.principal, AgentPrincipal) and admitted.principal.uid == agent.uid:
+            raise Refused(400, "An agent cannot call itself; it would wait for its own answer.")
         call = _Call(self, admitted, agent, path)
         await BodyLimit(call)(scope, receive, call.remember(send))
         return call.status
