@@ -42,6 +42,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
         gateway={
             **ON,
             "publicURL": "https://agents.example.com",
+            "publisher": "example.com",
             "issuers": ["https://login.example.com"],
             "acceptAPIServerTokens": True,
             "requestsPerMinute": 60,
@@ -53,6 +54,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
         Settings(),
         url="http://fw-gateway.system",
         public_url="https://agents.example.com",
+        publisher="example.com",
         namespaces=("a", "b"),
         issuers=("https://login.example.com",),
         accept_api_server_tokens=True,

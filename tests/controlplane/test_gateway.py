@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from e2e.cluster.kubeconfig import write as write_kubeconfig
 from joserfc.jwk import ECKey
 
 ACCOUNT = "fleetwright-gateway"
@@ -83,16 +84,16 @@ def _parsed(text: bytes) -> Any:
 def gateway(control_plane, account_token, space, tmp_path: Path) -> Iterator[Process]:
     key = ECKey.generate_key("P-256", auto_kid=True).as_dict(private=True)
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [{**key, "iat": 0}]}))
-    (tmp_path / "own-token").write_text(account_token)
-    path = write_kubeconfig(
-        tmp_path / "kubeconfig", name="gateway", server=control_plane.server, ca=control_plane.ca, token=account_token
-    )
+    (tmp_path / "token").write_text(account_token)
+    shutil.copy(control_plane.ca, tmp_path / "ca.crt")
+    server = urlsplit(control_plane.server)
     made = Process(free_port(), free_port())
     environment = {
         **os.environ,
-        "KUBECONFIG": str(path),
+        "KUBERNETES_SERVICE_HOST": str(server.hostname),
+        "KUBERNETES_SERVICE_PORT": str(server.port),
         "FLEETWRIGHT_GATEWAY_KEYS_FILE": str(tmp_path / "keys.json"),
-        "FLEETWRIGHT_GATEWAY_SERVICE_ACCOUNT_TOKEN": str(tmp_path / "own-token"),
+        "FLEETWRIGHT_GATEWAY_SERVICE_ACCOUNT": str(tmp_path),
         "FLEETWRIGHT_GATEWAY_PORT": str(made.port),
         "FLEETWRIGHT_GATEWAY_OPS_PORT": str(made.ops_port),
     }

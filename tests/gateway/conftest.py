@@ -47,13 +47,12 @@ async def upstream(process_ring: None) -> AsyncIterator[Upstream]:
 
 @pytest.fixture
 def settings(keys: Path, upstream: Upstream, tmp_path: Path) -> Settings:
-    own = tmp_path / "own-token"
-    own.write_text(token_text("gateway", audience=ISSUER))
+    (tmp_path / "token").write_text(token_text("gateway", audience=ISSUER))
     return Settings(
         url=URL,
         public_url="https://agents.example.com",
         keys_file=keys,
-        service_account_token=own,
+        service_account=tmp_path,
         agent_port=upstream.port,
         agent_ops_port=upstream.port,
     )

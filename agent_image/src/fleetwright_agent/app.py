@@ -31,9 +31,10 @@ from fleetwright_agent.server.gateway_tokens import GatewayTokens, parse_gateway
 from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALLED_SECONDS, EventLoopWatchdog
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability
+from fleetwright_agent.server.ops.task_activity import TaskActivity
 from fleetwright_agent.server.push.service import DeliveryTimes, PushService, build_pushes
 from fleetwright_agent.server.retention import Retention
-from fleetwright_agent.server.tasks.active_task import ignore_event
+from fleetwright_agent.server.tasks.active_task import ActiveTask, PublishHook
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
@@ -91,7 +92,8 @@ def create_app(
     last_compaction = LastCompaction()
     task_log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc, now_ns=clock.now_ns)
     pushes = _push_service(parts, task_log, push_times or DeliveryTimes())
-    tasks = ActiveTasks(task_log, clock, on_event=pushes.on_event if pushes else ignore_event)
+    activity = TaskActivity(clock)
+    tasks = ActiveTasks(task_log, clock, on_event=_on_event(activity, pushes))
     runs = _task_runner(parts, _executor(parts, executor, turns, last_compaction))
     callers, admission = FileWatcher(layout.callers_file, parse_callers), Admission()
     card, extended_card = (FileWatcher(path, parse_card) for path in (layout.card_file, layout.extended_card_file))
@@ -107,6 +109,7 @@ def create_app(
             turn_loader=turns,
             last_compaction=last_compaction,
             task_log=task_log,
+            activity=activity,
             active_tasks=tasks,
             task_runner=runs,
             message_acceptor=acceptor,
@@ -115,6 +118,7 @@ def create_app(
                 log=task_log,
                 tasks=tasks,
                 runs=runs,
+                activity=activity,
                 pushes=pushes,
                 extended=extended_card,
                 may_reply=is_custom,
@@ -134,7 +138,7 @@ def create_app(
             admin=Admin(config.administrators, erasure=erasure, export=export, audit_trail=parts.audit_trail),
             erasure=erasure,
             interrupt_expiry=InterruptExpiry(
-                log=task_log, tasks=tasks, runs=runs, turns=turns, storage=storage, clock=clock
+                log=task_log, tasks=tasks, runs=runs, turns=turns, storage=storage, activity=activity, clock=clock
             ),
             retention=_retention(parts, task_log, admission),
             curator=Curator(config, storage.skills, tell=parts.audit_trail.note, metrics=metrics, clock=clock),
@@ -252,6 +256,18 @@ def _push_service(parts: TurnDependencies, log: TaskLog, times: DeliveryTimes) -
         times=times,
         denied=parts.config.denied_ranges,
     )
+
+
+def _on_event(activity: TaskActivity, pushes: PushService | None) -> PublishHook:
+    """Return the callback for every event of every task."""
+    if pushes is None:
+        return activity.on_event
+
+    def on_event(live: ActiveTask) -> None:
+        activity.on_event(live)
+        pushes.on_event(live)
+
+    return on_event
 
 
 def _task_runner(parts: TurnDependencies, worker: Executor) -> TaskRunner:

@@ -15,7 +15,7 @@ from fleetwright_gateway.settings import Settings, settings_from
 from fleetwright_gateway.telemetry import logs
 from fleetwright_kube.errors import OperatorError
 from fleetwright_kube.http_client import KubernetesApi
-from fleetwright_kube.login import login
+from fleetwright_kube.pod_login import pod_login
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,11 @@ async def run(settings: Settings) -> None:
     leave_on_signal(leaving)
     traffic, ops = listen(settings.port), listen(settings.ops_port)
     async with (
-        KubernetesApi(login, field_manager=FIELD_MANAGER, user_agent="fleetwright-gateway") as api,
+        KubernetesApi(
+            lambda: pod_login(os.environ, folder=settings.service_account),
+            field_manager=FIELD_MANAGER,
+            user_agent="fleetwright-gateway",
+        ) as api,
         build_gateway(api, settings) as gateway,
         following(gateway.synchroniser) as watching,
     ):

@@ -13,6 +13,7 @@ from fleetwright_gateway.access.access_reviewer import AccessReviewer
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.cluster.synchroniser import Synchroniser
+from fleetwright_gateway.http.addresses import Addresses
 from fleetwright_gateway.http.admission import Admission
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.http.rate_limits import RateLimits
@@ -96,20 +97,32 @@ async def build_gateway(
         metrics=metrics,
         seconds=settings.wake_seconds,
     )
+    addresses = Addresses(inside=settings.url, outside=settings.outside_url)
+    cards = CardResponses(fleet, addresses)
     proxy = AgentProxy(
         admission=admission,
         visibility=visibility,
         tokens=tokens,
         waker=waker,
         forwarder=forwarder,
-        cards=CardResponses(fleet, url=settings.outside_url),
+        cards=cards,
         metrics=metrics,
         agent_port=settings.agent_port,
+    )
+    registry = registry_app(
+        fleet=fleet,
+        visibility=visibility,
+        admission=admission,
+        cards=cards,
+        ring=tokens.ring,
+        metrics=metrics,
+        publisher=settings.publisher_domain,
+        addresses=addresses,
     )
     ops = ops_app(metrics.registry, not_ready=lambda: synchroniser.problem or tokens.ring.problem(clock.now()))
     try:
         yield Gateway(
-            traffic=_Front(proxy, registry_app(ring=tokens.ring)),
+            traffic=_Front(proxy, registry),
             ops=ops,
             fleet=fleet,
             synchroniser=synchroniser,
@@ -135,7 +148,7 @@ async def following(synchroniser: Synchroniser) -> AsyncIterator["asyncio.Task[N
 def _accepted(settings: Settings) -> tuple[frozenset[str], frozenset[str]]:
     """Return the accepted audiences and issuers. The API server's are read from the gateway's own token."""
     try:
-        own = settings.service_account_token.read_text(encoding="ascii").strip()
+        own = (settings.service_account / "token").read_text(encoding="ascii").strip()
     except OSError:
         own = ""
     audiences = api_audiences(own) if settings.accept_api_server_tokens else frozenset()

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from fleetwright_kube.pod_login import SERVICE_ACCOUNT
+
 _PREFIX: Final = "FLEETWRIGHT_GATEWAY_"
-_SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +17,8 @@ class Settings:
     """The address inside the cluster. It is also the issuer of pair tokens."""
     public_url: str = ""
     """The address that callers outside of the cluster use. Cards and the registry name it; empty means `url`."""
-    publisher: str = "fleetwright.local"
-    """The domain in the identifiers of ARD entries."""
+    publisher: str = ""
+    """The domain in the identifiers of ARD entries; empty means the host of the address that callers use."""
     namespaces: tuple[str, ...] = ()
     """The namespaces whose agents are served; empty means all."""
     audience: str = "fleetwright-gateway"
@@ -26,7 +27,8 @@ class Settings:
     """Issuers of callers' tokens besides the API server."""
     accept_api_server_tokens: bool = False
     """True if tokens with an audience of the API server are accepted as well."""
-    service_account_token: Path = _SERVICE_ACCOUNT
+    service_account: Path = SERVICE_ACCOUNT
+    """The folder with the gateway's own token."""
     keys_file: Path = Path("/etc/fleetwright/gateway/keys/keys.json")
     port: int = 7880
     ops_port: int = 7881
@@ -46,6 +48,10 @@ class Settings:
     @property
     def outside_url(self) -> str:
         return self.public_url or self.url
+
+    @property
+    def publisher_domain(self) -> str:
+        return self.publisher or urlsplit(self.outside_url).hostname or ""
 
 
 def settings_from(environ: Mapping[str, str]) -> Settings:

@@ -113,38 +113,45 @@ async def test_tasks_are_isolated_between_a_person_and_an_agent_that_acts_for_th
         assert answer.json()["error"]["code"] == -32001
 
 
-NOW = int(time.time())
+def at(seconds: int) -> int:
+    return int(time.time()) + seconds
 
 
 @pytest.mark.parametrize(
-    "token",
+    "forge",
     [
-        pytest.param(KEY.token(AGENT, aud="another-uid"), id="for another agent"),
-        pytest.param(KEY.token(AGENT, aud=[UID, "another-uid"]), id="for two agents"),
-        pytest.param(KEY.token(AGENT, iss="http://elsewhere"), id="of another issuer"),
-        pytest.param(KEY.token(AGENT, iat=NOW - 400, exp=NOW - 200), id="expired"),
-        pytest.param(KEY.token(AGENT, iat=NOW + 100, exp=NOW + 160), id="not valid yet"),
-        pytest.param(KEY.token(AGENT, exp=NOW + 3600), id="for an hour"),
-        pytest.param(OTHER.token(AGENT), id="signed with an unknown key"),
-        pytest.param(OTHER.token(AGENT, header={"kid": "first"}), id="signed with another key of the same name"),
-        pytest.param(KEY.token(AGENT, header={"typ": "JWT"}), id="of another type"),
-        pytest.param(KEY.token(AGENT, client_id="agent:team/other"), id="of another client than the actor"),
-        pytest.param(KEY.token(ANNA, sub="user:boss"), id="of a person who acts for another"),
-        pytest.param(KEY.token({"sub": "agent:team", "uid": "u"}), id="of an agent without a namespace"),
-        pytest.param(KEY.token({"sub": "client:default", "uid": ""}), id="of a client of the agent"),
-        pytest.param(KEY.token({"sub": "user:", "uid": ""}), id="of a person without a name"),
+        pytest.param(lambda: KEY.token(AGENT, aud="another-uid"), id="for another agent"),
+        pytest.param(lambda: KEY.token(AGENT, aud=[UID, "another-uid"]), id="for two agents"),
+        pytest.param(lambda: KEY.token(AGENT, iss="http://elsewhere"), id="of another issuer"),
+        pytest.param(lambda: KEY.token(AGENT, iat=at(-400), exp=at(-200)), id="expired"),
+        pytest.param(lambda: KEY.token(AGENT, iat=at(100), exp=at(160)), id="not valid yet"),
+        pytest.param(lambda: KEY.token(AGENT, exp=at(3600)), id="for an hour"),
+        pytest.param(lambda: OTHER.token(AGENT), id="signed with an unknown key"),
         pytest.param(
-            jwt.encode({"sub": "user:anna"}, "k" * 32, algorithm="HS256", headers={"typ": "at+jwt", "kid": "first"}),
+            lambda: OTHER.token(AGENT, header={"kid": "first"}), id="signed with another key of the same name"
+        ),
+        pytest.param(lambda: KEY.token(AGENT, header={"typ": "JWT"}), id="of another type"),
+        pytest.param(lambda: KEY.token(AGENT, client_id="agent:team/other"), id="of another client than the actor"),
+        pytest.param(lambda: KEY.token(ANNA, sub="user:boss"), id="of a person who acts for another"),
+        pytest.param(lambda: KEY.token({"sub": "agent:team", "uid": "u"}), id="of an agent without a namespace"),
+        pytest.param(lambda: KEY.token({"sub": "client:default", "uid": ""}), id="of a client of the agent"),
+        pytest.param(lambda: KEY.token({"sub": "user:", "uid": ""}), id="of a person without a name"),
+        pytest.param(
+            lambda: jwt.encode(
+                {"sub": "user:anna"}, "k" * 32, algorithm="HS256", headers={"typ": "at+jwt", "kid": "first"}
+            ),
             id="with a symmetric signature",
         ),
-        pytest.param("eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0Iiwia2lkIjoiZmlyc3QifQ.e30.", id="without a signature"),
-        pytest.param("eyJ" + "." * 2, id="that is empty"),
+        pytest.param(
+            lambda: "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0Iiwia2lkIjoiZmlyc3QifQ.e30.", id="without a signature"
+        ),
+        pytest.param(lambda: "eyJ" + "." * 2, id="that is empty"),
     ],
 )
-async def test_token_of_the_gateway_is_refused(open_door: Open, token: str) -> None:
+async def test_token_of_the_gateway_is_refused(open_door: Open, forge: Callable[[], str]) -> None:
     metrics = Metrics(CollectorRegistry())
     door = await open_door(metrics=metrics)
-    answer = await ask(door, token)
+    answer = await ask(door, forge())
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == 'Bearer realm="echo", error="invalid_token"'
     assert metrics.registry.get_sample_value("fleetwright_auth_failures_total", {"reason": "gateway"}) == 1

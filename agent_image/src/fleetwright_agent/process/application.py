@@ -39,6 +39,7 @@ class Application:
             metrics=self._parts.metrics,
             not_ready=self.not_ready,
             status=self.status,
+            scraped=dependencies.activity.note_scrape,
             heartbeat=self.watchdog,
             is_starting=lambda: self._waiting_for == _STARTING,
         )
@@ -107,6 +108,7 @@ class Application:
     def _ready(self) -> None:
         if self._waiting_for == _STARTING:  # The agent is neither shutting down nor broken.
             self._waiting_for = None
+            self._dependencies.activity.note_ready()
         if self._parts.config.preload and not self._leaving:
             self._beside(self._preload())
 
@@ -186,6 +188,7 @@ class Application:
             "revision": config.revision,
             "cardDigest": card.digest if card else None,
             "runningTasks": len(self._runs),
+            "activity": self._activity(),
             **({"damagedTasks": damaged} if damaged else {}),
             "lastCompaction": self._dependencies.last_compaction.seen,
             **_audit(self._parts.audit_trail),
@@ -196,6 +199,16 @@ class Application:
             "ready": reason is None,
             "reason": reason,
         }
+
+    def _activity(self) -> dict[str, Any]:
+        waiting, pushes = self._runs.waiting, self._pushes
+        return self._dependencies.activity.report(
+            running=max(0, len(self._runs) - waiting),
+            waiting=waiting,
+            streams=self._dependencies.request_handler.open_streams,
+            pushes=pushes.undelivered if pushes else 0,
+            wakes_ns=(pushes.next_due_ns if pushes else None, self._maintenance.retention_schedule.next_ns()),
+        )
 
     def _server(self, look: ServerReachability) -> dict[str, Any]:
         """Return the state of an MCP server; it includes the server's tools once a turn has listed them."""

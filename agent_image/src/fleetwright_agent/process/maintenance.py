@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from fleetwright_agent.process.dependencies import Dependencies
+from fleetwright_agent.process.retention_schedule import RetentionSchedule
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.storage.errors import MemoryUnusable, TaskLogUnavailable
 from fleetwright_agent.storage.task_log import Key
@@ -28,6 +29,7 @@ class Maintenance:
         self._task_log = dependencies.task_log
         self._runs = dependencies.task_runner
         self._due = 0.0
+        self.retention_schedule = RetentionSchedule(dependencies)
         self._charged = False
         """True once the model calls that the end of the previous process interrupted have been charged."""
 
@@ -133,6 +135,7 @@ class Maintenance:
             await self._dependencies.push_service.refresh()
         await self._tried(self._empty_archive)
         await self._tried(self._dependencies.retention.expire)
+        await self._tried(self.retention_schedule.read)
         times = (
             retention,
             self._parts.config.compaction.archive.retain_seconds,

@@ -118,5 +118,8 @@ class ConversationStore(Protocol):
         The positions of the messages stay.
         """
 
+    async def oldest_archived(self) -> float | None:
+        """Return the time of the oldest archived message, in seconds since the epoch, or None."""
+
     async def count_failing_compactions(self, *, at_least: int) -> int:
         """Return how many conversations have had that many failed compactions since the last success."""

@@ -1,4 +1,4 @@
-"""The port of the facts that callers asked the agent to remember, each with its source: caller, time and task.
+"""The port of the facts that the agent remembers for its callers, each with its source, its time and its task.
 
 Every implementation guarantees:
 

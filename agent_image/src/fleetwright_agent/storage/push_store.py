@@ -119,6 +119,9 @@ class PushStore(Protocol):
     async def next_due_ns(self, *, but: Collection[int]) -> int | None:
         """Return the due time of the next notification, except for the notifications in `but`."""
 
+    async def pending(self) -> int:
+        """Return the number of notifications that are neither delivered nor given up."""
+
     async def delivered(self, letter: int) -> None: ...
 
     async def put_off(self, letter: int, *, until_ns: int) -> None:

@@ -64,3 +64,6 @@ class SessionStore(Protocol):
 
     async def expire(self, before: float) -> None:
         """Delete the sessions last updated before that time, in seconds since the epoch."""
+
+    async def oldest(self) -> float | None:
+        """Return the time of the least recent update of a session, or None."""

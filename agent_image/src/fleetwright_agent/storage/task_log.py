@@ -8,7 +8,7 @@ caller. Several processes may use the same log. Every implementation guarantees:
   commit.
 - A busy task belongs to one process, which is identified by an epoch. A process that takes over the task raises the
   epoch. Writes with another epoch have no effect.
-- Nothing is appended to a task that is not busy. After a restart, the busy tasks are those that were interrupted.
+- Nothing is appended to a task that is not busy. A task whose run ends with its process stays busy.
 - The last records of a task, its change to rest and the notifications about this change are one commit.
 - A reader that has seen a sequence number reads the following records with `since`. `watch` reports new records.
 
@@ -254,6 +254,9 @@ class TaskQueries(Protocol):
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
         """Return the tasks whose wait for their caller has expired."""
 
+    async def next_expiry_ns(self) -> int | None:
+        """Return the earliest time at which the wait of a task for its caller expires, or None."""
+
     async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
         """Return every task of an owner, or of one of its conversations, in the order of acceptance.
 
@@ -289,6 +292,9 @@ class TaskRetention(Protocol):
 
         Interrupted tasks stay.
         """
+
+    async def oldest_ended_ns(self) -> int | None:
+        """Return the time at which the oldest ended task ended, or None."""
 
     async def forget(self, owner: str, context_id: str = "") -> None:
         """Delete tasks in any state, with all their data. Returns after the commit."""

@@ -1,4 +1,4 @@
-"""The port of the view of each conversation. A view determines which messages a model sees. The others are archived.
+"""The port of the views of conversations. A view determines which messages a model sees; the rest are archived.
 
 Every implementation guarantees:
 

@@ -1,6 +1,8 @@
 """Which agents a principal may find and call. An agent that it may not call does not exist for it."""
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from fleetwright_api.call_authorization import Identity
 from fleetwright_api.fleet.communication import colleagues, communication_reason, may_communicate
@@ -8,6 +10,10 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.access_reviewer import AccessReviewer
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.identity.principals import AgentPrincipal, Principal
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""Other names exist nowhere, so the API server is not asked about them."""
 
 
 class Visibility:
@@ -21,6 +27,8 @@ class Visibility:
         Raises:
             ReviewUnavailable: The API server cannot be asked about the permissions of a person.
         """
+        if not _NAMESPACE.fullmatch(namespace) or not _NAME.fullmatch(name):
+            return None
         agent = self._fleet.agents.get((namespace, name))
         if isinstance(principal, AgentPrincipal):
             return agent if agent is not None and self._is_edge(principal, (namespace, name)) else None
@@ -36,9 +44,9 @@ class Visibility:
         if isinstance(principal, AgentPrincipal):
             near = colleagues(principal.identity, agents, self._fleet.namespace_labels)
             return [agents[each] for each in near if namespace in {"", each[0]}]
-        spaces = sorted({each[0] for each in agents if namespace in {"", each[0]}})
-        allowed = {space for space in spaces if await self._reviewer.may_invoke_all(principal.user, space)}
-        return [agents[each] for each in sorted(agents) if each[0] in allowed]
+        spaces = {each[0] for each in agents} if not namespace else {namespace} & {each[0] for each in agents}
+        allowed = {space for space in sorted(spaces) if await self._reviewer.may_invoke_all(principal.user, space)}
+        return [agent for agent in self._fleet.sorted_agents if agent.namespace in allowed]
 
     async def reason(self, principal: Principal, namespace: str, name: str) -> str | None:
         """Explain why the principal may call the agent; None if it may not."""

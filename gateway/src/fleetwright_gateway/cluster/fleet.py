@@ -5,7 +5,7 @@ chain of controllers holds, with matching uids: pod, ReplicaSet, Deployment, Age
 ServiceAccount, no other Agent may use this ServiceAccount, and no second pod may claim to be the agent.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetwright_api import names
@@ -49,6 +49,7 @@ class Fleet:
         self.cache = Cache(SCHEME, index_keys=index_keys)
         self._agents: dict[Identity, AgentView] = {}
         self._labels: dict[str, Mapping[str, str]] = {}
+        self._sorted: list[AgentView] | None = None
         self._listeners: list[Listener] = []
 
     def observe(self, listener: Listener) -> Callable[[], None]:
@@ -59,6 +60,7 @@ class Fleet:
     def on_change(self, change: Change) -> None:
         entry = change.entry
         if entry.kind == names.AGENT:
+            self._sorted = None
             if change.after is None:
                 self._agents.pop((entry.namespace, entry.name), None)
             else:
@@ -74,6 +76,13 @@ class Fleet:
     @property
     def agents(self) -> Mapping[Identity, AgentView]:
         return self._agents
+
+    @property
+    def sorted_agents(self) -> Sequence[AgentView]:
+        """All agents by namespace and name. The order is kept until an agent changes."""
+        if self._sorted is None:
+            self._sorted = [self._agents[each] for each in sorted(self._agents)]
+        return self._sorted
 
     @property
     def namespace_labels(self) -> NamespaceLabels:

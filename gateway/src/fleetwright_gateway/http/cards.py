@@ -7,12 +7,14 @@ it names the gateway's address and credential, and has no signature, because the
 from collections.abc import Mapping
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from fleetwright_a2a.errors import RPC_PATH
 from fleetwright_api.encoding.canonical_json import canonical_json, sha256_hex
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.cluster.fleet import Fleet
+from fleetwright_gateway.http.addresses import Addresses, agent_url
 
 _DESCRIPTION: Final = "A Kubernetes token with the audience of the gateway."
 _SCHEME: Final = {
@@ -26,26 +28,26 @@ _SCHEME: Final = {
 
 
 class CardResponses:
-    def __init__(self, fleet: Fleet, *, url: str) -> None:
-        """Args: `url` is the address that callers use."""
+    def __init__(self, fleet: Fleet, addresses: Addresses) -> None:
         self._fleet = fleet
-        self._url = url
+        self._addresses = addresses
 
-    def card(self, agent: AgentView) -> dict[str, Any] | None:
-        """Return the gateway's card of an agent; None if the operator has not written one yet."""
+    def response(self, agent: AgentView, headers: Headers) -> Response | None:
+        """Return the gateway's card of an agent. Return None if the operator has not written a card yet.
+
+        `headers` are those of the request.
+        """
         card = self._fleet.card_of(agent)
-        return None if card is None else gateway_card(card, f"{self._url}/agents/{agent.namespace}/{agent.name}")
-
-    def response(self, agent: AgentView, if_none_match: str) -> Response | None:
-        card = self.card(agent)
         if card is None:
             return None
-        text = canonical_json(card)
+        url = agent_url(self._addresses.for_host(headers.get("host", "")), agent)
+        text = canonical_json(gateway_card(card, url))
         tag = f'"sha256:{sha256_hex(text)}"'
-        headers = {"ETag": tag, "Cache-Control": "private, max-age=60"}
-        if tag in {each.strip().removeprefix("W/") for each in if_none_match.split(",")}:
-            return Response(status_code=304, headers=headers)
-        return Response(text, media_type="application/json", headers=headers)
+        sent = {"ETag": tag, "Cache-Control": "private, max-age=60"}
+        known = headers.get("if-none-match", "").split(",")
+        if tag in {each.strip().removeprefix("W/") for each in known}:
+            return Response(status_code=304, headers=sent)
+        return Response(text, media_type="application/json", headers=sent)
 
 
 def gateway_card(card: Mapping[str, Any], url: str) -> dict[str, Any]:

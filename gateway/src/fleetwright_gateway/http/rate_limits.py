@@ -1,14 +1,10 @@
 """Rate limits per principal, with the headers that tell a caller how much is left."""
 
 import math
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final
 
 from fleetwright_a2a.clock import Clock
-from fleetwright_a2a.http.rate_limits import TokenBucket
-
-_MOST_BUCKETS: Final = 16_384
+from fleetwright_a2a.http.rate_limits import TokenBuckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +25,8 @@ class Quota:
 class RateLimits:
     def __init__(self, *, per_minute: int, clock: Clock) -> None:
         self._per_minute = per_minute
-        self._clock = clock
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self._buckets = TokenBuckets(per_minute=per_minute, clock=clock)
 
     def take(self, caller: str) -> Quota:
-        now = self._clock.monotonic()
-        bucket = self._buckets.pop(caller, None) or TokenBucket(self._per_minute, float(self._per_minute), now)
-        self._buckets[caller] = bucket
-        if len(self._buckets) > _MOST_BUCKETS:
-            # A bucket that is dropped starts full again. Only callers that have been quiet longest are dropped.
-            self._buckets.popitem(last=False)
-        wait = bucket.take(now)
-        return Quota(self._per_minute, int(bucket.left), wait)
+        wait, left = self._buckets.take(caller)
+        return Quota(self._per_minute, left, wait)

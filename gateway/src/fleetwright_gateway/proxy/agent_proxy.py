@@ -90,7 +90,7 @@ class AgentProxy:
         if agent is None or path is None:
             raise Refused(404, _NOT_FOUND)
         if path.is_card and scope["method"] in {"GET", "HEAD"}:
-            response = self._cards.response(agent, headers.get("if-none-match", ""))
+            response = self._cards.response(agent, headers)
             if response is None:
                 raise Refused(503, "The card of this agent is not known yet.", {"Retry-After": "5"})
             await response(scope, receive, send)

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 _PREFIX: Final = b"/agents/"
-_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _TARGET: Final = re.compile(rb"[!-~]*")
 CARD_PATHS: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
 
@@ -33,8 +31,6 @@ def agent_path(raw_path: bytes) -> AgentPath | None:
     if not is_proxied(raw_path) or not _TARGET.fullmatch(raw_path):
         return None
     namespace, name, *below = raw_path[len(_PREFIX) :].decode("ascii").split("/")
-    if len(namespace) > 63 or len(name) > 253 or not _LABEL.fullmatch(namespace) or not _NAME.fullmatch(name):
-        return None
     if any(segment.lower().replace("%2e", ".") in {".", ".."} for segment in below):
         return None
     return AgentPath(namespace, name, "/" + "/".join(below))

@@ -1,1 +1,1 @@
-"""The common parts of all A2A servers of Fleetwright: dialects, bindings, HTTP limits, task events, outbound policy."""
+"""The common parts of the A2A servers: dialects, bindings, HTTP limits, task events, policies, tokens."""

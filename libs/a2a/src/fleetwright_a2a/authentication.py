@@ -16,7 +16,7 @@ from fleetwright_a2a.errors import refuse
 PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
 """The paths that need no credential for GET and HEAD. Every other request requires a credential."""
 _READS: Final = frozenset({"GET", "HEAD"})
-_MAX_TOKEN: Final = 4096
+_MAX_TOKEN: Final = 8192
 _API_KEY: Final = "x-api-key"
 
 

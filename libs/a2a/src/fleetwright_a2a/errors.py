@@ -24,7 +24,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
 RPC_PATH: Final = "/a2a"
-"""The path of JSON-RPC; the paths below it are HTTP+JSON."""
+"""The path of JSON-RPC; the other A2A paths are HTTP+JSON."""
 
 _STATUSES: Final = {
     400: "INVALID_ARGUMENT",

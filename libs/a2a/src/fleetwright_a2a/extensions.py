@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 COST: Final = "https://proto-labs.ai/a2a/ext/cost-v1"
-"""Metadata of the artifact that ends a task."""
+"""Metadata of the answer's artifact, or of a status message without an answer: the cost of the task."""
 CALL_PATH: Final = "https://fleetwright.dev/a2a/call-path/v1"
 """Metadata of a message: the agents that it passed through, `<namespace>/<name>`, first to last."""
 TRACE: Final = "a2a.trace"
@@ -17,7 +17,7 @@ ASK: Final = "https://fleetwright.dev/a2a/ask/v1"
 ANSWER: Final = "https://fleetwright.dev/a2a/answer/v1"
 """Metadata of the message that answers a question or approval request: who answered, when, and any decision."""
 TRUNCATED: Final = "https://fleetwright.dev/a2a/truncated/v1"
-"""Metadata of a truncated artifact."""
+"""Metadata of a truncated artifact or message."""
 CHOSEN_ID: Final = "https://fleetwright.dev/a2a/chosen-id/v1"
 """Metadata of a task whose caller chose its id, as only clients of A2A 0.1 do."""
 GOES_ON: Final = "https://fleetwright.dev/a2a/goes-on/v1"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -125,6 +126,27 @@ async def test_push_delivery_retries_twice_with_backoff(open_push: Any, receive:
     assert 0.6 <= third - second < 6
     await eventually(lambda: _is(door, "delivered", 1))
     assert (await counted(door, "retried"), await counted(door, "dead")) == (2, 0)
+
+
+async def test_push_retry_counts_as_undelivered_until_it_succeeds(open_push: Any, receive: Any) -> None:
+    hook = await receive(500, 200)
+    door = await open_push(hook, script=at_once, times=DeliveryTimes(pauses=(1.0,)))
+    await sent(door, "hello", {"url": hook.url})
+    await eventually(lambda: _is_undelivered(door, 1, has_time=True))
+    await hook.until(2)
+    await eventually(lambda: _is_undelivered(door, 0, has_time=False))
+
+
+async def _is_undelivered(door: Any, number: int, *, has_time: bool) -> bool:
+    async with door.ops() as http:
+        report = (await http.get("/status")).json()["activity"]
+    due = report["nextWakeAt"] is not None and report["nextWakeAt"] < _hour_later()
+    return (report["undeliveredPushes"], due) == (number, has_time)
+
+
+def _hour_later() -> str:
+    """An hour from now. The retention time of the task ends later."""
+    return (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def _is(door: Any, outcome: str, number: float) -> bool:

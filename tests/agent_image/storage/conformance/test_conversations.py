@@ -159,7 +159,9 @@ async def test_expire_archive_deletes_the_text_but_not_the_place(storage: Storag
     await put(storage, MAIN, MESSAGES)
     await storage.views().put(MAIN, {"view": {"request": "1"}, "failures": 0}, at=10.0, cut="2")
     assert await storage.conversations.expire_archive(10.0) == 0
+    assert await storage.conversations.oldest_archived() == 10.0
     assert await storage.conversations.expire_archive(11.0) == 1
+    assert await storage.conversations.oldest_archived() is None
     assert await storage.conversations.expire_archive(11.0) == 0
     history = (await read(storage, MAIN)).checkpoint["channel_values"]["messages"]
     assert [(each.id, each.text) for each in history] == [("1", "hello"), ("2", ""), ("3", "and now?")]

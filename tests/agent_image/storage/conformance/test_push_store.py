@@ -34,7 +34,9 @@ async def test_notification_is_put_off_or_given_up(log: TaskLog) -> None:
     assert await log.pushes.next_due_ns(but=(letter.id,)) is None
     (again,) = await due(log, 200)
     assert again.attempts == 1
+    assert await log.pushes.pending() == 1
     await log.pushes.give_up(letter.id, reason="why", at_ns=300)
+    assert await log.pushes.pending() == 0
     assert await due(log, 10_000) == []
     assert await log.pushes.dead(most=5) == (1, (UndeliveredNotification("t", "h:443", "why", 300),))
     await log.sweep(300)

@@ -65,8 +65,12 @@ async def test_failed_change_leaves_the_row_and_is_reported(storage: Storage) ->
 async def test_expire_deletes_rows_not_updated_since(storage: Storage) -> None:
     await stored(storage, "c", "x", 1.0)
     await stored(storage, "d", "x", 2.0)
+    assert await storage.sessions.oldest() == 1.0
     await storage.sessions.expire(2.0)
     assert [each.context_id for each in await storage.sessions.of("a")] == ["d"]
+    assert await storage.sessions.oldest() == 2.0
+    await storage.sessions.expire(3.0)
+    assert await storage.sessions.oldest() is None
 
 
 async def test_stored_rows_do_not_share_values_with_callers(storage: Storage) -> None:

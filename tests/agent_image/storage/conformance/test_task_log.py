@@ -127,6 +127,29 @@ async def test_expired_returns_tasks_past_their_wait(log: TaskLog) -> None:
     assert await log.expired(10) == (Key("me", "early"),)
 
 
+async def test_next_expiry_is_the_earliest_of_waiting_tasks(log: TaskLog) -> None:
+    await finished(log, "for ever", WAITING)
+    assert await log.next_expiry_ns() is None
+    await finished(log, "late", WAITING, expires_ns=20)
+    await finished(log, "early", WAITING, expires_ns=10)
+    assert await log.next_expiry_ns() == 10
+    answered = await log.find("me", "early")
+    assert answered is not None
+    await log.resume(claim("yes"), answered, (EventRecord(3, 11, Message(message_id="m")),))
+    assert await log.next_expiry_ns() == 20
+
+
+async def test_oldest_ended_ignores_running_and_waiting_tasks(log: TaskLog) -> None:
+    await accepted(log, "running", at_ns=1)
+    await finished(log, "parked", WAITING, at_ns=2)
+    assert await log.oldest_ended_ns() is None
+    await finished(log, "late", at_ns=40)
+    await finished(log, "early", at_ns=30)
+    assert await log.oldest_ended_ns() == 30
+    await log.sweep(31)
+    assert await log.oldest_ended_ns() == 40
+
+
 async def test_accept_refuses_beyond_the_waiting_limit(log: TaskLog) -> None:
     await finished(log, "one", WAITING)
     await finished(log, "two", WAITING)

@@ -70,7 +70,7 @@ class TaskWork(Protocol):
         """
 
     def cut(self, outcome: Termination) -> Sequence[Event]:
-        """Return the last events of work that was cancelled or has failed. They contain the partial result."""
+        """Return the last events of work that was cancelled or has failed. They may contain a partial result."""
 
 
 @runtime_checkable
@@ -104,7 +104,7 @@ class ReportsLostWork(Protocol):
     """An executor that can report the output and the usage of work that has no run in this process."""
 
     async def lost(self, job: TaskJob, task: Task, outcome: Termination, *, seconds: float) -> Sequence[Event]:
-        """Return the last events of such a task.
+        """Return the last events of a task that has no run in this process.
 
         Args:
             task: The task as stored.

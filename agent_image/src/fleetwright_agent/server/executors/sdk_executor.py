@@ -128,7 +128,7 @@ def _check_tellable(event: Event | Task) -> None:
 class _Events(EventQueue):
     """The executor's event queue. Events are published at once, except a status that ends or interrupts the task.
 
-    Such a status is held until the executor returns or continues. Only AUTH_REQUIRED is published at once.
+    Such a status is held until the executor returns or continues. As an exception, AUTH_REQUIRED is published at once.
     """
 
     def __init__(self, job: TaskJob, emit: Emit) -> None:

@@ -28,12 +28,14 @@ def ops_app(
     metrics: Metrics,
     not_ready: Callable[[], str | None],
     status: Callable[[], Mapping[str, Any]],
+    scraped: Callable[[], None] = lambda: None,
     heartbeat: EventLoopWatchdog,
     is_starting: Callable[[], bool] = lambda: False,
 ) -> Starlette:
     """Return the application of the operations port.
 
     Args:
+        scraped: Called before the metrics are read for a response.
         is_starting: Returns true until the agent has opened its memory. Until then, the response to a readiness probe
             is delayed, because the kubelet would repeat a failed probe only a second later.
     """
@@ -49,7 +51,9 @@ def ops_app(
         reason = heartbeat.stalled() or not_ready()
         return _ok() if reason is None else PlainTextResponse(f"{reason}\n", status_code=503)
 
-    async def show_metrics(_: Request) -> Response:
+    async def show_metrics(request: Request) -> Response:
+        if request.method == "GET":
+            scraped()
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def show_status(_: Request) -> Response:

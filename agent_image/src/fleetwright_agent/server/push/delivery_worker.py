@@ -72,6 +72,10 @@ class DeliveryWorker:
         self._woken = asyncio.Event()
         self._flights: dict[asyncio.Task[None], _Flight] = {}
         self._dead: tuple[int, tuple[UndeliveredNotification, ...]] = (0, ())
+        self.pending = 0
+        """The number of notifications that are neither delivered nor given up."""
+        self.next_due_ns: int | None = None
+        """The due time of the next of them."""
 
     def wake(self) -> None:
         """Make the worker check the outbox again, because a notification may be due."""
@@ -84,6 +88,7 @@ class DeliveryWorker:
                 self._dead = await self._store.dead(most=_SHOWN)
                 while await self._depart():
                     pass
+                await self._count()
                 pause = await self._pause()
             except TaskLogUnavailable:
                 pause = _UNUSABLE_SECONDS
@@ -132,6 +137,9 @@ class DeliveryWorker:
                 for each in newest
             ],
         }
+
+    async def _count(self) -> None:
+        self.pending, self.next_due_ns = await self._store.pending(), await self._store.next_due_ns(but=())
 
     async def _depart(self) -> bool:
         letters = await self._store.due(

@@ -202,6 +202,16 @@ class PushService:
         """Why credentials cannot be stored, as text for people. None if they can be stored."""
         return self._seals.problem
 
+    @property
+    def undelivered(self) -> int:
+        """The number of notifications that are neither delivered nor given up."""
+        return self._courier.pending
+
+    @property
+    def next_due_ns(self) -> int | None:
+        """The due time of the next of them."""
+        return self._courier.next_due_ns
+
     def report(self) -> dict[str, Any]:
         return self._courier.report()
 

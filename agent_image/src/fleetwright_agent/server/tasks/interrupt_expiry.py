@@ -8,6 +8,7 @@ from contextlib import suppress
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.task_events import TERMINAL
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
+from fleetwright_agent.server.ops.task_activity import TaskActivity
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.errors import MemoryUnusable
@@ -24,6 +25,7 @@ class InterruptExpiry:
         runs: TaskRunner,
         turns: TurnLoader,
         storage: Storage,
+        activity: TaskActivity,
         clock: Clock,
     ) -> None:
         self._log = log
@@ -31,10 +33,11 @@ class InterruptExpiry:
         self._runs = runs
         self._turns = turns
         self._storage = storage
+        self._activity = activity
         self._clock = clock
 
     async def expire(self) -> None:
-        """End the tasks whose approval was not given in time.
+        """End the tasks whose approval was not given in time, and record when the next wait expires.
 
         Raises:
             TaskLogUnavailable: The log cannot be read or written. The next call finds the tasks again.
@@ -43,9 +46,10 @@ class InterruptExpiry:
             live = await self._tasks.find(key.owner, key.task_id)
             if live is not None:
                 await self._runs.expire(live)
+        self._activity.expires_ns = await self._log.next_expiry_ns()
 
     async def tidy(self) -> None:
-        """Delete checkpoints, usage records and open questions of peers for tasks that will not continue."""
+        """Delete separate threads, usage records and open questions of peers for tasks that will not continue."""
         with suppress(MemoryUnusable):
             for aside in await self._storage.conversations.side_threads():
                 if await self._is_over(aside.owner, aside.task_id):

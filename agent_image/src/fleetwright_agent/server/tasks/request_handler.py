@@ -6,8 +6,8 @@ exist. This module does not know the older protocol versions.
 
 # ruff: noqa: ARG002 - the SDK's interface fixes the arguments, also of operations that are rejected
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler
@@ -47,6 +47,7 @@ from fleetwright_a2a.http.concurrency_limits import ConcurrencyLimit
 from fleetwright_a2a.message_replies import HELD, direct_reply
 from fleetwright_a2a.task_events import TERMINAL, Event, rests, state_word
 from fleetwright_agent.config.file_watcher import FileWatcher
+from fleetwright_agent.server.ops.task_activity import TaskActivity
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.registration import listed
 from fleetwright_agent.server.push.service import PushService
@@ -68,6 +69,7 @@ class TaskRequestHandler(RequestHandler):
         log: TaskLog,
         tasks: ActiveTasks,
         runs: TaskRunner,
+        activity: TaskActivity,
         pushes: PushService | None = None,
         may_reply: bool = False,
         most_streams: int,
@@ -88,8 +90,14 @@ class TaskRequestHandler(RequestHandler):
         self._log = log
         self._tasks = tasks
         self._runs = runs
+        self._activity = activity
         self._pushes = pushes
         self._extended = extended
+
+    @property
+    def open_streams(self) -> int:
+        """The number of streams and subscriptions that callers have open."""
+        return self._streams.taken
 
     @operation
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
@@ -108,7 +116,7 @@ class TaskRequestHandler(RequestHandler):
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Task | Event, None]:
         accepted = OutputModes(params.configuration.accepted_output_modes)
-        with self._streams.hold(context.user.user_name):
+        with self._stream_of(context):
             live, start = await self._take(params, context)
             try:
                 async for event in _stream(live, start=start, may_reply=self._may_reply):
@@ -128,6 +136,7 @@ class TaskRequestHandler(RequestHandler):
     @operation
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         validate_history_length(params)
+        self._activity.note()
         page = await self._log.page(query_of(context.user.user_name, params))
         current = []
         for stored in page.tasks:
@@ -153,12 +162,22 @@ class TaskRequestHandler(RequestHandler):
         live = await self._find(context, params.id)
         if live.state in TERMINAL:
             raise UnsupportedOperationError(f"The task is {state_word(live.state)}; read it with GetTask")
-        with self._streams.hold(context.user.user_name):
+        with self._stream_of(context):
             async for event in _stream(live):
                 yield event
 
+    @contextmanager
+    def _stream_of(self, context: ServerCallContext) -> Iterator[None]:
+        """Count an open stream. Its end is an activity of the task, because the caller has read the task until then."""
+        with self._streams.hold(context.user.user_name):
+            try:
+                yield
+            finally:
+                self._activity.note()
+
     async def _find(self, context: ServerCallContext, task_id: str) -> ActiveTask:
         check_id(task_id, field="id")
+        self._activity.note()
         live = await self._tasks.find(context.user.user_name, task_id)
         if live is None:
             raise TaskNotFoundError
@@ -223,6 +242,7 @@ class TaskRequestHandler(RequestHandler):
         return live, start
 
     async def _taken(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[ActiveTask, Start]:
+        self._activity.note()
         return await self._acceptor.take(
             context.user.user_name,
             params,

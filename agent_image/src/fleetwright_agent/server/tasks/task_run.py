@@ -69,6 +69,7 @@ class TaskRun:
         self._again = again
         self._gate = gate
         self._in_hand = False
+        self._begun = False
         self._live = live
         self._work = work
         self._pulse = pulse
@@ -97,6 +98,11 @@ class TaskRun:
         self._pulse.left = self._outcome is None
         if not self._stopped.done():
             self._stopped.set_result(None)
+
+    @property
+    def waits(self) -> bool:
+        """True until the work begins."""
+        return not self._begun
 
     @property
     def used(self) -> Mapping[str, Any]:
@@ -160,6 +166,7 @@ class TaskRun:
         self._in_hand = True
         try:
             await self._gate.wait()
+            self._begun = True
             return await self._timed()
         finally:
             self._let_go()

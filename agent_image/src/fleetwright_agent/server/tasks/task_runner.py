@@ -78,6 +78,11 @@ class TaskRunner:
     def __len__(self) -> int:
         return len(self._running)
 
+    @property
+    def waiting(self) -> int:
+        """The number of runs whose work has not begun. Any thread may read it."""
+        return sum(1 for _, run in tuple(self._running.values()) if run.waits)
+
     def take_up(self, live: ActiveTask, job: TaskJob, *, then: Callable[[], None]) -> Callable[[], None]:
         """Queue a run in its conversation, and return a function that lets it begin. A queued run can be cancelled.
 
@@ -261,7 +266,7 @@ def _told_of(job: TaskJob) -> dict[str, str]:
 
 
 def _interrupted(live: ActiveTask) -> TaskJob | None:
-    """Rebuild the job of an interrupted run from the task itself."""
+    """Rebuild the job of a run that ended with its process. The task itself contains everything for this."""
     task = live.task
     message = newest_message(task)
     if message is None:

@@ -56,6 +56,9 @@ class MemoryConversationStore:
         self._tables.taken_out()
         return gone
 
+    async def oldest_archived(self) -> float | None:
+        return min((at for thread in self._tables.threads.values() for at in thread.archived.values()), default=None)
+
     async def count_failing_compactions(self, *, at_least: int) -> int:
         bodies = (thread.view_body for thread in self._tables.threads.values())
         return sum(1 for body in bodies if body and body.get("failures", 0) >= at_least)

@@ -1,4 +1,4 @@
-"""Model calls that have started and not ended, in memory. The next instance with the same tables reads the rest."""
+"""Model calls that have started and not ended, in memory. The next instance reads the remaining ones."""
 
 import json
 from typing import Any

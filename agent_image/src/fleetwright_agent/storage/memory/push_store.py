@@ -138,6 +138,9 @@ class MemoryPushStore:
             default=None,
         )
 
+    async def pending(self) -> int:
+        return sum(kept.due_ns is not None for kept in self._letters.values())
+
     async def delivered(self, letter: int) -> None:
         self._letters.pop(letter, None)
 

@@ -43,6 +43,9 @@ class MemorySessionStore:
         for place in old:
             del self._tables.sessions[place]
 
+    async def oldest(self) -> float | None:
+        return min((each.updated for each in self._tables.sessions.values()), default=None)
+
     def _newest(self, owner: str) -> list[Session]:
         found = [each for (of, _), each in self._tables.sessions.items() if of == owner]
         return sorted(found, key=lambda each: -each.updated)

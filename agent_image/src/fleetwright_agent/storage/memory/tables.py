@@ -36,9 +36,9 @@ class StoredCheckpoint:
 @dataclass(slots=True)
 class StoredThread:
     checkpoints: dict[str, StoredCheckpoint] = field(default_factory=dict)
-    """By namespace."""
+    """The newest checkpoint of each namespace."""
     writes: dict[tuple[str, str, str, int], tuple[str, str, bytes]] = field(default_factory=dict)
-    """Channel, kind and body, by namespace, checkpoint, task and position."""
+    """Channel, kind and body of each pending write, by namespace, checkpoint, task and position."""
     calls: dict[str, JournalEntry] = field(default_factory=dict)
     view: str | None = None
     archived: dict[str, float] = field(default_factory=dict)
@@ -55,25 +55,25 @@ class StoredThread:
 class MemoryTables:
     threads: dict[str, StoredThread] = field(default_factory=dict)
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
-    """By owner and conversation."""
+    """The sessions by owner and conversation."""
     questions: dict[QuestionKey, OpenQuestion] = field(default_factory=dict)
     usage: dict[tuple[int, int, str, str, str], UsageSum] = field(default_factory=dict)
-    """By process, hour, model, purpose and caller."""
+    """The cost sums by process, hour, model, purpose and caller."""
     processes: int = 0
     inflight: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """The lines of running turns as JSON, by owner and task."""
+    """The usage of running turns as lines of JSON, by owner and task."""
     ended: dict[tuple[str, str], float] = field(default_factory=dict)
-    """When a turn has ended, by owner and task."""
+    """The time at which a turn ended, by owner and task."""
     call_times: dict[str, list[int]] = field(default_factory=dict)
     erasures: list[tuple[PendingErasure, str | None]] = field(default_factory=list)
     """Each erasure with its receipt as JSON."""
     open_calls: dict[str, str] = field(default_factory=dict)
     """The records of running model calls as JSON, by call."""
     facts: dict[str, dict[int, Fact]] = field(default_factory=dict)
-    """By owner and number."""
+    """The facts by owner and number."""
     last_fact: int = 0
     skills: dict[str, dict[int, LearnedSkill]] = field(default_factory=dict)
-    """By owner and number."""
+    """The skills by owner and number."""
     last_skill: int = 0
     watchers: list[Callable[[], None]] = field(default_factory=list)
 

@@ -247,6 +247,10 @@ class MemoryTaskLog:
             if not row.busy and row.expires_ns is not None and row.expires_ns <= now_ns
         )
 
+    async def next_expiry_ns(self) -> int | None:
+        waits = (row.expires_ns for row in self._rows.values() if not row.busy)
+        return min((expires_ns for expires_ns in waits if expires_ns is not None), default=None)
+
     async def sweep(self, before_ns: int) -> int:
         gone = [
             (n, row)
@@ -256,6 +260,10 @@ class MemoryTaskLog:
         self._forget(gone)
         self.pushes.forget_dead(before_ns)
         return len(gone)
+
+    async def oldest_ended_ns(self) -> int | None:
+        ended = (row for row in self._rows.values() if not row.busy and row.task.status.state in TERMINAL)
+        return min((row.updated_ns for row in ended), default=None)
 
     def _forget(self, gone: Sequence[tuple[int, _Row]]) -> None:
         """Delete tasks, with a single pass over the claims and the notifications."""

@@ -43,7 +43,7 @@ class PromptState:
     batch: PruneBatch | None = None
     """The results that pruning would truncate."""
     cold: bool = False
-    """True if the provider's cache of this prompt has certainly expired."""
+    """True if the conversation was idle for so long that the provider's cache of this prompt has expired."""
     busy: bool = False
     """True if a tool call has no result yet, or a question to the caller has no answer yet."""
     resting: bool = False

@@ -21,6 +21,12 @@ class ConcurrencyLimit:
         self._most = most
         self._sentence = sentence.format(most=most)
         self._held: Counter[str] = Counter()
+        self._taken = 0
+
+    @property
+    def taken(self) -> int:
+        """The number of slots that all callers hold. Any thread may read it."""
+        return self._taken
 
     def take(self, owner: str, *, beyond: bool = False) -> Release:
         """Take a slot and return the function that releases it, which is idempotent.
@@ -34,6 +40,7 @@ class ConcurrencyLimit:
         if not beyond and self._held[owner] >= self._most:
             raise LimitReached(self._sentence)
         self._held[owner] += 1
+        self._taken += 1
         held = True
 
         def release() -> None:
@@ -41,6 +48,7 @@ class ConcurrencyLimit:
             if held:
                 held = False
                 self._held[owner] -= 1
+                self._taken -= 1
                 if not self._held[owner]:
                     del self._held[owner]
 

@@ -25,6 +25,16 @@ async def expire_archive(database: Database, before: float) -> int:
     return gone
 
 
+async def oldest_archived(database: Database) -> float | None:
+    """Return the time of the oldest archived message, or None."""
+
+    def read(db: sqlite3.Connection) -> float | None:
+        at: float | None = db.execute("SELECT min(at) FROM archived").fetchone()[0]
+        return at
+
+    return await database.run(read)
+
+
 def _expire(db: sqlite3.Connection, thread: str, message: str) -> int:
     # The cut may include the current request, which the view still shows.
     row = db.execute("SELECT body FROM views WHERE thread=?", (thread,)).fetchone()

@@ -39,6 +39,9 @@ class SqliteSessionStore:
     async def expire(self, before: float) -> None:
         await self._database.run(lambda db: _expire(db, before))
 
+    async def oldest(self) -> float | None:
+        return await self._database.run(_oldest)
+
 
 def erase(db: sqlite3.Connection, owner: str, context_id: str = "") -> None:
     """Delete one session, or all sessions of the owner."""
@@ -70,6 +73,11 @@ def _write(db: sqlite3.Connection, owner: str, session: Session) -> None:
 
 def _expire(db: sqlite3.Connection, before: float) -> None:
     db.execute("DELETE FROM sessions WHERE updated < ?", (before,))
+
+
+def _oldest(db: sqlite3.Connection) -> float | None:
+    updated: float | None = db.execute("SELECT min(updated) FROM sessions").fetchone()[0]
+    return updated
 
 
 def _name(owner: str) -> str:

@@ -15,7 +15,7 @@ from fleetwright_agent.storage.conversations import (
     uses_of,
 )
 from fleetwright_agent.storage.sqlite.conversations import threads
-from fleetwright_agent.storage.sqlite.conversations.archive import expire_archive
+from fleetwright_agent.storage.sqlite.conversations.archive import expire_archive, oldest_archived
 from fleetwright_agent.storage.sqlite.conversations.failing_compactions import count_failing_compactions
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
@@ -55,6 +55,9 @@ class SqliteConversationStore:
 
     async def expire_archive(self, before: float) -> int:
         return await expire_archive(self._database, before)
+
+    async def oldest_archived(self) -> float | None:
+        return await oldest_archived(self._database)
 
     async def count_failing_compactions(self, *, at_least: int) -> int:
         return await count_failing_compactions(self._database, at_least=at_least)

@@ -51,7 +51,7 @@ MOST: Final = 256
 _LINGER: Final = 0.02
 """For this time in seconds, an unawaited job waits or a transaction stays open, so that more jobs share the commit."""
 _MOST_SHORT: Final = 32
-"""The most jobs that the event loop executes in one transaction."""
+"""The largest number of jobs that the event loop executes in one transaction."""
 
 
 class WriterState(Enum):

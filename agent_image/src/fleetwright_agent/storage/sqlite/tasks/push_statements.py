@@ -97,6 +97,7 @@ DUE = (
     " ORDER BY o.due_ns, letter LIMIT :most"
 )
 NEXT_DUE = "SELECT min(due_ns) FROM outbox WHERE due_ns IS NOT NULL AND letter NOT IN (SELECT value FROM json_each(?))"
+COUNT_PENDING = "SELECT count(*) FROM outbox WHERE due_ns IS NOT NULL"
 DELIVERED = "DELETE FROM outbox WHERE letter = ?"
 PUT_OFF = "UPDATE outbox SET attempts = attempts + 1, due_ns = ? WHERE letter = ?"
 GIVE_UP = (

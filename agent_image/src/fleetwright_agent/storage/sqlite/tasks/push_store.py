@@ -119,6 +119,13 @@ class SqlitePushStore:
 
         return await self._read(work)
 
+    async def pending(self) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            number: int = connection.execute(sql.COUNT_PENDING).fetchone()[0]
+            return number
+
+        return await self._read(work)
+
     async def delivered(self, letter: int) -> None:
         await self._write(sql.DELIVERED, (letter,))
 

@@ -52,6 +52,7 @@ FIND_STATE = "SELECT state FROM tasks WHERE n = ?"
 FIND_TASK = f"{_ROW} WHERE owner = ? AND id = ?"
 BUSY_TASKS = "SELECT owner, id FROM tasks WHERE busy = 1 ORDER BY n"
 EXPIRED_TASKS = "SELECT owner, id FROM tasks WHERE busy = 0 AND expires_ns <= ?"
+NEXT_EXPIRY = "SELECT min(expires_ns) FROM tasks WHERE busy = 0 AND expires_ns IS NOT NULL"
 EVENTS_AFTER = "SELECT seq, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
 RECORDS_AFTER = "SELECT seq, at_ns, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
 FORGET_TASK = (
@@ -67,6 +68,7 @@ def _states(states: Collection[TaskState]) -> str:
 
 ENDED = _states(TERMINAL)
 ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({ENDED})"
+OLDEST_ENDED = f"SELECT min(updated_ns) FROM tasks WHERE busy = 0 AND state IN ({ENDED})"
 
 _INTERRUPTED = _states(INTERRUPTED)
 _WAITING = f"busy = 0 AND state IN ({_INTERRUPTED})"

@@ -212,6 +212,19 @@ class SqliteTaskLog:
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
         return await self._keys(sql.EXPIRED_TASKS, now_ns)
 
+    async def next_expiry_ns(self) -> int | None:
+        return await self._number(sql.NEXT_EXPIRY)
+
+    async def oldest_ended_ns(self) -> int | None:
+        return await self._number(sql.OLDEST_ENDED)
+
+    async def _number(self, select: str) -> int | None:
+        def work(connection: sqlite3.Connection) -> int | None:
+            number: int | None = connection.execute(select).fetchone()[0]
+            return number
+
+        return await self._read(work)
+
     async def _keys(self, select: str, *values: int) -> tuple[Key, ...]:
         return await self._read(lambda connection: tuple(Key(*row) for row in connection.execute(select, values)))
 

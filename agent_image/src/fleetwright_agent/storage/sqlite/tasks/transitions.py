@@ -1,4 +1,4 @@
-"""The changes to a task's rows: accept, resume, append, rest and end a task, and look up claims.
+"""The changes to a task's rows: functions that accept, resume, extend, interrupt and end tasks, and look up claims.
 
 All functions take a connection: the task log decides in which thread and transaction they run.
 """

@@ -1,0 +1,49 @@
+"""The JSON of the registry under `/v1`, as the API documentation shows it."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, frozen=True)
+
+
+class SkillModel(Model):
+    id: str
+    name: str
+    description: str
+    tags: list[str]
+
+
+class AgentModel(Model):
+    namespace: str
+    name: str
+    url: Annotated[str, Field(description="The address of the agent at the gateway.")]
+    description: str
+    version: str
+    phase: Annotated[str, Field(description="Pending, Running, Degraded, Asleep, Suspended or Failed.")]
+    skills: list[SkillModel]
+
+
+class AgentPage(Model):
+    items: list[AgentModel]
+    total: Annotated[int, Field(description="The number of agents that match, among those that the caller may call.")]
+    next_page_token: str | None = None
+
+
+class AgentDetail(AgentModel):
+    reason: Annotated[str, Field(description="Why the caller may call the agent; the subject is the caller.")]
+    parent: str | None = None
+
+
+class AccessQuestion(Model):
+    model_config = ConfigDict(extra="forbid")
+    namespace: Annotated[str, Field(max_length=63)]
+    name: Annotated[str, Field(max_length=253)]
+
+
+class AccessAnswer(Model):
+    allowed: bool
+    reason: str | None = None

@@ -1,0 +1,140 @@
+"""Search among agents: filters and a lexical score.
+
+The words of a query are compared with names, skills, tags and descriptions. A word in a name counts most. The index
+holds one document for each agent, which is built once for each version of the Agent and its card.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fleetwright_api import names
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_gateway.cluster.fleet import Fleet
+from fleetwright_gateway.cluster.resources import CARD
+from fleetwright_kube.cache import Change
+
+_WORD: Final = re.compile(r"\w+")
+_IN_NAME: Final = 4
+_IN_SKILLS: Final = 3
+_IN_DESCRIPTION: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The searchable content of one agent."""
+
+    view: AgentView
+    card: Mapping[str, Any]
+    """Empty if the operator has not written a card yet."""
+    skills: tuple[Mapping[str, Any], ...]
+    tags: frozenset[str]
+    texts: tuple[str, str, str]
+    """In lower case: the name, the skills and tags, and the description."""
+    text: str
+    """All of them in one text."""
+
+    @property
+    def phase(self) -> str:
+        return str(self.view.status.get("phase", "Pending"))
+
+    @property
+    def description(self) -> str:
+        return str(self.card.get("description") or self.view.spec.description)
+
+
+@dataclass(frozen=True, slots=True)
+class TextQuery:
+    """A text that is searched."""
+
+    text: str
+    words: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", tuple(_WORD.findall(self.text.lower())))
+
+    def matches(self, document: Document) -> bool:
+        """Return whether at least one word occurs."""
+        text = document.text
+        for word in self.words:  # noqa: SIM110 - a generator would take three times as long for each document
+            if word in text:
+                return True
+        return False
+
+    def score(self, document: Document) -> int:
+        """Return how well an agent matches, from 0 to 100. If the name has every word, the score is 100."""
+        name, offered, description = document.texts
+        points = 0
+        for word in self.words:
+            if word in name:
+                points += _IN_NAME
+            elif word in offered:
+                points += _IN_SKILLS
+            elif word in description:
+                points += _IN_DESCRIPTION
+        return round(100 * points / (_IN_NAME * len(self.words))) if points else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    text: str = ""
+    skill: str = ""
+    tag: str = ""
+    phase: str = ""
+
+    def apply(self, documents: Sequence[Document]) -> Sequence[Document]:
+        """Return the documents that match every filter that is set."""
+        if self.phase:
+            documents = [each for each in documents if each.phase == self.phase]
+        if self.tag:
+            documents = [each for each in documents if self.tag in each.tags]
+        if self.skill:
+            documents = [each for each in documents if _has_skill(each, self.skill)]
+        if self.text:
+            query = TextQuery(self.text)
+            documents = [each for each in documents if query.matches(each)]
+        return documents
+
+
+class SearchIndex:
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._documents: dict[str, Document] = {}
+        """By the uid of the Agent."""
+        fleet.observe(self._forget)
+
+    def documents(self, agents: Sequence[AgentView]) -> Sequence[Document]:
+        known = self._documents
+        return [known.get(agent.uid) or self.document(agent) for agent in agents]
+
+    def document(self, agent: AgentView) -> Document:
+        found = self._documents.get(agent.uid)
+        if found is None:
+            found = self._documents[agent.uid] = _document(agent, self._fleet.card_of(agent) or {})
+        return found
+
+    def _forget(self, change: Change) -> None:
+        entry = change.entry
+        if entry.kind == names.AGENT:
+            for side in (change.before, change.after):
+                if side is not None:
+                    self._documents.pop(side.uid, None)
+        elif entry.kind == CARD and entry.controller is not None:
+            self._documents.pop(entry.controller.uid, None)
+
+
+def _has_skill(document: Document, skill: str) -> bool:
+    return any(skill in (each.get("id"), each.get("name")) for each in document.skills)
+
+
+def _document(agent: AgentView, card: Mapping[str, Any]) -> Document:
+    listed = card.get("skills")
+    skills = tuple(each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
+    tags = frozenset(str(tag) for skill in skills for tag in skill.get("tags") or ())
+    told = [str(skill.get(key, "")) for skill in skills for key in ("id", "name", "description")]
+    description = str(card.get("description") or agent.spec.description)
+    name = f"{agent.name} {card.get('name', '')}".lower()
+    offered = " ".join([*told, *sorted(tags)]).lower()
+    texts = (name, offered, f"{description} {agent.namespace}".lower())
+    return Document(view=agent, card=card, skills=skills, tags=tags, texts=texts, text="\n".join(texts))

@@ -1,0 +1,281 @@
+"""The registry over HTTP: what a caller sees, and that everything else does not exist for it."""
+
+import asyncio
+import json
+
+import pytest
+from tests.gateway.fleet_api import FleetApi
+from tests.gateway.served_gateway import Client
+
+from fleetwright_api import names
+from fleetwright_gateway.registry.events import Seen, differences
+
+pytestmark = pytest.mark.process
+URL = "https://agents.example.com/agents/team"
+
+
+def caller_token(api: FleetApi, name: str = "caller") -> str:
+    return next(token for token, found in api.tokens.items() if found["user"]["username"].endswith(f":{name}"))
+
+
+def person(api: FleetApi, *namespaces: str) -> str:
+    """Return the token of a person who may call every agent of the namespaces."""
+    api.grants |= {("ada", namespace, "") for namespace in namespaces}
+    return api.add_person("ada")
+
+
+async def json_of(client: Client, path: str, *, token: str = "", status: int = 200, **more: object) -> dict:
+    method = "POST" if "json" in more or "data" in more else "GET"
+    async with client.request(method, path, token=token, **more) as answer:
+        assert answer.status == status, await answer.text()
+        found: dict = await answer.json(content_type=None)
+        return found
+
+
+def listed(page: dict) -> list[str]:
+    return [f"{each['namespace']}/{each['name']}" for each in page["items"]]
+
+
+async def test_list_shows_an_agent_its_colleagues_only(api, client):
+    page = await json_of(client, "/v1/agents", token=caller_token(api))
+    assert listed(page) == ["team/callee"]
+    assert (page["total"], page["nextPageToken"]) == (1, None)
+    assert page["items"][0] == {
+        "namespace": "team",
+        "name": "callee",
+        "url": f"{URL}/callee",
+        "description": "Adds numbers.",
+        "version": "0.1.0",
+        "phase": "Pending",
+        "skills": [{"id": "sum", "name": "Sum", "description": "Adds numbers.", "tags": ["math"]}],
+    }
+
+
+async def test_list_shows_a_person_the_namespaces_that_rbac_allows(api, client):
+    api.add_agent("foreign", namespace="other")
+    token = person(api, "team")
+    assert listed(await json_of(client, "/v1/agents", token=token)) == ["team/callee", "team/caller", "team/hidden"]
+    assert listed(await json_of(client, "/v1/agents?namespace=other", token=token)) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("text=call", {"caller", "callee"}),
+        ("text=NUMBERS", {"caller", "callee", "hidden"}),
+        ("skill=sum", {"caller", "callee", "hidden"}),
+        ("skill=other", set()),
+        ("tag=math", {"caller", "callee", "hidden"}),
+        ("phase=Asleep", {"hidden"}),
+        ("text=hidden&phase=Asleep", {"hidden"}),
+        ("text=hidden&phase=Running", set()),
+    ],
+)
+async def test_list_filters_agents(api, client, query, found):
+    api.set_status(names.AGENT, "hidden", {"phase": "Asleep"})
+    page = await json_of(client, f"/v1/agents?{query}", token=person(api, "team"))
+    assert {each["name"] for each in page["items"]} == found
+    assert page["total"] == len(found)
+
+
+async def test_list_returns_pages(api, client):
+    token, names_found, following = person(api, "team"), [], ""
+    for _ in range(3):
+        page = await json_of(client, f"/v1/agents?pageSize=1&pageToken={following}", token=token)
+        assert page["total"] == 3
+        names_found += listed(page)
+        following = page["nextPageToken"]
+    assert (names_found, following) == (["team/callee", "team/caller", "team/hidden"], None)
+
+
+async def test_agent_shows_why_the_caller_may_call_it(api, client):
+    detail = await json_of(client, "/v1/agents/team/callee", token=caller_token(api))
+    assert (detail["name"], detail["reason"], detail["parent"]) == ("callee", "is a sibling", None)
+    detail = await json_of(client, "/v1/agents/team/callee", token=person(api, "team"))
+    assert detail["reason"] == "may create agents/invoke in the agent's namespace"
+
+
+async def test_card_is_the_gateways(api, client):
+    card = await json_of(client, "/v1/agents/team/callee/card", token=caller_token(api))
+    assert card["url"] == f"{URL}/callee/a2a"
+
+
+async def test_peers_are_those_of_the_agent_that_the_caller_sees(api, client):
+    page = await json_of(client, "/v1/agents/team/caller/peers", token=caller_token(api))
+    assert listed(page) == ["team/callee"]
+    assert {"namespace", "name", "description", "phase"} <= set(page["items"][0])
+    page = await json_of(client, "/v1/agents/team/hidden/peers", token=caller_token(api, "hidden"))
+    assert page["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("host", "base"),
+    [
+        pytest.param("agents.example.com", "https://agents.example.com", id="outside"),
+        pytest.param("fleetwright-gateway.system", "http://fleetwright-gateway.system", id="the Service"),
+        pytest.param(
+            "fleetwright-gateway.system.svc.cluster.local:80", "http://fleetwright-gateway.system", id="its full name"
+        ),
+        pytest.param("evil.example.com", "https://agents.example.com", id="any other name"),
+        pytest.param("fleetwright-gateway.system.evil.com", "https://agents.example.com", id="a similar name"),
+    ],
+)
+async def test_addresses_are_those_by_which_the_caller_came(api, client, host, base):
+    """The Host header chooses between the two configured addresses, and no other appears."""
+    headers, token = {"Host": host}, caller_token(api)
+    detail = await json_of(client, "/v1/agents/team/callee", token=token, headers=headers)
+    card = await json_of(client, "/agents/team/callee/.well-known/agent-card.json", token=token, headers=headers)
+    assert (detail["url"], card["url"]) == (f"{base}/agents/team/callee", f"{base}/agents/team/callee/a2a")
+
+
+HIDDEN = [
+    "/v1/agents/team/hidden",
+    "/v1/agents/team/hidden/card",
+    "/v1/agents/team/hidden/peers",
+    "/v1/agents/team/nobody",
+    "/v1/agents/Team/x%2Fy",
+]
+
+
+@pytest.mark.parametrize("path", HIDDEN)
+async def test_hidden_agent_is_a_404_everywhere(api, client, path):
+    async with client.request("GET", path, token=caller_token(api)) as answer:
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        problem = await answer.json(content_type=None)
+    assert (answer.status, problem["status"], problem["title"]) == (404, 404, "Not Found")
+    assert set(problem) == {"type", "title", "status", "detail"}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("callee", {"allowed": True, "reason": "is a sibling"}),
+        ("hidden", {"allowed": False, "reason": None}),
+        ("nobody", {"allowed": False, "reason": None}),
+    ],
+)
+async def test_check_access_answers_about_the_caller(api, client, name, answer):
+    asked = {"namespace": "team", "name": name}
+    assert await json_of(client, "/v1/check-access", token=caller_token(api), json=asked) == answer
+
+
+async def test_check_access_refuses_questions_about_others(api, client):
+    """A caller in the question would be an oracle about edges of others."""
+    asked = {"namespace": "team", "name": "callee", "caller": "hidden"}
+    problem = await json_of(client, "/v1/check-access", token=caller_token(api), json=asked, status=400)
+    assert "caller" in problem["detail"]
+
+
+PROTECTED = [
+    "/v1/agents",
+    "/v1/agents/team/callee",
+    "/v1/events",
+    "/agents",
+    "/agents/urn%3Aair%3Aagents.example.com%3Ateam%3Acallee",
+    "/nothing",
+]
+
+
+@pytest.mark.parametrize("path", PROTECTED)
+async def test_registry_requires_a_credential(api, client, path):
+    async with client.request("GET", path) as answer:
+        assert answer.status == 401
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    assert api.reviews == []
+
+
+async def test_registry_checks_the_credential_before_the_body(api, client):
+    headers = {"Content-Type": "application/json"}
+    assert await client.status("POST", "/v1/check-access", data=b"{", headers=headers) == 401
+    token = caller_token(api)
+    assert await client.status("POST", "/v1/check-access", token=token, data=b"{", headers=headers) == 400
+    assert await client.status("POST", "/v1/check-access", token=token, data=b"x" * 70_000, headers=headers) == 413
+
+
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/v1/agents?pageSize=0", "pageSize"),
+        ("/v1/agents?pageSize=x", "pageSize"),
+        ("/v1/agents?pageToken=zzz", "pageToken"),
+    ],
+)
+async def test_registry_names_the_wrong_parameter(api, client, path, detail):
+    problem = await json_of(client, path, token=caller_token(api), status=400)
+    assert problem["detail"].startswith(detail)
+
+
+async def test_registry_reports_an_unreachable_api_server(api, client):
+    token = person(api)
+    await json_of(client, "/v1/agents", token=token)
+    api.failing = True
+    api.add_agent("fresh", namespace="fresh")
+    async with client.request("GET", "/v1/agents", token=token) as answer:
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
+
+
+async def test_documentation_and_keys_are_public(api, client):
+    assert await client.status("GET", "/docs") == 200
+    schema = await json_of(client, "/openapi.json")
+    assert {"/v1/agents", "/v1/check-access", "/v1/events", "/search"} <= set(schema["paths"])
+    keys = (await json_of(client, "/.well-known/jwks.json"))["keys"]
+    assert len(keys) == 2
+    assert not any("d" in key for key in keys)
+
+
+async def test_events_report_what_the_caller_sees(api, client):
+    async with client.request("GET", "/v1/events", token=caller_token(api)) as answer:
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        assert await answer.content.readuntil(b"\n\n") == b": open\n\n"
+        api.set_status(names.AGENT, "hidden", {"phase": "Running"})
+        api.set_status(names.AGENT, "callee", {"phase": "Asleep"})
+
+        async def following() -> tuple[str, dict]:
+            while True:
+                lines = (await answer.content.readuntil(b"\n\n")).decode().splitlines()
+                if lines[0].startswith("event: "):
+                    return lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))
+
+        async with asyncio.timeout(10):
+            assert await following() == ("asleep", {"namespace": "team", "name": "callee", "phase": "Asleep"})
+            api.put({"kind": names.AGENT, "metadata": {"namespace": "team", "name": "callee"}, "spec": {"fleet": {}}})
+            assert await following() == ("removed", {"namespace": "team", "name": "callee"})
+
+
+async def test_events_bound_the_streams_of_a_caller(api, client):
+    token = caller_token(api)
+    streams = [client.request("GET", "/v1/events", token=token) for _ in range(5)]
+    opened = [await stream for stream in streams]
+    for stream in opened:
+        await stream.content.readuntil(b"\n\n")
+    assert await client.status("GET", "/v1/events", token=token) == 429
+    for stream in opened:
+        stream.close()
+
+
+def test_differences_name_each_change():
+    def seen(phase: str, version: str = "1") -> Seen:
+        return Seen(phase, {"version": version})
+
+    before = {
+        ("n", "a"): seen("Running"),
+        ("n", "b"): seen("Asleep"),
+        ("n", "c"): seen("Running"),
+        ("n", "d"): seen("Running"),
+        ("n", "e"): seen("Running"),
+    }
+    after = {
+        ("n", "a"): seen("Degraded"),
+        ("n", "b"): seen("Running"),
+        ("n", "c"): seen("Asleep", "2"),
+        ("n", "d"): seen("Running"),
+        ("n", "f"): seen("Pending"),
+    }
+    assert differences(before, after) == [
+        ("degraded", ("n", "a")),
+        ("awake", ("n", "b")),
+        ("asleep", ("n", "c")),
+        ("card-changed", ("n", "c")),
+        ("removed", ("n", "e")),
+        ("offline", ("n", "f")),
+    ]
