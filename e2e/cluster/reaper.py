@@ -1,10 +1,11 @@
-"""Ends what a run left behind: a program that waits for the end of its parent, whatever ended it.
+"""Ends the remaining processes of a run once the parent of this program has ended, for whatever reason.
 
     python -I -S reaper.py NAME=VALUE
 
-Its standard input is a pipe that only the parent holds, so the kernel closes it even after SIGKILL. The reaper then
-kills every process whose environment has NAME=VALUE, and removes the folders that the parent named, one to a line.
-A line that begins with `keep ` takes a folder off the list. It uses the standard library alone, and starts in 20 ms.
+The standard input of the reaper is a pipe that only the parent holds, so the kernel closes it even after SIGKILL. The
+reaper then kills every process whose environment has NAME=VALUE. It also removes the folders that the parent has
+written to the pipe, one in a line. A line that begins with `keep ` removes a folder from the list. The reaper uses only
+the standard library, and starts in 20 ms.
 """
 
 import os
@@ -17,11 +18,11 @@ from pathlib import Path
 ENOUGH_SECONDS = 20.0
 _PAUSE_SECONDS = 0.05
 _QUIET_LOOKS = 3
-"""A process that is being made may be missed by one look."""
+"""One scan of the processes may miss a process that is being created."""
 
 
 def main() -> None:
-    # A terminal's Ctrl-C and a time limit reach the whole process group of the run; the reaper outlives them.
+    # Ctrl-C and a time limit signal the whole process group of the run. The reaper ignores these signals.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     marker = sys.argv[1].encode()
@@ -38,7 +39,7 @@ def main() -> None:
 
 
 def _kill_all(marker: bytes) -> None:
-    """Kill until nothing is left, for some of these processes start others again."""
+    """Kill until no process is left, because some of these processes start others again."""
     deadline, quiet = time.monotonic() + ENOUGH_SECONDS, 0
     while quiet < _QUIET_LOOKS and time.monotonic() < deadline:
         found = _marked(marker)
@@ -64,7 +65,7 @@ def _marked(marker: bytes) -> list[int]:
     for folder in Path("/proc").iterdir():
         try:
             environment = (folder / "environ").read_bytes() if folder.name.isdecimal() else b""
-        except OSError:  # It has ended, or belongs to another user.
+        except OSError:  # The process has ended, or belongs to another user.
             continue
         if marker in environment.split(b"\0"):
             found.append(int(folder.name))
