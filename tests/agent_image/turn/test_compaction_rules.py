@@ -200,6 +200,7 @@ def test_rules_contradicted_by_an_order_are_marked(rule, order):
     [
         pytest.param(ORDERS, "Can you ship to St. Gallen?", id="a question"),
         pytest.param(ORDERS, "Can you ship to St. Gallen", id="a question without its mark"),
+        pytest.param(ORDERS, "Ok, can you ship to St. Gallen", id="a question after an answer"),
         pytest.param(ORDERS, "Shipping to St. Gallen is expensive.", id="a statement"),
         pytest.param(ORDERS, "Shipping to St. Gallen costs 5 EUR.", id="a price"),
         pytest.param(ORDERS, "Don't ship to St. Gallen.", id="the rule in other words"),
@@ -328,6 +329,12 @@ def test_dump_view_round_trips_pins_and_load_view_reads_old_ones():
     body = dump_view(view)
     assert [(p, p.message, p.begins) for p in load_view(body).pins] == [(p, p.message, p.begins) for p in view.pins]
     assert load_view(body | {"pins": [["Policy", "Never."]]}).pins == (pins.Pin(PinKind.POLICY, "Never."),)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("text", ["<x>\n" * 20_000, "<email> " * 10_000, "".join(f"<a{n}>\n" for n in range(20_000))])
+def test_rules_of_reads_many_open_tags_in_linear_time(text):
+    assert rules_of(text) == []
 
 
 def test_rules_are_extracted_in_linear_time():

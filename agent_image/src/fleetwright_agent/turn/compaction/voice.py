@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from fleetwright_agent.turn.compaction.text.markers import INNER_TAG, greets, is_letter, opens_own_tag, quoting_tag
+from fleetwright_agent.turn.compaction.text.markers import (
+    INNER_TAG,
+    greets,
+    is_letter,
+    opens_own_tag,
+    quoting_tag,
+    tag_ends,
+)
 
 _APOSTROPHES: Final = str.maketrans(
     {"’": "'", "‘": "'", "ʼ": "'", "`": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"'}
@@ -135,6 +142,8 @@ class _Reader:
         self._margin = min((_indent(raw) for raw in self._raw if raw.strip()), default=0)
         self._fence = ""
         self._tag = ""
+        self._last_ends = {end: index for index, raw in enumerate(self._raw) for end in tag_ends(raw)}
+        """The index of the last line with each end tag."""
         self._begins_list = False
         """True if the line is a header of rules."""
         self._in_list = False
@@ -189,7 +198,7 @@ class _Reader:
             self._attached = "was not fetched" not in raw
             return True
         if self._tag:
-            if self._tag in raw.lower():
+            if self._tag in tag_ends(raw):
                 self._tag, self._voice = "", max(self._voice, Voice.UNCLEAR, key=_ORDER.index)
             return True
         if tag := quoting_tag(raw):
@@ -201,8 +210,8 @@ class _Reader:
 
     def _opens(self, end: str, index: int, raw: str) -> bool:
         """Record a tag at the beginning of a line. Return True if the message contains the end of the tag."""
-        closed = end in raw.lower()
-        if not closed and not any(end in each.lower() for each in self._raw[index + 1 :]):
+        closed = end in tag_ends(raw)
+        if not closed and self._last_ends.get(end, 0) <= index:
             self._voice = max(self._voice, Voice.UNCLEAR, key=_ORDER.index)
             return False
         self._tag = "" if closed else end

@@ -28,7 +28,10 @@ _OWN_TAG: Final = (
 )
 """The name of a tag around text that may be the user's own."""
 _OPENS_TAG: Final = re.compile(rf"<{_FORMATTING}([a-z][\w-]*)(?:\s+[\w-]+\s*=[^<>]*)?>", re.IGNORECASE)
-INNER_TAG: Final = re.compile(rf"<{_FORMATTING}(?!{_OWN_TAG}\b)([a-z][\w-]*)(?:\s[^<>]*)?>.*?</\1\s*>", re.IGNORECASE)
+_END_TAG: Final = re.compile(r"</[a-z][\w-]*")
+INNER_TAG: Final = re.compile(
+    rf"<{_FORMATTING}(?!{_OWN_TAG}\b)([a-z][\w-]*)(?:\s[^<>]*)?>.{{0,1000}}?</\1\s*>", re.IGNORECASE
+)
 """A pair of tags on one line, with the text between them."""
 
 
@@ -43,6 +46,11 @@ def is_letter(raw: list[str]) -> bool:
     if not written:
         return False
     return _LETTER.match(written[0]) is not None or (greets(written[0]) and any(map(_CLOSING.match, written[1:])))
+
+
+def tag_ends(raw: str) -> list[str]:
+    """Return the end tags in a line, without their closing bracket and in small letters."""
+    return _END_TAG.findall(raw.lower()) if "</" in raw else []
 
 
 def quoting_tag(raw: str) -> str:

@@ -15,7 +15,7 @@ _OK: Final = r"(?:ok|okay|fine|allowed|permitted|all right|alright|acceptable|po
 _ORDER: Final = re.compile(
     rf"^\W*(?:(?:{_OK}|yes|sure|right|well|then|so|and|but|actually|please|now|just|also|go ahead(?: and)?|feel free to"
     r"|you (?:can|may|should|could)|we (?:can|may|should|could)?"
-    rf"|it(?:'s| is) (?:now |also )?{_OK} to)\b[\s,.!:;–-]*)*(?!(?:can|could|would|will|do|does|did|is|are|was|were|if"
+    rf"|it(?:'s| is) (?:now |also )?{_OK} to)\b[\s,.!:;–-]*)*+(?!(?:can|could|would|will|do|does|did|is|are|was|were|if"
     r"|when|what|why|how|who|where|which|has|have|had|it|he|she|they|i|the|a|an|my|our|your)\b)[a-z]+(?<!ing)\b",
     re.IGNORECASE,
 )

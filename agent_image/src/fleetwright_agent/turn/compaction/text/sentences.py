@@ -19,8 +19,8 @@ _WORD_BEFORE: Final = re.compile(r"(\S+)\.$")
 _LONG_WORD: Final = re.compile(r"(?=\w*[aeiouyäöüéèáíóú])[^\W\d_A-Z]{5,}$")
 _LONG_CODE: Final = re.compile(r"(?=\S*\d)[\w:/#.,-]{4,}$")
 _ABBREVIATIONS: Final = _words(
-    "abbrev approx assoc assocs attrib capit categ contd coord corresp depts descr distr einschl elect encyc",
-    "equip equiv estab estim excerpt figur geogr ident illus illustr incorp insbes introd manuf mathem messrs",
+    "abbrev approx assoc assocs attrib avail capit categ contd coord corresp depts descr distr einschl elect encyc",
+    "equip equiv estab estim excerpt figur geogr ident illus illustr incorp insbes introd maint manuf mathem messrs",
     "natl ordin origin param paras pharm philos prelim previ princ probab publ recomm regis resid respec secre",
     "sogen statist suppl techn telef transl treas univers urspr vergl zuzgl",
 )
