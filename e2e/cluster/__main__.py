@@ -1,4 +1,4 @@
-"""The command line: `python -m e2e.cluster <command>`. Refuses to do anything but choose."""
+"""The command line: `python -m e2e.cluster <command>`. This module only selects the function to call."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from e2e.cluster.parts import OPTIONAL, PARTS
 from e2e.cluster.progress import CannotRun, ClusterError, Progress
 
 CANNOT_RUN = 77
-"""The exit status by which the rings of tests tell "not on this machine" from "failed"."""
+"""The exit status by which the test rings distinguish "cannot run on this machine" from "failed"."""
 
 
 def _parser() -> argparse.ArgumentParser:

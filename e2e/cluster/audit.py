@@ -24,13 +24,13 @@ _POLICY = {
 @dataclass(frozen=True)
 class Refusal:
     account: str
-    """Such as `system:serviceaccount:fleetwright-system:fleetwright-operator`."""
+    """The name of the account, such as `system:serviceaccount:fleetwright-system:fleetwright-operator`."""
     request: str
-    """Its verb and path."""
+    """The verb and the path of the request."""
 
 
 def prepare(folder: Path) -> tuple[str, ...]:
-    """Writes the policy; the words with which the API server keeps the log in this folder."""
+    """Write the audit policy. Return the API server's arguments for an audit log in this folder."""
     policy = folder / "audit-policy.json"
     files.write(policy, json.dumps(_POLICY))
     return (
@@ -42,7 +42,10 @@ def prepare(folder: Path) -> tuple[str, ...]:
 
 
 def refusals(folder: Path) -> list[Refusal]:
-    """Requests for which the account had no right, oldest first; quotas and admission refuse in other ways."""
+    """Return the requests for which RBAC gave the account no permission, oldest first.
+
+    Quotas and admission refuse differently.
+    """
     log = _log(folder)
     if not log.exists():
         return []

@@ -1,7 +1,7 @@
-"""The Python base image on a machine without a registry: the distribution's own minimal system.
+"""Builds the Python base image on a machine without a registry, from the distribution's own minimal system.
 
-Made once by debootstrap from the mirror that apt uses already, kept in the cache under its inputs' hash.
-Refuses to be the published base: there the Containerfiles' default stands.
+debootstrap builds the image once, from the mirror that apt already uses. The image is kept in the cache under the hash
+of its inputs. It does not replace the published base image, which is the default in the Containerfiles.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from e2e.cluster.paths import cache
 from e2e.cluster.progress import ClusterError, Progress
 
 PACKAGES = ("python3", "ca-certificates")
-# Nothing of this is read in a container.
+# A container reads none of these files.
 UNUSED = (
     "usr/share/doc",
     "usr/share/man",
@@ -34,7 +34,7 @@ def _suite() -> str:
 
 
 def mirror(targets: str, suite: str) -> str:
-    """The mirror of a suite, from lines of `address codename component`."""
+    """Return the mirror of a suite, from lines of `address codename component`."""
     for line in targets.splitlines():
         address, _, rest = line.partition(" ")
         if rest.split() == [suite, "main"]:
@@ -48,7 +48,7 @@ def key() -> str:
 
 
 def context(progress: Progress) -> Path:
-    """A folder with the Containerfile and the root file system."""
+    """Return a folder with the Containerfile and the root file system."""
     final = cache() / "base" / key()
     if (final / "rootfs.tar").exists():
         return final

@@ -18,7 +18,7 @@ from e2e.cluster.progress import Progress
 
 
 def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
-    """The path of every program of the named parts; builds what is missing, one process at a time."""
+    """Return the path of every program of the named parts. Build missing programs, in one process at a time."""
     paths: dict[str, Path] = {}
     for part in _named(names):
         folder = find(part) or _make(part, progress)
@@ -31,7 +31,7 @@ def find(part: Part) -> Path | None:
 
 
 def obstacle(names: Iterable[str]) -> str | None:
-    """Why `ensure` could not make what is missing, before anything is started."""
+    """Return the reason why `ensure` cannot provide a missing program, or None. This function starts no build."""
     missing = [part for part in _named(names) if not find(part)]
     if any(isinstance(part.recipe, Unpacked) for part in missing) and not shutil.which("apt-get"):
         return "not on PATH and not to be had without apt-get: " + ", ".join(part.name for part in missing)
@@ -39,7 +39,7 @@ def obstacle(names: Iterable[str]) -> str | None:
 
 
 def _named(names: Iterable[str]) -> list[Part]:
-    """In build order."""
+    """Return the parts in build order."""
     asked = set(names)
     return [part for part in (*PARTS.values(), *OPTIONAL.values()) if part.name in asked]
 

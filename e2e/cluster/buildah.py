@@ -1,4 +1,7 @@
-"""Builds images without a container daemon. Refuses the machine's own image store: layers are kept in our cache."""
+"""Builds images without a container daemon.
+
+Layers are kept in the project's cache, not in the machine's image store.
+"""
 
 import functools
 import os
@@ -11,7 +14,8 @@ from e2e.cluster import uv
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import ClusterError
 
-STAGES_KEPT = 60  # results of build stages, which spare the next build; then they are given up together
+# The results of build stages, which speed up the next build. Beyond this number they are all deleted together.
+STAGES_KEPT = 60
 CERTIFICATES = ("/etc/ssl/certs", "/usr/share/ca-certificates")
 
 
@@ -38,19 +42,19 @@ class Buildah:
         )
 
     def archive(self, tag: str, *, into: Path) -> None:
-        """An uncompressed OCI archive: it is read by a program on the same machine, at once."""
+        """Write an uncompressed OCI archive, because a program on the same machine reads it immediately."""
         into.unlink(missing_ok=True)
         self._run("push", "--disable-compression", "--quiet", tag, f"oci-archive:{into}:{tag}")
 
     def push(self, tag: str, *, to: str) -> str:
-        """Into a registry without TLS; its digest there."""
+        """Push the image to a registry without TLS. Return its digest there."""
         with tempfile.TemporaryDirectory() as folder:
             digest = Path(folder, "digest")
             self._run("push", "--quiet", "--tls-verify=false", f"--digestfile={digest}", tag, f"docker://{to}")
             return digest.read_text().strip()
 
     def compressed_size(self, tag: str) -> int:
-        """Bytes a registry would store and a node would pull."""
+        """Return the number of bytes that a registry would store and a node would pull."""
         folder = self._store / "measured"
         shutil.rmtree(folder, ignore_errors=True)
         self._run("push", "--quiet", tag, f"oci:{folder}:measured")
@@ -59,7 +63,7 @@ class Buildah:
         return total
 
     def forget_older(self, name: str, *, keep: int) -> None:
-        """All but the newest versions of an image, with the layers only they have."""
+        """Delete all but the newest versions of an image, and the layers that only the deleted versions have."""
         listed = self._run("images", "--format", "{{.Name}}:{{.Tag}}", "--filter", f"reference={name}")
         for tag in [tag for tag in listed.split() if tag.startswith(f"{name}:")][keep:]:
             self._try("rmi", tag)
@@ -90,6 +94,8 @@ class Buildah:
 
 @functools.cache
 def _driver(store: Path) -> str:
-    """Overlay shares layers; where the folder's file system cannot carry it, vfs copies them."""
+    """Return `overlay`, which shares layers, or `vfs`, which copies them, if the folder's file system does not support
+    overlay.
+    """
     probe = ["buildah", f"--root={store}", f"--runroot={store}/run", "--storage-driver=overlay", "info"]
     return "vfs" if subprocess.run(probe, capture_output=True, check=False).returncode else "overlay"

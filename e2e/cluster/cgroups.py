@@ -1,6 +1,6 @@
-"""The cgroup a local node keeps its pods in, under every hierarchy of the machine: version 1, 2 or both.
+"""The cgroup in which a local node keeps its pods, in every hierarchy of the machine: version 1, 2 or both.
 
-Refuses to touch any other group.
+This module never changes another cgroup.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def hierarchies(mounts: str) -> list[Path]:
-    """The mount points of all cgroup hierarchies, from the text of /proc/self/mounts."""
+    """Return the mount points of all cgroup hierarchies, from the text of /proc/self/mounts."""
     fields = (line.split() for line in mounts.splitlines())
     return [Path(field[1]) for field in fields if field[2] in {"cgroup", "cgroup2"}]
 
@@ -24,7 +24,7 @@ def create(name: str) -> None:
         root.mkdir(exist_ok=True)
         available = root.parent / "cgroup.controllers"
         if available.exists() and available.read_text().split():
-            # Version 2: what the pods' groups may use is handed down level by level.
+            # In version 2, each level must delegate the controllers that the pods' groups may use.
             (root.parent / "cgroup.subtree_control").write_text(_all(available))
             (root / "cgroup.subtree_control").write_text(_all(root / "cgroup.controllers"))
 
@@ -40,12 +40,12 @@ def _members(name: str) -> set[int]:
             try:
                 found |= {int(line) for line in procs.read_text().split()}
             except OSError:
-                continue  # the group went away while we looked
+                continue  # the group disappeared meanwhile
     return found
 
 
 def remove(name: str) -> None:
-    """Ends every process in the groups, then deletes them from the leaves up."""
+    """Kill every process in the groups, then delete the groups from the leaves up."""
     deadline = time.monotonic() + 20
     while (members := _members(name)) and time.monotonic() < deadline:
         for pid in members:

@@ -24,7 +24,10 @@ CONTROL_PLANE_STATE = CHECKOUT / "build" / "control-plane"
 
 
 def choose(named: str | None, environment: Mapping[str, str]) -> str:
-    """By name, else the one in use, else kind where docker answers; `existing` is never a default."""
+    """Choose the provider by name, else the one in use, else kind if docker is running.
+
+    `existing` is never a default.
+    """
     asked = named or environment.get("CLUSTER")
     if asked:
         if asked not in PROVIDERS:
@@ -44,7 +47,7 @@ def provider(name: str, progress: Progress) -> Provider:
 
 
 def cluster_up(name: str, progress: Progress) -> Provider:
-    """The cluster alone."""
+    """Create the cluster without the product."""
     chosen = provider(name, progress)
     STATE.mkdir(parents=True, exist_ok=True)
     write(_USED, name)

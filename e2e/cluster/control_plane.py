@@ -25,9 +25,9 @@ from e2e.cluster.progress import SILENT, ClusterError, Progress
 
 READY_SECONDS = 90.0
 _ROOMY = {"GOGC": "800", "GOMEMLIMIT": "5GiB"}
-"""Garbage is collected seldom: where tests run there is memory to spare, and too little processor."""
+"""Garbage is collected rarely, because test machines have enough memory but little processor time."""
 _SPARE_ACCOUNT = "/api/v1/namespaces/kube-public/serviceaccounts/default"
-"""An account that no test uses and that the controllers create again when it is deleted."""
+"""An account that no test uses. If it is deleted, the controllers create it again."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,10 @@ class Ports:
 
 
 def free_ports() -> Ports:
-    """Free ports below the range of outgoing connections, which could take them in the meantime."""
+    """Return free ports below the range of outgoing connections.
+
+    Such a connection could take a port above meanwhile.
+    """
     candidates = list(range(15000, 32000))
     random.shuffle(candidates)
     found: list[int] = []
@@ -60,7 +63,7 @@ def free_ports() -> Ports:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the control plane listens, and the words that start a program there."""
+    """The address on which the control plane listens, and the command prefix that starts a program there."""
 
     address: str
     ports: Ports
@@ -80,7 +83,9 @@ class ControlPlane:
         roomy: bool = False,
         progress: Progress = SILENT,
     ) -> None:
-        """`audited` lets `refusals` tell what service accounts had no right to; `roomy` spends memory for speed."""
+        """Args: with `audited`, `refusals` returns requests without permission; `roomy` uses more memory for more
+        speed.
+        """
         self.folder = folder
         self.place = place or Place("127.0.0.1", free_ports())
         self.processes = Processes(folder)
@@ -96,7 +101,7 @@ class ControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's."""
+        """The path of the administrator's kubeconfig."""
         return self.folder / "kubeconfig"
 
     @property
@@ -116,7 +121,7 @@ class ControlPlane:
         return kubeconfig.write(path, name=self.folder.name, server=self.server, ca=self.ca, token=self._tokens()[user])
 
     def start(self) -> None:
-        """Starts what does not run, and returns when pods could be created."""
+        """Start the programs that do not run. Return when pods can be created."""
         programs = binaries.ensure(CONTROL_PLANE, self._progress)
         self._prepare()
         self._start_etcd(programs["etcd"])
@@ -214,11 +219,11 @@ class ControlPlane:
                 f"--secure-port={self.place.ports.api}",
                 f"--bind-address={self.place.address if loopback else '0.0.0.0'}",
                 f"--advertise-address={self.place.address}",
-                # Endpoints may not name a loopback address, and nothing could use them.
+                # Endpoints may not contain a loopback address, and nothing could use such an endpoint.
                 f"--endpoint-reconciler-type={'none' if loopback else 'lease'}",
                 f"--cert-dir={keys}",
                 f"--token-auth-file={keys / 'tokens.csv'}",
-                # Nothing here resolves the names of nodes.
+                # Nothing here resolves node names.
                 "--kubelet-preferred-address-types=InternalIP",
                 "--authorization-mode=Node,RBAC",
                 "--enable-admission-plugins=NodeRestriction",
@@ -249,7 +254,7 @@ class ControlPlane:
                 f"--root-ca-file={self.ca}",
                 "--use-service-account-credentials",
                 "--leader-elect=false",
-                # Tests create hundreds of objects at once and wait for what the controllers make of them.
+                # Tests create hundreds of objects at once and wait until the controllers have processed them.
                 "--kube-api-qps=200",
                 "--kube-api-burst=400",
                 *self._controllers,
@@ -261,7 +266,7 @@ class ControlPlane:
         return self._call("GET", path)
 
     def _call(self, method: str, path: str) -> int:
-        """The status of a request as the administrator; 0 when there is no answer yet."""
+        """Send a request as the administrator, and return the status; 0 if there is no response yet."""
         headers = {"Authorization": f"Bearer {self.token}"}
         request = urllib.request.Request(self.server + path, headers=headers, method=method)
         try:
@@ -269,7 +274,7 @@ class ControlPlane:
             with urllib.request.urlopen(request, timeout=5, context=context) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as refused:
-            with refused:  # it holds the connection
+            with refused:  # the response holds the connection
                 return int(refused.code)
         except (OSError, ssl.SSLError):
             return 0

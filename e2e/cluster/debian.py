@@ -1,7 +1,7 @@
-"""Debian packages: the one list of what is installed, and files unpacked from packages that are not.
+"""Debian packages: the list of packages to install, and files that are unpacked from packages without installing them.
 
-A package whose service Debian would start (etcd, prometheus, docker-registry) is only unpacked into the cache.
-Refuses to guess on other systems: there the message names the programs to put on PATH.
+Some packages would start a service (etcd, prometheus, docker-registry). They are only unpacked into the cache. On other
+systems, a message names the programs that must be on PATH.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from e2e.cluster.parts import Unpacked
 from e2e.cluster.progress import ClusterError, Progress
 
-# A file that shows the package is there -> the package.
+# A file that exists if the package is installed -> the package.
 NODE_PACKAGES = {
     "runc": "runc",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
@@ -53,7 +53,7 @@ def _apt(*arguments: str, cwd: Path | None = None) -> None:
 
 
 def install(wanted: dict[str, str], progress: Progress) -> None:
-    """Installs the packages whose sign is missing; does nothing, not even an update, when none is."""
+    """Install the packages whose file is missing. Without a missing package, do nothing, not even an update."""
     missing = sorted({package for sign, package in wanted.items() if not _present(sign)})
     if not missing:
         return
@@ -66,7 +66,7 @@ def install(wanted: dict[str, str], progress: Progress) -> None:
 def unpack(recipe: Unpacked, into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into.parent) as folder:
         work = Path(folder)
-        work.chmod(0o755)  # apt fetches as a user of its own
+        work.chmod(0o755)  # apt downloads as a separate user
         _apt("download", "-qq", recipe.package, cwd=work)
         archive = next(work.glob("*.deb"))
         subprocess.run(["dpkg-deb", "-x", archive, work / "root"], check=True)

@@ -1,4 +1,4 @@
-"""Puts the product into a cluster: chart, examples, one message. Refuses to know which cluster it is."""
+"""Installs the product in any cluster: the chart, the examples, and one message."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ class Helm:
     program: Path
     kubectl: Kubectl
     home: Path
-    """Keeps helm's own files out of the user's folders."""
+    """Runs helm with its own files outside the user's folders."""
 
     def run(self, *words: str | Path) -> str:
         which = [f"--kubeconfig={self.kubectl.kubeconfig}"]
@@ -45,7 +45,7 @@ class Helm:
 
 
 def values(built: Sequence[Built]) -> dict[str, str]:
-    """Chart values for images built here, by content, so that a changed image is rolled out."""
+    """Return chart values that name the built images by content digest, so that a changed image is rolled out."""
     keys = {"operator": "image", "agent": "agentImage", "gateway": "gateway.image"}
     return {keys[image.image.name]: image.pinned for image in built if image.image.name in keys}
 
@@ -104,9 +104,9 @@ def quickstart(kubectl: Kubectl, progress: Progress, *, seconds: int = 180) -> N
 
 @contextmanager
 def client(kubectl: Kubectl, *, agent: str, image: str, where: str = QUICKSTART) -> Iterator[str]:
-    """A short-lived pod that may call the agent and holds its default client's credential; yields its name.
+    """Create a short-lived pod that may call the agent and has its default client's credential. Yield the pod's name.
 
-    It is inside the cluster, because the network policy lets only labelled pods in, on every provider alike.
+    The caller runs inside the cluster because the network policy of every provider admits only labelled pods.
     """
     name = f"{agent}-caller"
     kubectl.run("delete", "pod", name, f"--namespace={where}", "--ignore-not-found", "--wait")
@@ -152,6 +152,6 @@ def _client_pod(name: str, *, agent: str, image: str, where: str) -> dict[str, A
 def say(kubectl: Kubectl, pod: str, *, agent: str, words: str, where: str = QUICKSTART) -> str:
     """Return the output of `fleetwright say`: the answer of the agent and its cost."""
     url = f"http://{agent}.{where}.svc.cluster.local"
-    # The network lets a new pod through a moment after it runs.
+    # The network plugin may admit a new pod only a moment after its start.
     command = ("fleetwright", "say", "--wait=30", f"--url={url}", "--token-file=/run/credential/token", words)
     return kubectl.run("exec", pod, f"--namespace={where}", "--", *command, seconds=320).strip()

@@ -1,4 +1,4 @@
-"""Builds images with docker, for `kind` and for clusters that load what docker has. Refuses to start it."""
+"""Builds images with docker, for `kind` and for clusters that load images from docker. It does not start docker."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ class Docker:
         return len(packed.stdout)
 
     def forget_older(self, name: str, *, keep: int) -> None:
-        """Docker leaves the host's part out of a name when it is its own."""
+        """docker omits the registry host from a name if it is docker's own registry."""
         listed = self._run("image", "ls", "--format={{.Repository}}:{{.Tag}}", name).split()
         for tag in [tag for tag in listed if "-" in tag.rpartition(":")[2]][keep:]:
             self._try("rmi", tag)

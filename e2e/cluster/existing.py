@@ -1,8 +1,8 @@
 """The `existing` provider: the cluster of the current kubeconfig context. It must be requested by name.
 
-Nodes pull the published images, unless IMAGE_LOAD_COMMAND says how they get the ones built here: it is run by
-the shell for each image, with IMAGE_ARCHIVE (an OCI or docker archive), IMAGE (the name in it) and IMAGE_ALIAS
-(the other name pods use). Refuses to make, change or delete the cluster itself.
+Nodes pull the published images, unless IMAGE_LOAD_COMMAND loads the built ones. The shell runs this command for each
+image, with IMAGE_ARCHIVE (an OCI or docker archive), IMAGE (the name in the archive) and IMAGE_ALIAS (the other name
+that pods use). This provider never creates, changes or deletes the cluster itself.
 """
 
 import json
@@ -51,7 +51,7 @@ class Existing:
         return Path(self._environment.get("KUBECONFIG") or Path.home() / ".kube" / "config")
 
     def up(self) -> None:
-        """Remembers the context, so that `down` does not depend on which one is current by then."""
+        """Store the current context, so that `down` uses the same cluster even if the context has changed by then."""
         obstacle = self.obstacle()
         if obstacle:
             raise ClusterError(obstacle)

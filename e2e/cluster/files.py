@@ -1,4 +1,4 @@
-"""Writing the files that running programs watch. Refuses to touch a file whose content is right already."""
+"""Writes files that running programs watch. A file that already has the content is not changed."""
 
 from pathlib import Path
 

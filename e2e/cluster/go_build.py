@@ -1,8 +1,8 @@
-"""Builds programs with Go into a folder, showing progress. Refuses an old Go, and to use Go's shared caches;
-where the machine has none that is new enough, one is fetched by its hash.
+"""Builds programs with Go into a folder, and shows progress.
 
-The caches of the builds grow to 9 GB; they lie in our own cache folder and are removed by `forget` as soon as
-every program exists.
+If the machine has no Go of the required version, one is downloaded and verified by its hash. Go's shared caches are not
+used. The build caches grow to 9 GB. They are in the project's cache folder, and `forget` removes them once every
+program exists.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from e2e.cluster.paths import CHECKOUT, cache
 from e2e.cluster.progress import ClusterError, Progress
 
 OLDEST_GO = (1, 26)
-ATTEMPTS = 3  # sources are pinned, so what fails is the network
+ATTEMPTS = 3  # The sources are pinned, so a failure is usually a network failure.
 MODULES = Path(__file__).parent / "go"
 
 
@@ -49,7 +49,7 @@ def fits(go: str | Path) -> bool:
 
 
 def toolchain(progress: Progress) -> Path:
-    """The Go on PATH if it is new enough, else the one of locks/go.txt, fetched into our cache once."""
+    """Return the Go on PATH if it is new enough, else download the Go of locks/go.txt once into the cache."""
     on_path = shutil.which("go")
     if on_path and fits(on_path):
         return Path(on_path)
@@ -107,7 +107,7 @@ def _run(
 
 
 def forget(progress: Progress) -> None:
-    """Removes the build caches. Modules are stored read-only, which only Go itself undoes."""
+    """Remove the build caches. Go stores modules read-only, so only Go itself can delete them."""
     if (cache() / "go").exists():
         go = toolchain(progress)
         subprocess.run([go, "clean", "-modcache", "-cache"], env=_environment(go), check=True)

@@ -1,6 +1,7 @@
-"""The names and address ranges of a local cluster, derived from the checkout so that two run side by side.
+"""The names and address ranges of a local cluster, derived from the checkout, so that two clusters can run side by
+side.
 
-Refuses ranges that the machine already routes: then the next free ones are taken, and remembered.
+Ranges that the machine already routes are not used. In that case the next free ranges are chosen and stored.
 """
 
 import hashlib
@@ -53,7 +54,10 @@ class Identity:
 
     @property
     def sockets(self) -> Path:
-        """Unix sockets have paths of at most 107 characters, so they do not lie in the checkout."""
+        """The folder of sockets.
+
+        It is not in the checkout, because paths of Unix sockets have at most 107 characters.
+        """
         return Path("/run/fleetwright") / self.name
 
     @property

@@ -1,7 +1,7 @@
-"""The images built here: what goes into each, and by which names pods ask for it. Refuses to build.
+"""The images that are built here, with the inputs and the names of each. This module does not build them.
 
-A pod may name an image by its release (`docker.io/fleetwright/agent:0.1.0`), as examples do, or by content
-(`…:0.1.0-<digest>`), as the chart's values do, so that a changed image is a changed Deployment.
+A pod may name an image by its release (`docker.io/fleetwright/agent:0.1.0`), as examples do. The chart's values name it
+by content (`…:0.1.0-<digest>`), so that a changed image changes the Deployment.
 """
 
 import hashlib
@@ -15,15 +15,18 @@ VERSION = "0.1.0"
 class Image:
     name: str
     containerfile: str
-    """Path in the checkout."""
+    """The path of the Containerfile in the checkout."""
     sources: tuple[str, ...] = ()
-    """Files and folders of the checkout that the build sees, at the same paths."""
+    """Files and folders of the checkout that the build context contains, at the same paths."""
     programs: tuple[str, ...] = ()
-    """Programs of `parts` that the build sees, at its top."""
+    """Programs of `parts` that the build context contains, at its top."""
     compiled: tuple[str, ...] = ()
-    """C programs whose sources lie beside the Containerfile; they are linked statically, to the build's top."""
+    """C programs whose sources are beside the Containerfile.
+
+    They are linked statically and placed at the top of the context.
+    """
     parent: str | None = None
-    """The image of this list that it is built on."""
+    """The image of this list on which this image is built."""
     base: bool = True
     """True if the image, or its parent, is built on a Python base image."""
     repository: str = field(default="localhost")
@@ -36,7 +39,7 @@ class Image:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Every file and folder of the checkout that decides the content."""
+        """Return every file and folder of the checkout that determines the content."""
         beside = self.containerfile.rpartition("/")[0]
         return (self.containerfile, *self.sources, *(f"{beside}/{name}.c" for name in self.compiled))
 
@@ -118,7 +121,10 @@ IMAGES = {image.name: image for image in (PAUSE, COREDNS, *PRODUCT, STDIO_SERVER
 
 
 def files(root: Path, sources: tuple[str, ...]) -> list[Path]:
-    """Every file a build sees, relative to the checkout, in a fixed order; compiled leftovers are not sources."""
+    """Return every file of the build context, relative to the checkout, in a fixed order.
+
+    Compiled files are not sources.
+    """
     found: set[Path] = set()
     for source in sources:
         path = root / source

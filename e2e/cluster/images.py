@@ -1,7 +1,7 @@
-"""Builds the images of `image_list` when their content changed, and hands out what a provider loads.
+"""Builds the images of `image_list` when their content has changed, and writes the archives that a provider loads.
 
-Every image is known by a digest of its inputs, so unchanged sources build nothing, in whichever checkout.
-Refuses to decide how a cluster gets an image: that is the provider's.
+Every image has a digest of its inputs, so unchanged sources build nothing, in any checkout. The provider decides how
+its cluster loads an image.
 """
 
 import shutil
@@ -23,7 +23,7 @@ VERSIONS_KEPT = 3  # more than one, because checkouts share the cache
 
 
 class Engine(Protocol):
-    """A builder of images from a folder and a Containerfile: buildah or docker."""
+    """An image builder that uses a folder and a Containerfile: buildah or docker."""
 
     def has(self, tag: str) -> bool: ...
     def build(self, context: Path, containerfile: Path, *, tag: str, arguments: dict[str, str]) -> None: ...
@@ -53,7 +53,7 @@ class Images:
         self._local_base = local_base
 
     def build(self, names: Iterable[str]) -> list[Built]:
-        """In the order of the list, parents first; another process building waits for its turn."""
+        """Build the images in the order of the list, parents first. Wait if another process is building."""
         wanted = set(names)
         wanted |= {IMAGES[name].parent or name for name in wanted}
         with exclusive(cache() / "images", self._progress):
@@ -64,7 +64,7 @@ class Images:
             return list(built.values())
 
     def archive(self, built: Built) -> Path:
-        """A file with the image under its pinned name."""
+        """Return a file that contains the image under its pinned name."""
         folder = cache() / "images"
         path = folder / f"{built.image.name}-{built.digest}.tar"
         with exclusive(folder, self._progress):

@@ -1,4 +1,4 @@
-"""The `kind` provider: a cluster in docker. Refuses clusters of another name."""
+"""The `kind` provider: a cluster in docker. It does not touch clusters with another name."""
 
 import subprocess
 from collections.abc import Sequence

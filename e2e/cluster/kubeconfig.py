@@ -1,6 +1,6 @@
-"""Credentials of a cluster made here: static bearer tokens and the kubeconfig files that hold them.
+"""Credentials of a cluster that is created here: static bearer tokens, and the kubeconfig files that contain them.
 
-Refuses tokens for anything but loopback and private clusters of one machine.
+These tokens are only for clusters on loopback and for private clusters of one machine.
 """
 
 import json
@@ -29,7 +29,7 @@ def node(name: str) -> User:
 
 
 def tokens(file: Path, users: tuple[User, ...]) -> dict[User, str]:
-    """The token of each user, from a file in the API server's format that is written once."""
+    """Return the token of each user, from a file in the API server's format. The file is written once."""
     if not file.exists():
         lines = [f'{secrets.token_urlsafe(24)},{user.name},{user.name},"{",".join(user.groups)}"' for user in users]
         files.write(file, "\n".join(lines) + "\n")
@@ -38,7 +38,7 @@ def tokens(file: Path, users: tuple[User, ...]) -> dict[User, str]:
 
 
 def write(path: Path, *, name: str, server: str, ca: Path, token: str) -> Path:
-    """JSON, which is YAML too."""
+    """Write a kubeconfig as JSON, which is also valid YAML."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",

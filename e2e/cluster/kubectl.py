@@ -1,4 +1,7 @@
-"""kubectl against one cluster. Refuses the kubeconfig of the environment: the cluster is always named."""
+"""Runs kubectl against one cluster.
+
+The cluster is always named explicitly; the kubeconfig of the environment is ignored.
+"""
 
 import json
 import os
@@ -40,7 +43,7 @@ class Kubectl:
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*self._command, *words],
-            input=stdin or "",  # never a question to the terminal
+            input=stdin or "",  # kubectl must never prompt on the terminal
             env=self._environment,
             capture_output=True,
             text=True,
@@ -50,7 +53,7 @@ class Kubectl:
 
     @contextmanager
     def following(self, *words: str) -> Iterator[IO[str]]:
-        """The output of a command that does not end by itself, until the block ends."""
+        """Run a command that does not end by itself, and provide its output until the block ends."""
         with subprocess.Popen([*self._command, *words], env=self._environment, stdout=subprocess.PIPE, text=True) as it:
             try:
                 assert it.stdout is not None, "it was asked for"
@@ -60,7 +63,7 @@ class Kubectl:
 
     @contextmanager
     def forwarded(self, what: str, port: int, *, namespace: str) -> Iterator[int]:
-        """The port of this machine behind which a port in the cluster lies meanwhile."""
+        """Forward a port of the cluster to this machine until the block ends. Yield the local port."""
         command = [*self._command, "port-forward", what, f":{port}", f"--namespace={namespace}"]
         with subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE, text=True) as process:
             try:

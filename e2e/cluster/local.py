@@ -122,7 +122,7 @@ class Local:
     def _furnish(self, identity: Identity, node: Node) -> None:
         for folder in addons.volume_folders(identity):
             folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(0o777)  # a hostPath volume is not handed to the pod's group
+            folder.chmod(0o777)  # the kubelet does not give a hostPath volume to the pod's group
         kubectl = self.kubectl()
         kubectl.apply([*addons.network_policies(), *addons.dns(identity), *addons.storage(identity)])
         waiting.until(
@@ -143,7 +143,7 @@ class Local:
             seconds=READY_SECONDS,
             alive=node.check,
         )
-        node.check()  # the conditions above may be an earlier run's
+        node.check()  # the conditions may be those of an earlier run
         self._progress.say(f"node {identity.name} ready")
 
     def _recycle_volumes(self, identity: Identity, plane: ControlPlane) -> None:

@@ -1,4 +1,7 @@
-"""One process at a time per folder of the cache, with a word for the others. Refuses to break a lock."""
+"""Locks a folder of the cache for one process, and tells waiting processes what they wait for.
+
+Locks are never broken.
+"""
 
 import fcntl
 from collections.abc import Iterator
@@ -10,7 +13,7 @@ from e2e.cluster.progress import Progress
 
 @contextmanager
 def exclusive(folder: Path, progress: Progress) -> Iterator[None]:
-    """The system releases the lock of a process that dies."""
+    """Hold the lock during the block. The operating system releases the lock of a process that dies."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         try:

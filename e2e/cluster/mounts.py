@@ -1,4 +1,4 @@
-"""Mounts below a folder: found and undone, deepest first. Refuses folders that are not ours by path."""
+"""Finds and unmounts the mounts below a folder, deepest first. The folder must be one of the project's."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def below(folder: Path, mountinfo: str) -> list[Path]:
-    """From the text of /proc/self/mountinfo, where spaces in paths are written \\040."""
+    """Return the mounts from the text of /proc/self/mountinfo, where spaces in paths are written \\040."""
     points = [
         Path(re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split()[4]))
         for line in mountinfo.splitlines()

@@ -1,7 +1,7 @@
-"""The network of a local node: one namespace, one cable to the host, no way out.
+"""The network of a local node: one network namespace with a virtual cable to the host, and no way out.
 
-Pods and services are routed from the host, so tests reach them directly. Refuses `ip netns exec`, which
-remounts /sys and hides the cgroups: programs enter with nsenter.
+The host routes to pods and services, so tests reach them directly. Programs enter the namespace with nsenter, because
+`ip netns exec` remounts /sys and hides the cgroups.
 """
 
 import os
@@ -47,7 +47,7 @@ def create(identity: Identity) -> None:
 
 
 def remove(identity: Identity) -> None:
-    """The routes go with the cable."""
+    """Delete the network. The routes disappear together with the cable."""
     subprocess.run(["ip", "link", "delete", identity.name], capture_output=True, check=False)
     subprocess.run(["ip", "netns", "delete", identity.name], capture_output=True, check=False)
 
@@ -71,7 +71,10 @@ def _inhabitants(identity: Identity) -> Iterator[Process]:
 
 
 def end_inhabitants(identity: Identity) -> None:
-    """Ends what still runs in the namespace, which is ours alone: the shims of containers above all."""
+    """Kill the processes that still run in the namespace, mainly the shims of containers.
+
+    The namespace is used by nothing else.
+    """
     for process in list(_inhabitants(identity)):
         process.signal(signal.SIGKILL)
     for process in list(_inhabitants(identity)):

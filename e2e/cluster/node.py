@@ -1,6 +1,6 @@
 """Runs the programs of a local node: container runtime, kubelet, scheduler, service proxy, policy enforcer.
 
-Refuses to know the network or the control plane it joins: both are there before it starts.
+The network and the control plane must exist before the node starts.
 """
 
 import json
@@ -27,7 +27,7 @@ class Node:
         self._enter = network.enter(identity)
 
     def start_runtime(self) -> None:
-        """The container runtime comes first, so that images are loaded while nothing asks for them yet."""
+        """Start the container runtime first, so that images can be loaded before any pod needs them."""
         cgroups.create(self._identity.name)
         cni = self._settings / "cni"
         cni.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The configuration files of a local node's programs, as values. Refuses to write or start anything."""
+"""The configuration of a local node's programs, as values. This module neither writes files nor starts programs."""
 
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ def kubelet(identity: Identity) -> dict[str, Any]:
         "kind": "KubeletConfiguration",
         "address": identity.node_address,
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
-        # Only the node's own namespace reaches this address.
+        # Only processes in the node's network namespace reach this address.
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": f"/{identity.name}",
@@ -85,7 +85,7 @@ def kubelet(identity: Identity) -> dict[str, Any]:
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "failCgroupV1": False,
         "failSwapOn": False,
-        # Images were loaded, not pulled: one that is collected never comes back.
+        # The images were loaded, not pulled. The kubelet could not restore a collected image.
         "imageGCHighThresholdPercent": 100,
         "localStorageCapacityIsolation": True,
         "maxPods": 500,
@@ -106,6 +106,6 @@ def kube_proxy(identity: Identity, kubeconfig: Path) -> dict[str, Any]:
         "clusterCIDR": identity.pods,
         "hostnameOverride": identity.name,
         "iptables": {"minSyncPeriod": "0s"},
-        # Zero leaves the machine's own connection tracking alone.
+        # With zero, the connection tracking of the machine stays unchanged.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     }

@@ -1,6 +1,6 @@
-"""The programs a cluster is made of: versions, where each comes from, and which foreign versions will do.
+"""The programs of a cluster: their versions, their sources, and the accepted versions of installed programs.
 
-Refuses to look at the machine: finding is in `binaries`, building in `go_build` and `debian`.
+This module does not inspect the machine. `binaries` finds programs; `go_build` and `debian` build or unpack them.
 """
 
 import re
@@ -14,7 +14,7 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Rule:
-    """The versions of a program on PATH that are used instead of our build, as a predicate and as text."""
+    """The accepted versions of an installed program that replaces our build, as a predicate and as text."""
 
     words: str
     accepts: Callable[[Version], bool]
@@ -22,7 +22,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class GoTool:
-    """Packages built from a module kept here, whose go.sum pins every source."""
+    """Packages that are built from a module in this repository, whose go.sum pins every source."""
 
     module: str
     packages: tuple[str, ...]
@@ -31,7 +31,7 @@ class GoTool:
 
 @dataclass(frozen=True)
 class GoInstall:
-    """Packages of a module that can be built as it is published."""
+    """Packages that are built from a published module without changes."""
 
     packages: tuple[str, ...]
     ldflags: str = ""
@@ -39,7 +39,7 @@ class GoInstall:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """Files out of a Debian package that is not installed, because its service would be started."""
+    """Files from a Debian package that is not installed, because installing it would start its service."""
 
     package: str
     files: tuple[str, ...]
@@ -53,7 +53,7 @@ class Part:
     rule: Rule
     ask: tuple[str, ...] = ("--version",)
     also: tuple[str, ...] = ()
-    """Programs that come with it and must be of the same build."""
+    """Programs that must come from the same build as this one."""
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def _kubernetes(name: str) -> Part:
             packages=(f"k8s.io/kubernetes/cmd/{name}",),
             ldflags=f"-X {stamp}Version=v{KUBERNETES} -X {stamp}Major={major} -X {stamp}Minor={minor}",
         ),
-        # A client may be one minor away from the server; the components of one control plane may not.
+        # A client may differ from the server by one minor version. The components of a control plane may not differ.
         rule=within_a_minor(KUBERNETES) if name == "kubectl" else same_minor(KUBERNETES),
         ask=("version", "--client") if name == "kubectl" else ("--version",),
     )
@@ -128,7 +128,7 @@ CONTAINERD = Part(
         ),
         ldflags="-X github.com/containerd/containerd/v2/version.Version=v2.4.2",
     ),
-    rule=at_least("2.1.0"),  # the first whose OCI image volumes can mount a folder of the image
+    rule=at_least("2.1.0"),  # the first version whose OCI image volumes can mount a folder of the image
     also=("containerd-shim-runc-v2", "ctr"),
 )
 KUBE_ROUTER = Part(
@@ -159,18 +159,18 @@ REGISTRY = Part(
     name="docker-registry",
     version="2.8.2",
     recipe=Unpacked(package="docker-registry", files=("usr/bin/docker-registry",)),
-    rule=at_least("2.7.0"),  # the first that takes OCI manifests
+    rule=at_least("2.7.0"),  # the first version that accepts OCI manifests
 )
 KIND = Part(
     name="kind",
     version="0.33.0",
     recipe=GoInstall(packages=("sigs.k8s.io/kind@v0.33.0",)),
-    rule=at_least("0.31.0"),  # enforces network policies, and runs a recent Kubernetes
+    rule=at_least("0.31.0"),  # a version that enforces network policies and runs a recent Kubernetes
 )
-# Only where docker is.
+# Only used if docker is running.
 OPTIONAL = {"kind": KIND}
 
-# In build order: helm first, because charts need nothing else; then what a control plane needs.
+# In build order: helm first, because the chart needs only helm; then the programs of a control plane.
 PARTS: dict[str, Part] = {
     part.name: part
     for part in (

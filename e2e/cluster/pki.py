@@ -30,7 +30,7 @@ subjectAltName = {names}
 def certify(certificate: Path, *, addresses: Iterable[str]) -> None:
     """Create the certificate and its key, unless they exist.
 
-    The API server would make itself one too: of RSA, which is dear where watches come and go.
+    The API server would otherwise create an RSA certificate, which is expensive if clients reconnect often.
 
     Raises:
         ClusterError: There is no openssl, or it says why not.

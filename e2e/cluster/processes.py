@@ -1,7 +1,7 @@
 """Long-running programs of one state folder: started in the background, recorded, stopped newest first.
 
 Every process is recorded by pid and start time. A pid that the kernel has since given to another process is therefore
-never signalled. This module never restarts a process by itself.
+never signalled. This module restarts no process by itself.
 """
 
 import json
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from e2e.cluster.progress import ClusterError
 
-GRACE_SECONDS = 1.0  # what they would still write is discarded
+GRACE_SECONDS = 1.0  # their remaining output is discarded
 
 
 def start_time(pid: int) -> int | None:
-    """When a live process was started, in clock ticks since boot; nothing for dead ones and zombies."""
+    """Return the start time of a process in clock ticks since boot, or None if it is dead or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -44,7 +44,7 @@ class Process:
 
 
 _OUTLIVING: list[subprocess.Popen[bytes]] = []
-"""Processes go on after the object that started them, and after us: a Popen that is collected would protest."""
+"""Keeps the Popen objects, because processes outlive this program, and a collected Popen would print a warning."""
 
 
 class Processes:
@@ -96,7 +96,7 @@ class Processes:
         return {process.name for process in self.recorded() if process.alive}
 
     def check(self, *names: str) -> None:
-        """Raises with the end of its log when one of these has ended."""
+        """Raise an error with the end of the log if one of these processes has ended."""
         for name in names:
             if name not in self.alive():
                 raise ClusterError(f"{name} ended; the end of {self.log(name)}:\n{self._tail(name)}")

@@ -1,4 +1,4 @@
-"""One line per step with the seconds since the start. Refuses to know what the steps are."""
+"""Prints one line for each step, with the seconds since the start."""
 
 import sys
 import time
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 
 class ClusterError(Exception):
-    """Something a person must change; the message says what, and it is printed without a traceback."""
+    """A problem that a person must fix. The message describes the problem, and is printed without a traceback."""
 
 
 class CannotRun(ClusterError):  # noqa: N818 - reads as the state of the machine
-    """This machine cannot do it at all, whatever is tried."""
+    """This machine cannot run the command, regardless of the configuration."""
 
 
 def _to_stderr(line: str) -> None:

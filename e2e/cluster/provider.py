@@ -1,4 +1,4 @@
-"""The port that every kind of cluster implements."""
+"""The interface that every kind of cluster implements."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,7 +17,7 @@ class Provider(Protocol):
         ...
 
     def obstacle(self) -> str | None:
-        """Why this machine cannot run it, with the remedy; nothing when it can."""
+        """Return the reason why this machine cannot run the cluster, with the remedy, or None if it can."""
         ...
 
     def engine(self) -> Engine | None:
@@ -25,13 +25,13 @@ class Provider(Protocol):
         ...
 
     def up(self) -> None:
-        """Makes the cluster, or finds it healthy, or repairs it."""
+        """Create the cluster, or repair it, or find that it is healthy."""
         ...
 
     def kubectl(self) -> Kubectl: ...
 
     def load(self, built: Sequence[Built]) -> None:
-        """Makes pods find these images under both of their names."""
+        """Load these images under both of their names, so that pods can use them."""
         ...
 
     def refusals(self) -> list[Refusal]:
@@ -39,9 +39,9 @@ class Provider(Protocol):
         ...
 
     def down(self) -> None:
-        """Leaves nothing behind of what `up` made."""
+        """Remove everything that `up` created."""
         ...
 
     def status(self) -> list[str]:
-        """Lines for a person."""
+        """Return lines of text for a person."""
         ...

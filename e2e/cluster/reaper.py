@@ -17,11 +17,11 @@ from pathlib import Path
 ENOUGH_SECONDS = 20.0
 _PAUSE_SECONDS = 0.05
 _QUIET_LOOKS = 3
-"""A process that is being made may be missed by one look."""
+"""One scan of the processes may miss a process that is being created."""
 
 
 def main() -> None:
-    # A terminal's Ctrl-C and a time limit reach the whole process group of the run; the reaper outlives them.
+    # Ctrl-C and a time limit signal the whole process group of the run. The reaper ignores these signals.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     marker = sys.argv[1].encode()
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _kill_all(marker: bytes) -> None:
-    """Kill until nothing is left, for some of these processes start others again."""
+    """Kill until no process is left, because some of these processes start others again."""
     deadline, quiet = time.monotonic() + ENOUGH_SECONDS, 0
     while quiet < _QUIET_LOOKS and time.monotonic() < deadline:
         found = _marked(marker)
@@ -64,7 +64,7 @@ def _marked(marker: bytes) -> list[int]:
     for folder in Path("/proc").iterdir():
         try:
             environment = (folder / "environ").read_bytes() if folder.name.isdecimal() else b""
-        except OSError:  # It has ended, or belongs to another user.
+        except OSError:  # The process has ended, or belongs to another user.
             continue
         if marker in environment.split(b"\0"):
             found.append(int(folder.name))

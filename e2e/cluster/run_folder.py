@@ -1,8 +1,8 @@
-"""The temporary folder of a bench, a sweep or a test session, and a promise: what the run started ends with the run.
+"""The temporary folder of a benchmark, a sweep or a test session. All processes of the run end with the run.
 
-Every process that a run starts inherits a variable of its environment, by which a reaper finds it, and puts its
-temporary files into the run's folder. The reaper is a process of its own, so it also works after SIGKILL. A signal to
-the run's children alone would not: processes that they started would stay.
+Every process that a run starts inherits an environment variable by which a reaper finds it, and puts its temporary
+files into the run's folder. The reaper is a separate process, so it also works after SIGKILL. A signal to the run's
+direct children would not be enough, because their own child processes would stay.
 """
 
 import os
@@ -19,7 +19,7 @@ from types import FrameType
 from e2e.cluster import reaper
 
 MARKER = "E2E_RUN"
-"""OperatorProcess gives an operator no variable whose name begins with the product's."""
+"""OperatorProcess passes an operator no variable whose name begins with the product's name."""
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def _set(variable: str, value: str | None) -> None:
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
-    """Die of the signal, as its sender expects; the reaper does the rest."""
+    """End this process by the same signal, as the sender expects. The reaper then cleans up."""
     line = f"interrupted by {signal.Signals(number).name}: everything that this run started ends with it\n"
     os.write(2, line.encode())  # A handler may run in the middle of a `print`, which does not allow a second one.
     signal.signal(number, signal.SIG_DFL)

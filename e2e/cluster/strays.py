@@ -12,7 +12,7 @@ SHIMS = Path("/run/containerd/s")
 
 
 def remove(identity: Identity) -> None:
-    """After the node's processes and its own folders are gone."""
+    """Remove the files once the node's processes and its own folders are gone."""
     for path in SHIMS.glob("*"):
         if not _listens(path):
             path.unlink(missing_ok=True)
@@ -26,7 +26,7 @@ def remove(identity: Identity) -> None:
     ours = (identity.data.parent, identity.sockets.parent)
     for folder in (*ours, LOG_LINKS, CNI_RESULTS, CNI_RESULTS.parent, SHIMS, SHIMS.parent):
         _remove_empty(folder)
-    if not identity.data.parent.exists():  # no other local cluster runs here
+    if not identity.data.parent.exists():  # no other local cluster runs on this machine
         _remove_kubelet()
 
 
@@ -46,7 +46,10 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _remove_kubelet() -> None:
-    """The kubelet makes one socket at a fixed place, whatever folder it was given; a real one has more there."""
+    """Remove the kubelet's socket.
+
+    A kubelet creates it in a fixed folder. On a machine with a real kubelet, this folder has more files.
+    """
     left = KUBELET / "device-plugins" / "kubelet.sock"
     if {path for path in KUBELET.rglob("*") if not path.is_dir()} <= {left}:
         left.unlink(missing_ok=True)

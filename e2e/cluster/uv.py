@@ -1,4 +1,4 @@
-"""The uv that image builds borrow: the one `locks/sync` keeps. Refuses any other, for it is pinned by hash."""
+"""The uv that image builds use. `locks/sync` installs it, and its version is pinned by hash."""
 
 import hashlib
 import os

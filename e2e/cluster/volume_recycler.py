@@ -1,8 +1,8 @@
 """Empties released volumes of the local cluster and makes them available again: one process beside the control plane.
 
 `python -m e2e.cluster.volume_recycler KUBECTL KUBECONFIG FOLDER` watches the volumes until it is ended. It empties only
-folders directly below FOLDER. Kubernetes has a recycler too, which empties one volume at a time in a pod of its own and
-leaves a volume behind when that pod ends before it is watched.
+folders directly below FOLDER. Kubernetes also has a recycler. It empties one volume at a time in a separate pod, and
+fails to release a volume if that pod ends before the watch starts.
 """
 
 import json

@@ -14,7 +14,7 @@ def until(
     alive: Callable[[], None] = lambda: None,
     pause: float = 0.05,
 ) -> None:
-    """`alive` raises when waiting has become pointless."""
+    """Wait until the condition holds. `alive` raises an error if the condition can no longer become true."""
     deadline = time.monotonic() + seconds
     while not condition():
         alive()

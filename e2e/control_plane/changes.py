@@ -1,8 +1,8 @@
-"""Which fields of children differ between two moments, and which the release notes say that an upgrade changes. Pure.
+"""The fields of children that differ between two moments, and the fields that the changelog announces. Pure.
 
-A change is named by a child, said of whose it is and not of which, and the path of the highest field that came, went,
-or holds another value. Elements of a list are called by their name where each has one, so that a container that comes
-leaves the others where they are.
+The name of a change has the child, with a placeholder for the name of its custom object, and the path of the topmost
+field that was added, removed or changed. Elements of a list are identified by their `name` if all of them have one. An
+added container therefore does not move the others.
 """
 
 import json
@@ -20,7 +20,9 @@ _ABSENT = object()
 
 
 def changes(before: Children, after: Children) -> set[str]:
-    """Such as `Deployment <agent> spec.replicas`, or `Secret <agent>-auth` for a child that came or went."""
+    """Return changes such as `Deployment <agent> spec.replicas`, or `Secret <agent>-auth` for an added or removed
+    child.
+    """
     return {
         f"{_whose(child, after.get(child) or before[child])} {path.removeprefix('.')}".rstrip()
         for child in before.keys() | after.keys()
@@ -31,7 +33,7 @@ def changes(before: Children, after: Children) -> set[str]:
 def announced(changelog: str) -> set[str]:
     """Return the changes of children that the section on the next release lists, in the notation of `changes`.
 
-    Raises ValueError for an entry that names no kind and field, or says nothing of them.
+    Raises ValueError for an entry that names no kind and field, or does not describe them.
     """
     unreleased = changelog.partition("## [Unreleased]")[2].partition("\n## [")[0]
     section = unreleased.partition(_HEADING)[2].partition("\n### ")[0]
@@ -58,7 +60,7 @@ def _paths(before: Any, after: Any, path: str = "") -> Iterator[str]:
     if left is not None and right is not None and not _is_row_of_another_length(left, right):
         for name in left.keys() | right.keys():
             inner |= set(_paths(left.get(name, _ABSENT), right.get(name, _ABSENT), path + name))
-    # A list in another order, or JSON that is written otherwise, changes although no field of it does.
+    # A list in another order, or JSON in another format, is a change although no field differs.
     if not inner and (type(before), before) != (type(after), after):
         inner = {path}
     yield from inner
@@ -80,7 +82,7 @@ def _is_row_of_another_length(left: Mapping[str, Any], right: Mapping[str, Any])
 
 
 def _opened(value: Any) -> Any:
-    """JSON within a text, as in the data of a ConfigMap, has fields as well."""
+    """Parse JSON in a string, as in the data of a ConfigMap, because its fields are compared too."""
     if not isinstance(value, str) or not value.startswith(("{", "[")):
         return value
     try:

@@ -111,7 +111,7 @@ class Client:
     async def watch(
         self, kind: str, *, since: str, sees: Callable[[bytes], bool] = lambda _: True
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Every change of the kind in the whole cluster whose line `sees` lets pass, while the caller listens."""
+        """Yield the changes of the kind in the whole cluster whose line passes `sees`, until the caller stops."""
         query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": "3600"}
         if selector := KINDS[kind].selector:
             query["labelSelector"] = selector

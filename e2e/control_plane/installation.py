@@ -1,4 +1,4 @@
-"""Installs the chart as far as a plane without nodes can use it: CRDs, the namespace, the account and its rights.
+"""Installs those parts of the chart that a control plane without nodes can use: CRDs, namespace, account and RBAC.
 
 Each operator process gets a separate release, with exactly the permissions that the chart gives that release.
 """
@@ -33,7 +33,7 @@ async def install_crds(client: Client, folder: Path = CHECKOUT / "crds") -> None
 
 
 async def make_namespace(client: Client, name: str) -> None:
-    """With Pod Security in force, and ready for pods."""
+    """Create a namespace that enforces Pod Security, and wait until it is ready for pods."""
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": _RESTRICTED}})
     for _ in range(2400):
         if await client.find("ServiceAccount", name, "default"):
@@ -43,7 +43,7 @@ async def make_namespace(client: Client, name: str) -> None:
 
 
 async def install_release(client: Client, namespace: str, *, namespaces: Sequence[str] = ()) -> Installation:
-    """The permissions of a release that serves these namespaces, or all namespaces."""
+    """Create a namespace and the RBAC of a release that serves these namespaces, or all. Return its credentials."""
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     for body in await asyncio.to_thread(rendered_chart, namespace, namespaces):
         if body["kind"] == "ServiceAccount" or "rbac" in body["apiVersion"]:
@@ -52,7 +52,7 @@ async def install_release(client: Client, namespace: str, *, namespaces: Sequenc
 
 
 async def logged_in(client: Client, namespace: str) -> Installation:
-    """As the operator of the release that is installed there."""
+    """Return an installation with a token of the operator's account in that namespace."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
     answer = await client.request("POST", path, asked)

@@ -1,7 +1,7 @@
-"""Says of pods what a kubelet would: that they run and are ready, or, where they should end, that they did.
+"""Reports the status of pods as a kubelet would: running and ready, or completed if the pod should end.
 
-No container runs here. A pod that no node was chosen for goes at once when it is deleted, unless who deletes it hangs
-up in the middle: then it only should go, and a kubelet sees to that.
+No container runs here. The API server removes a deleted pod without a node at once, unless the client disconnects
+during the request. Such a pod only gets a deletion timestamp, and `Kubelet` removes it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from e2e.control_plane.client import MERGE, Client, Object, Refusal, path_of
 from e2e.control_plane.watch_cache import WatchCache
 
 _GRACE_SECONDS = 1.0
-"""Most are gone by then."""
+"""Most deleted pods are gone after this time."""
 
 
 class Kubelet:
@@ -57,10 +57,10 @@ class Kubelet:
                 await self._client.request(method, path, body, content=content)
                 return
             except Refusal as refusal:
-                if refusal.status in {404, 409, 422}:  # it went meanwhile, or another has its name
+                if refusal.status in {404, 409, 422}:  # the pod is gone, or another pod has its name
                     return
                 await asyncio.sleep(0.5)
-            except (aiohttp.ClientError, TimeoutError):  # a busy machine; a kubelet tries again as well
+            except (aiohttp.ClientError, TimeoutError):  # the machine is busy; a kubelet tries again as well
                 await asyncio.sleep(0.5)
 
 

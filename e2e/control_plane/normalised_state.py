@@ -30,7 +30,7 @@ _OWN = {names.AGENT, names.SKILL, names.MCP_SERVER}
 _KEPT_METADATA = ("name", "labels", "annotations", "ownerReferences", "finalizers", "generation", "deletionTimestamp")
 _FOREIGN_LABELS = {"pod-template-hash"}
 _ASSIGNED = {"clusterIP", "clusterIPs", "nodePort", "volumeName"}
-"""Fields that the API server assigns."""
+"""Metadata fields that the API server assigns."""
 _HISTORY = {"observedGeneration", "previousRevision"}
 """Fields that describe earlier specs."""
 
@@ -39,7 +39,7 @@ class NormalisedState:
     """The normalised state of one namespace at one time."""
 
     def __init__(self, texts: Sequence[tuple[str, str]]) -> None:
-        """`texts` are (masked, whole) of each object."""
+        """Args: `texts` has the masked and the complete text of each object."""
         ordered = sorted(texts, key=lambda text: text[0])
         self._masked = [masked for masked, _ in ordered]
         self._whole = [whole for _, whole in ordered]
@@ -49,7 +49,7 @@ class NormalisedState:
         return _renamed("\n".join(self._whole))
 
     def __eq__(self, other: object) -> bool:
-        # Renaming is dear, and most that differ do so without it.
+        # Renaming is expensive, and most differences are visible in the masked texts.
         return isinstance(other, NormalisedState) and self._masked == other._masked and self.text == other.text
 
     __hash__ = None  # type: ignore[assignment] # equality is of content
@@ -59,10 +59,10 @@ class Reader:
     """Normalises objects, and caches the text of every object until it changes."""
 
     def __init__(self, *, generations: Collection[str] | None = None) -> None:
-        """`generations` are the kinds of which it counts how often they were edited; None is every kind."""
+        """Args: `generations` are the kinds whose generation (number of edits) is compared; None means all kinds."""
         self._generations = generations
         self._texts: dict[str, tuple[str, tuple[str, str]]] = {}
-        """By uid: the version, and its texts."""
+        """By uid: the resource version, and the texts of that version."""
 
     def read(self, objects: Iterable[Object], *, namespace: str) -> NormalisedState:
         # Revisions that differ only in hashes are sorted by their creation.
@@ -114,7 +114,7 @@ def _part(body: Object, *, generations: Collection[str] | None) -> Object:
     if generations is not None and kind not in generations:
         metadata.pop("generation", None)
     if kind == "Pod":
-        metadata.pop("ownerReferences", None)  # a ReplicaSet, of which no two are called alike
+        metadata.pop("ownerReferences", None)  # a ReplicaSet, whose name is different in each run
         return {"kind": kind, "metadata": metadata, "phase": body["status"].get("phase")}
     part = {"kind": kind, "metadata": metadata}
     part |= {key: body[key] for key in ("spec", "immutable", "type", "automountServiceAccountToken") if key in body}

@@ -1,4 +1,4 @@
-"""One operator process: started, asked for its metrics, stopped or killed, and its log judged."""
+"""One operator process: it can be started, stopped and killed; its metrics and its log can be read."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ import runpy, sys
 sys.modules["kubernetes"] = None
 runpy.run_module("fleetwright_operator", run_name="__main__", alter_sys=True)
 """
-"""kopf imports the official client where there is one; the operator's image has none, and here it is for the tests."""
+"""kopf imports the official client if it is installed. The operator's image has none, but the test environment does."""
 OPERATOR = (sys.executable, "-c", _AS_SHIPPED)
 
 
@@ -64,7 +64,7 @@ class OperatorProcess:
             self._process = subprocess.Popen(self._command, env=self._environment, stderr=log, stdout=log)
 
     async def started(self, *, seconds: float = 60) -> None:
-        """Returns when the process leads and has listed everything."""
+        """Return when the process is the leader and has listed all kinds."""
         self.start()
         await self.leading(seconds=seconds)
 
@@ -106,7 +106,7 @@ class OperatorProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_mb(self) -> float:
-        """Resident now."""
+        """Return the current resident memory of the process."""
         line = next(line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if "VmRSS" in line)
         return int(line.split()[1]) / 1024
 
@@ -115,7 +115,7 @@ class OperatorProcess:
         return self._process is not None and start_time(self._process.pid) is not None
 
     def complaints(self) -> list[str]:
-        """Lines of the log that no fault excuses: a missing right, or a pass that broke."""
+        """Return the lines of the log that no fault explains: a missing permission, or an exception in a reconcile."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
         return [json.dumps(line) for line in lines if _missing_right(line) or line["message"] == "reconcile failed"]
 

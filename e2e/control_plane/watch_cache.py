@@ -1,6 +1,6 @@
-"""Everything of interest in the cluster as it is now, by namespace, kept by watches of the administrator's.
+"""A cache of all relevant objects of the cluster, by namespace, kept current by watches.
 
-The kinds are those the operator itself watches, so that a new kind of child is seen without an edit here.
+The kinds are those that the operator itself watches, so a new kind of child needs no change here.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from fleetwright_operator.kinds.resources import WATCHED
 Id = tuple[str, str]
 _KINDS = tuple(resource.kind for resource in WATCHED)
 _UNTIL_SERVED = 30.0
-"""Seconds that the API server has for serving a new kind."""
+"""The time limit in seconds for the API server to serve a new kind."""
 Listener = Callable[[str, str, Object], None]
 
 
@@ -70,10 +70,10 @@ class WatchCache:
                     await changed.wait()
             except TimeoutError:
                 continue
-            await asyncio.sleep(pause)  # changes come in bursts, and looking costs more than waiting
+            await asyncio.sleep(pause)  # changes come in bursts, and evaluating the condition costs more than waiting
 
     async def _filled_first(self, kind: str) -> str:
-        """The API server serves a new kind shortly after its CRD is created."""
+        """List the kind. Retry, because the API server serves a new kind only shortly after its CRD is created."""
         deadline = asyncio.get_running_loop().time() + _UNTIL_SERVED
         while True:
             try:
@@ -84,7 +84,7 @@ class WatchCache:
                 await asyncio.sleep(0.1)
 
     async def _fill(self, kind: str) -> str:
-        """Takes in a whole list; its version."""
+        """Replace the cached objects of a kind by a complete list. Return the resource version of the list."""
         listing = await self._client.list(kind)
         items = [item for item in listing["items"] or () if self._is_seen(item)]
         listed = {(item["metadata"].get("namespace", ""), item["metadata"]["name"]) for item in items}

@@ -1,4 +1,4 @@
-"""`python -m e2e.faults [--share 0.1]`: the sweep, its failures with what differs, and one last line."""
+"""`python -m e2e.faults [--share 0.1]`: run the sweep, print its failures with the differences, and a summary line."""
 
 import argparse
 import asyncio
@@ -24,11 +24,13 @@ _CONTROLLERS = (
     "--concurrent-deployment-syncs=20",
     "--concurrent-replicaset-syncs=20",
 )
-"""A controller that waits its turn would be what the sweep measures."""
+"""The controllers must not delay the sweep by their own rate limits."""
 _STRIKING = 0.9
 _MISSING = 3
-"""The cases of each fault that may go unmet: this number, or the rest of the share above. Where two watches race, the
-operator does not make every write of the reference again."""
+"""The cases of each fault that may affect no write: at most this number, or the share above `_STRIKING`.
+
+If two watches race, the operator does not repeat every write of the reference.
+"""
 
 
 def main() -> int:

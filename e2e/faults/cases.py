@@ -12,7 +12,9 @@ from e2e.faults.reference import StepReference
 
 _IN_A_ROW = 3
 Burst = tuple[Case, ...]
-"""Cases of one write or event: it meets the first, and each time that it comes again the next."""
+"""Successive cases of one write or event: the first case affects the first occurrence, the next case the next
+occurrence.
+"""
 Steps = list[list[Burst]]
 """The bursts of faults of each step."""
 _Any = TypeVar("_Any")
@@ -20,7 +22,7 @@ _Any = TypeVar("_Any")
 
 @dataclass(frozen=True)
 class Chain:
-    """One namespace's way through the steps, with one burst for an object in each."""
+    """The path of one namespace through the steps. Each step has at most one burst for each object."""
 
     space: str
     steps: list[list[Case]]
@@ -33,16 +35,16 @@ class Verdict:
     space: str
     struck: bool
     problem: str
-    """Empty when it converged."""
+    """The deviation from the reference; empty if the namespace converged."""
 
 
 @dataclass
 class Findings:
     verdicts: list[Verdict] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
-    """What is wrong whatever the case."""
+    """Problems that belong to no single case."""
     restarts: int = 0
-    """How often an operator ended by itself, as it does when it cannot renew its Lease in time."""
+    """The number of operators that exited by themselves, as an operator does when it cannot renew its Lease in time."""
 
 
 def errors(references: Sequence[StepReference]) -> Steps:
@@ -58,17 +60,23 @@ def kills(references: Sequence[StepReference]) -> Steps:
 
 
 def sampled(whole: Sequence[_Any], *, every: int) -> list[_Any]:
-    """One of so many, and one at least: scattered, so that it is not always the same sort, and the same each time."""
+    """Return every n-th item in number, at least one.
+
+    The selection is random but the same in each run, so it mixes all sorts.
+    """
     return list(whole) if every == 1 else random.Random(every).sample(whole, -(-len(whole) // every))
 
 
 def last_step(steps: Sequence[Sequence[object]]) -> int:
-    """The place of the last that anything befalls."""
+    """Return the index of the last step that has a case."""
     return max(place for place, cases in enumerate(steps) if cases)
 
 
 def chains(name: str, steps: Sequence[Sequence[Burst]]) -> list[Chain]:
-    """The bursts of each step spread over as few namespaces as they need: in each, one for an object."""
+    """Distribute the bursts of each step over as few namespaces as possible.
+
+    A namespace has one burst for each object.
+    """
     spread = [_rounds(cases) for cases in steps]
     return [
         Chain(f"{name}-case-{number:03}", [list(cases or ()) for cases in step])
@@ -77,10 +85,11 @@ def chains(name: str, steps: Sequence[Sequence[Burst]]) -> list[Chain]:
 
 
 def _bursts(point: Point, turn: int) -> list[Burst]:
-    """Return every error of one write. The operator repeats a refused write, so the next error meets it again.
+    """Return every error of one write. The operator repeats a refused write, so the next error affects the repetition.
 
-    Which of them is the last, and followed by a write that succeeds, changes from turn to turn. A write that was done
-    and never answered need not come again: that one is alone.
+    The order of the errors changes from point to point, so that each error is at times the last before a successful
+    write. The operator need not repeat a write that was executed but not answered; that error is therefore alone in its
+    burst.
     """
     turned = (*UNDONE[turn % len(UNDONE) :], *UNDONE[: turn % len(UNDONE)])
     bursts = (turned[:_IN_A_ROW], turned[_IN_A_ROW:], (Fault.TIMEOUT,))

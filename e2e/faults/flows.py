@@ -40,7 +40,7 @@ def files(name: str, space: str, text: str) -> Object:
 
 
 def skill_elsewhere(name: str, space: str, **source: Any) -> Object:
-    """In a repository or an image."""
+    """A Skill whose files are in a repository or an image."""
     return _custom("Skill", name, space, {"source": source})
 
 
@@ -71,7 +71,7 @@ USES: dict[str, Any] = {
 
 
 def _helper(space: str, **spec: Any) -> Object:
-    """It seals what it keeps of receivers with a key of its own."""
+    """An Agent with push notifications. It has a key that encrypts the credentials of receivers."""
     return agent("helper", space, a2a={"push": {}}, **spec)
 
 
@@ -88,12 +88,15 @@ async def _create_parts(client: Client, space: str) -> None:
 
 
 async def _create_agent(client: Client, space: str) -> None:
-    """After what it uses, which else would be edited oftener or not, by who is seen first."""
+    """Create the agent after the objects that it uses.
+
+    Otherwise the number of its updates would depend on the watch order.
+    """
     await client.apply(agent("poet", space, **USES))
 
 
 async def _update(client: Client, space: str) -> None:
-    """Apply a change that restarts no pod, a new port of a server, and an agent with `suspend`."""
+    """Apply a change that restarts no pod, a new port for a server, and `suspend` for an agent."""
     clients = {"clients": [{"name": "default"}, {"name": "gateway"}]}
     await client.apply(agent("poet", space, **USES, auth=clients))
     await client.apply(server("tools", space, port=9000))
@@ -101,9 +104,9 @@ async def _update(client: Client, space: str) -> None:
 
 
 async def _roll_out(client: Client, space: str) -> None:
-    """A new revision by the agent's own spec. One at a time: of two, the history might or might not hold the first.
+    """Create a new revision by a change of the agent's spec, and resume the suspended agent.
 
-    The suspended agent is resumed.
+    There is one change at a time. With two changes, the history might or might not contain the first revision.
     """
     await client.apply(agent("poet", space, **USES, instructions="Help well."))
     await client.apply(_helper(space))
@@ -114,10 +117,10 @@ async def _roll_out_skill(client: Client, space: str) -> None:
 
 
 async def _rotate(client: Client, space: str) -> None:
-    """A lost credential of each sort, a new provider key, and a ConfigMap that a skill is read from.
+    """Delete a credential of each sort, change the provider's key, and change a ConfigMap that a skill is read from.
 
-    The key that seals is lost here, and not beside a token that is made due by hand: a pass that is under way then
-    puts the record back that it had read.
+    The encryption key is deleted here, and not in the step that makes a token due by hand. Otherwise a reconcile that
+    is running in that step would restore the record that it had read before.
     """
     await client.delete("Secret", space, "poet-client-default")
     await client.delete("Secret", space, "helper-auth")

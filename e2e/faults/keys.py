@@ -1,7 +1,8 @@
-"""The keys that sign an installation's cards fall due, again and again, each time with another fault.
+"""The sweep of the keys that sign an installation's cards: they become due again and again, each time with another
+fault.
 
-They belong to the installation and not to a namespace. Their cases therefore run one after the other, with one agent
-whose card is signed again each time.
+The keys belong to the installation and not to a namespace. Their cases therefore run one after the other, with one
+agent whose card is signed again each time.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ _NAME = Settings().card_keys_name
 
 
 async def keys_swept(place: Place, name: str, environment: Mapping[str, str], *, every: int) -> Findings:
-    """In an installation of its own; every n-th case."""
+    """Run every n-th case in a separate installation."""
     async with scene_of(place, name) as scene:
         space = f"{name}-case-000"
         await make_namespace(scene.client, space)
@@ -51,12 +52,12 @@ class _Usual:
 
     state: NormalisedState
     points: Mapping[str, list[Case]]
-    """By namespace: every fault of every write."""
+    """For each namespace, every fault of every write."""
     writes: int
 
 
 class _Ring:
-    """The keys of the installation `system`, and the agent in `space` whose card they sign."""
+    """The keys of the installation `system`, and the agent in `space` whose card is signed with them."""
 
     def __init__(self, scene: Scene, space: str, system: str) -> None:
         self.scene = scene
@@ -71,7 +72,7 @@ class _Ring:
         )
 
     async def age(self) -> set[str]:
-        """Makes every key as much older as a key may become; the ids that the keys have until now."""
+        """Make every key older by the lifetime of a key. Return the ids of the keys before the rotation."""
         secret = await self.scene.client.find("Secret", self.system, _NAME)
         assert secret is not None
         keys = json.loads(base64.b64decode(secret["data"][names.RING_KEY]))["keys"]
@@ -81,7 +82,10 @@ class _Ring:
         return {key["kid"] for key in keys}
 
     async def turned(self, before: set[str], wanted: NormalisedState | None = None) -> str:
-        """Empty once a new key and the one before it sign, and all is as `wanted`; else what is amiss."""
+        """Wait until a new key and the previous one sign and the state is as `wanted`.
+
+        Return the remaining problem, or "".
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _SECONDS
         while problem := await self._problem(before, wanted):
@@ -114,7 +118,10 @@ def _ids(key_set: Object | None) -> set[str]:
 
 
 async def _usual(ring: _Ring) -> _Usual:
-    """From two turns, after one that brought the second key; what they do not agree on is chance."""
+    """Record two rotations, after a first one that creates the second key.
+
+    Only writes that occur in both become cases.
+    """
     plan, seen = ring.scene.plan, []
     if not await ring.rests():
         raise TimeoutError(f"{_STEP}: the agent never comes to rest")

@@ -1,4 +1,4 @@
-"""An operator behind its proxy, and the namespaces that are its own."""
+"""An operator behind a fault proxy, and the namespaces that only this operator serves."""
 
 import asyncio
 import contextlib
@@ -18,17 +18,20 @@ from e2e.faults.reference import settled
 
 _HOLD_SECONDS = 8.0
 _STILL_SECONDS = 2.5
-"""Longer than the operator pauses by itself here: who writes nothing for so long waits for what is held, or others."""
+"""Longer than any pause of the operator here.
+
+An operator without writes for this time waits for blocked or other writes.
+"""
 _IDLE_SECONDS = 5.0
 """An operator that is idle for this long, with an empty work queue, will not reach the remaining cases."""
 _HANG_UP_SECONDS = 10.0
 _BUSY_SECONDS = 60.0
-"""For a machine on which nothing moves for a while, though there is work to do."""
+"""The time limit for a busy machine, on which nothing may happen for a while although there is work to do."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the API server is, how an administrator gets in, and a folder for logs."""
+    """The address of the API server, an administrator's credentials, and a folder for logs."""
 
     server: str
     token: str
@@ -58,7 +61,10 @@ async def scene_of(place: Place, name: str) -> AsyncIterator[Scene]:
 
 
 class OperatorGroup:
-    """Enter it, and the operator leads. One that ends by itself is started again, as a kubelet would."""
+    """A context manager with a running operator that is the leader.
+
+    It restarts an operator that exits, as a kubelet would.
+    """
 
     def __init__(self, scene: Scene, name: str, installation: Installation, environment: Mapping[str, str]) -> None:
         self._scene = scene
@@ -88,10 +94,10 @@ class OperatorGroup:
         await self.proxy.__aexit__(None, None, None)
 
     async def kill_where_due(self, cases: Mapping[str, Iterable[Case]]) -> int:
-        """Kills when the operator stands at each write that is due, by namespace, or can go no further.
+        """Kill the operator when it is blocked at each due write of these namespaces, or makes no more progress.
 
-        A write that waits for another one, which is held, comes after the kill, and so does the second kill of one
-        write: then there is another. Returns how often it was killed.
+        Some writes come only after the kill: a write that waits for a blocked write, and a write with a second kill. In
+        these cases the operator is killed again. Return the number of kills.
         """
         plan, spaces, killed = self._scene.plan, cases.keys(), 0
         awaited = {(space, case.point) for space, own in cases.items() for case in own}
@@ -135,11 +141,12 @@ class OperatorGroup:
         return not any(settled(self._scene.cache.objects(space).values()) for space in spaces)
 
     async def _killed(self, spaces: Collection[str]) -> set[tuple[str, Point]]:
-        """Kills the operator and starts another; what was still due in between."""
+        """Kill the operator and start another. Return the points that were still due between the two."""
         async with self._restarting:
             held = set(self.proxy.held)
             await self.process.stop(signal.SIGKILL)
-            if held:  # each ends when its connection does, and what is held after that is held of another operator
+            # Each request ends with its connection. Requests that are blocked later belong to the next operator.
+            if held:
                 await asyncio.wait(held, timeout=_HANG_UP_SECONDS)
             due = self._due(spaces)
             await self._start_again()
@@ -154,7 +161,7 @@ class OperatorGroup:
                     await self._start_again()
 
     async def _start_again(self) -> None:
-        """Lets the Lease of the dead go as time would."""
+        """Release the Lease of the killed operator, instead of waiting until it expires, and start an operator."""
         vacant = {"spec": {"holderIdentity": ""}}
         await self._scene.client.merge("Lease", self._installation.namespace, ACCOUNT, vacant)
         await self.process.started()

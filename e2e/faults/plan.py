@@ -1,9 +1,9 @@
 """The plan of faults: one fault, or several in a row, for one write or watch event of one object in a namespace.
 
-Writes and events are named by what they are (verb, kind, name without its hash) and by which of that name they
-are, so that a first fault hits the same one however the operator orders its work; the faults after it hit what comes
-next of that name. Objects of one namespace whose names begin differently are worked on apart, so each may have its own
-faults at the same time.
+A write or event is named by its verb, kind and object name without the hash, and by its ordinal among those of the same
+name. A first fault therefore affects the same write in each run, whatever the order of the operator's work. The faults
+after it affect the next writes of that name. The operator works separately on objects of one namespace whose names
+begin differently, so each of them may have faults at the same time.
 """
 
 from collections import Counter, defaultdict
@@ -27,15 +27,15 @@ class Fault(StrEnum):
     UNAVAILABLE = "503"
     GATEWAY = "504"
     TIMEOUT = "timeout"
-    """Done, and never answered."""
+    """The API server executes the request, and the operator receives no response."""
     RESET = "reset"
-    """Not done: the connection breaks."""
+    """The API server does not execute the request, and the connection breaks."""
     DROPPED = "dropped"
     """The event never arrives."""
 
 
 KILLS = (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
-"""In this order one may follow the other: what was not done has to come again."""
+"""The two kills of one point, in this order. After a kill before the write, the operator must repeat the write."""
 ANSWERS = {
     Fault.UNAUTHORIZED: 401,
     Fault.CONFLICT: 409,
@@ -54,7 +54,7 @@ UNDONE = (
     Fault.UNAVAILABLE,
     Fault.RESET,
 )
-"""After these the write has to come again."""
+"""Errors after which the operator must repeat the write."""
 ERRORS = (*UNDONE, Fault.TIMEOUT)
 """The errors that the sweep injects into each write. The operator treats a 504 as a 503."""
 
@@ -70,12 +70,14 @@ class Case:
 
     @property
     def subject(self) -> str:
-        """The first word of the object's name, which is that of the object it belongs to."""
+        """The first word of the object's name. It is the name of the custom object to which the object belongs."""
         return self.point[0].rpartition(" ")[2].split("/")[1].partition("-")[0]
 
 
 class Plan:
-    """Per namespace: the cases that are due, what was seen since they were set, and which of them struck."""
+    """The scheduled cases of each namespace, the writes and events since they were scheduled, and the cases that
+    occurred.
+    """
 
     def __init__(self) -> None:
         self._due: dict[str, dict[Point, list[Case]]] = {}
@@ -84,10 +86,13 @@ class Plan:
         self.struck: defaultdict[str, set[Case]] = defaultdict(set)
         self._told: dict[tuple[str, str, str], bool] = {}
         self.outage: Callable[[str, str], Fault | None] = lambda _namespace, _name: None
-        """A fault for as long as it answers one, whatever is due; asked with namespace and name of the write."""
+        """A callback with the namespace and name of a write.
+
+        While it returns a fault, that fault takes precedence over all cases.
+        """
 
     def begin(self, namespace: str, cases: Iterable[Case] = ()) -> None:
-        """Reset the counters and schedule these cases. Several cases at one point meet successive writes."""
+        """Reset the counters and schedule these cases. Several cases at one point affect successive writes."""
         self.writes[namespace] = Counter()
         self.events[namespace] = Counter()
         self.struck[namespace] = set()

@@ -1,8 +1,8 @@
-"""An HTTP proxy between one operator process and the API server, which obeys a `Plan`.
+"""An HTTP proxy between one operator process and the API server, which injects the faults of a `Plan`.
 
 The proxy serves plain HTTP to the operator and forwards its token. Requests for Leases are never changed, because
-another test covers leader election.
-Can be told which namespaces exist for this operator, so that several share one cluster.
+another test covers leader election. `sees` selects the namespaces that exist for this operator, so that several
+operators can share one cluster.
 """
 
 import asyncio
@@ -26,24 +26,24 @@ _OBJECT = re.compile(r"^/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/(?P<space>[^/
 _WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 _HOP = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "content-encoding"}
 _SPACE = re.compile(rb'"namespace":"([^"]+)"')
-"""In a line of a watch, the first is the object's own."""
+"""The namespace in a line of a watch. The first match is the namespace of the object itself."""
 _BOOKMARK = b'{"type":"BOOKMARK"'
 _ASIDE = ("leases", "events")
-"""Kinds that are written beside the work and that no state depends on."""
+"""Kinds that the operator writes in addition, and on which no state depends."""
 _NEVER = 3600.0
 _DIGEST = f"sha256:{'0' * 64}"
 
 
 @dataclass
 class Watches:
-    """The faults of every watch, from the next event on."""
+    """The faults of every watch. They apply from the next event on."""
 
     seconds: float | None = None
-    """Closed after so long."""
+    """The proxy closes each watch after this time."""
     muted: bool = False
-    """Open, and nothing comes."""
+    """The watches stay open, but nothing arrives."""
     bookmarks_only: bool = False
-    """Open, and alive, and nothing comes."""
+    """The watches stay open, and only bookmarks arrive."""
     too_old: str = ""
     """`connect` or `stream`: the place where the API server reports that the resource version is too old."""
 
@@ -61,22 +61,25 @@ class FaultProxy:
         self._runner: web.AppRunner | None = None
         self.url = ""
         self.held: set[asyncio.Task[Any]] = set()
-        """Writes that wait for the operator's end."""
+        """Writes that are blocked until the operator ends."""
         self.arriving = 0
-        """Writes that will be held when the API server has done them."""
+        """Writes that the proxy will block once the API server has executed them."""
         self.requests: Counter[str] = Counter()
-        """By verb: GET is one object, LIST and WATCH are kinds, LEASE is anything about the Lease."""
+        """The number of requests by verb.
+
+        GET reads one object, LIST and WATCH read a kind, LEASE is any request for the Lease.
+        """
         self.refused: list[str] = []
         """Requests that the API server answered with 403."""
         self.gate: Callable[[web.Request], Fault | None] = lambda _: None
-        """Asked of every request before anything else; for faults that are not about one write."""
+        """A callback for every request, before anything else. It injects faults that do not belong to one write."""
         self.watches = Watches()
         self.listed: dict[str, bytes] = {}
-        """By path and query: the last answer to every list."""
+        """The last response to every list, by path and query."""
         self.replayed: dict[str, bytes] = {}
-        """By path and query: answers given instead of the API server's, as by one that lags behind."""
+        """Responses by path and query that replace those of the API server, as from a lagging server."""
         self.first: Callable[[str, str], Awaitable[None]] = _nothing
-        """Awaited with namespace and name of each write before it is passed on."""
+        """A callback with the namespace and name of each write. The proxy awaits it before it forwards the write."""
         self.heard: Callable[[web.Request, bytes], None] = lambda _request, _body: None
         """A callback for every write that the proxy forwards."""
 
@@ -90,7 +93,7 @@ class FaultProxy:
         )
         app = web.Application(client_max_size=8 * 1024 * 1024)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        # What is held must end when the operator hangs up.
+        # Blocked requests must end when the operator closes the connection.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -110,7 +113,7 @@ class FaultProxy:
         try:
             return await self._answer(request)
         except aiohttp.ClientConnectionError:
-            # The API server is not there: neither are we.
+            # The simulated API server is unavailable, so the proxy closes the connection too.
             return await self._fail(request, Fault.RESET)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -147,13 +150,13 @@ class FaultProxy:
             await self._hold(request, done=fault is Fault.KILLED_AFTER)
         elif fault is Fault.TIMEOUT:
             await self._read(request, filtered=False)
-            await asyncio.sleep(_NEVER)  # ends when the operator hangs up
+            await asyncio.sleep(_NEVER)  # the request ends when the operator closes the connection
         if request.transport is not None:
             request.transport.abort()
         return web.Response()
 
     async def _hold(self, request: web.Request, *, done: bool) -> None:
-        """Until the operator hangs up, as the dead do."""
+        """Block until the operator closes the connection, as a killed operator does."""
         if done:
             self.arriving += 1
             try:
@@ -245,7 +248,7 @@ class FaultProxy:
 
 
 def write_name(request: web.Request, rest: str) -> str:
-    """Such as `apply deployments/poet`, `merge pods/poet-*`, `apply agents/poet/status`."""
+    """Return the name of a write: `apply deployments/poet`, `merge pods/poet-*` or `apply agents/poet/status`."""
     kind, _, tail = rest.partition("/")
     name, _, subresource = tail.partition("/")
     verb = request.method.lower()
@@ -256,7 +259,10 @@ def write_name(request: web.Request, rest: str) -> str:
 
 
 def _probed(rest: str) -> str:
-    """The log of a pod: no kubelet is there to ask, and only probes are asked, of a server or of a skill's files."""
+    """Return the log of a probe pod, because there is no kubelet that could provide it.
+
+    It reports a server or a skill's files.
+    """
     owner = rest.split("/")[1].partition("-")[0]
     server = {"serverInfo": {"name": owner, "version": "1", "protocolVersion": "2025-06-18"}, "tools": []}
     skill = {"digest": _DIGEST, "head": f"---\nname: {owner}\ndescription: Words.\n---", "files": ["SKILL.md"]}

@@ -1,6 +1,7 @@
-"""The unperturbed run: what each step leads to, which writes and events it is made of, and how many writes it takes.
+"""The reference run without faults: the result of each step, its writes and events, and the number of writes.
 
-Several namespaces go through it. Writes that do not occur in all of them are random, and no case uses them.
+Several namespaces go through the reference run. Writes that do not occur in all of them are random, and no case uses
+them.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ class StepReference:
     step: Step
     state: NormalisedState
     loose_state: NormalisedState
-    """However often things were edited, but for what rolls out."""
+    """The state without the number of edits, except those of Deployments."""
     writes: tuple[Point, ...]
     events: tuple[Point, ...]
     most_writes: int
@@ -41,16 +42,18 @@ class References:
 
 
 class Disagreement(Exception):  # noqa: N818 - what two runs are in
-    """Two unperturbed runs ended differently."""
+    """Two reference runs ended in different states."""
 
 
 def loose_reader() -> Reader:
-    """Another generation of a Deployment is a pod that ended for nothing."""
+    """Return a reader that ignores generations, except of Deployments: each new generation of a Deployment replaces a
+    pod.
+    """
     return Reader(generations=("Deployment",))
 
 
 async def record(client: Client, watch_cache: WatchCache, plan: Plan, spaces: Sequence[str]) -> References:
-    """Takes every space through every step at once."""
+    """Take all namespaces through every step at the same time, and record each step."""
     recorded = []
     for step in (PREPARE, *STEPS):
         for space in spaces:
@@ -62,7 +65,7 @@ async def record(client: Client, watch_cache: WatchCache, plan: Plan, spaces: Se
 
 
 def settled(objects: Iterable[Object]) -> str:
-    """Why the objects of a namespace are not at rest; empty when they are."""
+    """Return the reason why the objects of a namespace are not settled, or "" if they are."""
     bodies = list(objects)
     alive = {body["metadata"]["uid"] for body in bodies}
     for body in bodies:
@@ -80,7 +83,7 @@ def settled(objects: Iterable[Object]) -> str:
 
 
 async def _settle(watch_cache: WatchCache, plan: Plan, space: str, step: Step) -> None:
-    """Returns when the space is at rest and stays so for a while."""
+    """Wait until the namespace is settled and does not change for a while."""
 
     def rests() -> bool:
         return not settled(watch_cache.objects(space).values())
@@ -115,7 +118,7 @@ def _reference(watch_cache: WatchCache, plan: Plan, spaces: Sequence[str], step:
 
 
 def difference(wanted: NormalisedState, found: NormalisedState, *, lines: int = 12) -> str:
-    """The surroundings of the first line that differs; a whole comparison would take seconds."""
+    """Return the lines around the first difference. A complete comparison would take seconds."""
     one, other = wanted.text.splitlines(), found.text.splitlines()
     pairs = zip_longest(one, other)
     first = next((place for place, (left, right) in enumerate(pairs) if left != right), 0)
@@ -131,7 +134,7 @@ def _points(counters: Sequence[Counter[str]]) -> tuple[Point, ...]:
 
 
 def _is_ready(body: Object) -> bool:
-    """Or rests, as it should."""
+    """Return True if the object is Ready, or suspended as its spec requires."""
     conditions = body.get("status", {}).get("conditions", ())
     wanted = {"reason": "Suspended"} if body["spec"].get("suspend") else {"status": "True"}
     return any(

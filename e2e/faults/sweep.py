@@ -1,7 +1,7 @@
 """Inject every fault at every point of every step, in parallel namespaces, and compare with the reference.
 
-A namespace is one chain: it goes through the steps one after the other, with the faults of one write for each object
-in each. A chain may go on because each step ended where the reference's did. Chains are distributed over operator
+A namespace is one chain: it goes through the steps one after the other, with the faults of one write for each object in
+each. A chain continues only if each step ended in the state of the reference. Chains are distributed over operator
 groups. A group is an operator behind a proxy, with a process that controls it. A kill ends the operator, so kills are
 collected: the proxy blocks each write that a kill must meet, until the operator is blocked at all of them or makes no
 more progress. Then the operator is killed once, and another one starts.
@@ -29,9 +29,12 @@ from e2e.faults.verifier import Verifier
 
 _REFERENCES = 3
 _PROCESSES = 5
-"""One for each work, and one for the keys."""
+"""One for each item of `_works`, and one for the keys that sign cards."""
 _AT_ONCE = 15
-"""The namespaces at once for errors and for lost events. Kills take longest, because the operator restarts."""
+"""The number of concurrent namespaces for errors and for lost events.
+
+Kills take longest, because the operator restarts.
+"""
 _FAST = {
     "FLEETWRIGHT_STALLED_SECONDS": "1.5",
     "FLEETWRIGHT_RETRY_CAP_SECONDS": "2",
@@ -39,18 +42,18 @@ _FAST = {
     "FLEETWRIGHT_LOG_LEVEL": "WARNING",
 }
 _EARLY_STEPS = 5
-"""Half of them: kills take their time step by step."""
+"""Half of the steps. The kills of the early and the late steps run in separate processes, because they take longest."""
 _NO_RESYNC = {"FLEETWRIGHT_RESYNC_SECONDS": "3600"}
 """The operator must repair the damage of an error or a kill without the periodic list."""
 _ERRORS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_REQUEST_SECONDS": "4", "FLEETWRIGHT_WORKERS": "32"}
 _LOSSES = {**_FAST, "FLEETWRIGHT_RESYNC_SECONDS": "4"}
 _KILLS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_WORKERS": "64"}
-"""As many workers as writes may be held."""
+"""As many workers as there may be blocked writes."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """The cases of one process, and what it compares with."""
+    """The cases of one process, and the reference for the comparison."""
 
     place: Place
     name: str
@@ -66,7 +69,7 @@ Work = Callable[[], Coroutine[Any, Any, Findings]]
 
 
 async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Findings:
-    """`share` below one takes every n-th case only, for a quick look."""
+    """Run the sweep. With a `share` below one, run only every n-th case."""
     async with Client(place.server, place.token, place.ca, connections=64) as client:
         await install_crds(client)
         # The garbage collector learns of new kinds when it starts, and otherwise every 30 seconds.
@@ -77,7 +80,10 @@ async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Fin
 
 
 def _works(place: Place, references: References, *, every: int) -> list[Work]:
-    """Kills twice, of the first steps and of the last: they take long and little of the processor."""
+    """Return the work of each process.
+
+    Kills are divided into two parts, because they take long but need little processor time.
+    """
     wrong, lost, killed = (
         [sampled(step, every=every) for step in sort(references.steps)] for sort in (errors, losses, kills)
     )  # fmt: skip
@@ -111,7 +117,7 @@ async def _dealt(place: Place, *, every: int) -> Findings:
 
 
 def carried_out(work: Work) -> Findings:
-    """In a process of its own."""
+    """Run the work in a separate process."""
     return asyncio.run(work())
 
 
@@ -130,7 +136,7 @@ async def _reference(place: Place) -> References:
 async def _disturbed(order: Order) -> Findings:
     """Inject errors and lost events. Each namespace continues as soon as it can.
 
-    An operator that is `confined` knows of its namespaces alone, by its own settings and rights.
+    A `confined` operator serves only its namespaces, by its settings and its permissions.
     """
     gate = asyncio.Semaphore(_AT_ONCE)
     going = chains(order.name, order.steps)
@@ -156,7 +162,7 @@ async def _disturbed(order: Order) -> Findings:
 
 
 async def _killed(order: Order) -> Findings:
-    """Kills: all namespaces take a step together."""
+    """Inject kills. All namespaces take each step together, because a kill affects all of them."""
     going = chains(order.name, order.steps)
     async with scene_of(order.place, order.name) as scene:
         verifier = Verifier(scene, order.references)

@@ -1,4 +1,4 @@
-"""Takes namespaces through steps and compares them with the reference after each."""
+"""Take namespaces through the steps, and compare them with the reference after each step."""
 
 import asyncio
 
@@ -11,21 +11,21 @@ from e2e.faults.reference import References, StepReference, difference, loose_re
 
 _SECONDS = 300.0
 _LATE_SECONDS = 5.0
-"""For how long a fault may still strike after everything is as it should be."""
+"""The time in which a remaining fault may still occur after the state equals the reference."""
 
 
 class Verifier:
     def __init__(self, scene: Scene, references: References, *, strict: bool = True) -> None:
-        """Args: `strict` compares every edit. An operator that sees objects in another order may edit once more."""
+        """Args: `strict` compares every edit. An operator that sees objects in another order may make one more edit."""
         self._scene = scene
         self._references = references
         self._strict = strict
         self._reader = Reader() if strict else loose_reader()
         self._arrived: dict[str, StepReference] = {}
-        """By namespace, where it came to last."""
+        """The last reference state that each namespace has reached."""
 
     async def prepared(self, chain: Chain) -> bool:
-        """Brings a namespace to where the first step starts."""
+        """Bring a namespace into the state before the first step."""
         scene = self._scene
         await make_namespace(scene.client, chain.space)
         scene.plan.begin(chain.space)
@@ -41,7 +41,7 @@ class Verifier:
     async def judged(self, chain: Chain, place: int, *, killed: int = 0) -> bool:
         """Return True if the step ended as in the reference, and record a verdict for each of its cases.
 
-        An operator that was `killed` so many times may have made each of its writes once more for each.
+        After n kills, the operator may have made each write up to n more times.
         """
         scene, reference, cases = self._scene, self._references.steps[place], chain.steps[place]
         problem = await self._difference(chain.space, reference)
@@ -73,7 +73,7 @@ class Verifier:
         return await watch_cache.until(chain.space, lambda: not plan.due(chain.space), seconds=_LATE_SECONDS)
 
     async def _difference(self, space: str, reference: StepReference, *, seconds: float = _SECONDS) -> str:
-        """Empty when the namespace came to be as the reference; else how it differs."""
+        """Return "" if the namespace reaches the state of the reference in time, otherwise the difference."""
         wanted = reference.state if self._strict else reference.loose_state
         objects = self._scene.cache.objects(space)
         self._arrived.pop(space, None)
@@ -82,7 +82,7 @@ class Verifier:
             return self._reader.read(objects.values(), namespace=space)
 
         def alike() -> bool:
-            # What is not at rest differs for certain, and is known at a glance.
+            # A state that is not settled differs for certain, and this check is cheap.
             return not settled(objects.values()) and now() == wanted
 
         if await self._scene.cache.until(space, alike, seconds=seconds, pause=0.25):

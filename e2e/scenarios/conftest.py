@@ -45,7 +45,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_sessionstart() -> None:
-    """Says why this ring cannot run on a machine, instead of failing in every test."""
+    """Report why this ring cannot run on a machine, instead of failing in every test."""
     name = commands.choose(None, os.environ)
     obstacle = commands.provider(name, SILENT).obstacle()
     if obstacle:
@@ -53,14 +53,14 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test finds the cluster being made, which is not its own time."""
+    """The first test waits while the cluster is created. This time must not count as the test's own."""
     for item in items:
         item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
 
 
 @pytest.fixture(scope="session")
 def shown(pytestconfig: pytest.Config) -> Callable[[], AbstractContextManager[None]]:
-    """Lets progress through while the cluster is made: minutes of silence look like a hang."""
+    """Show the progress while the cluster is created, because minutes of silence look like a hang."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     return capture.global_and_fixture_disabled if capture else nullcontext
 
@@ -79,7 +79,10 @@ def nothing_is_left(
     provider: Provider,  # noqa: ARG001 - it has to be there first
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
-    """An interrupted session leaves no process and no folder of its own; the cluster was made before, and stays."""
+    """End all processes of an interrupted session and remove its folder.
+
+    The cluster is older than the session and stays.
+    """
     with reaped_session(tmp_path_factory.getbasetemp()):
         yield
 
@@ -93,7 +96,8 @@ def kubectl(provider: Provider) -> Kubectl:
 def rights(provider: Provider) -> Iterator[None]:
     """Check that the operator never requests anything that the chart's RBAC does not allow.
 
-    A release that a scenario uninstalls loses its RBAC before its pod ends; its refused requests do not count.
+    A release that a scenario uninstalls loses its RBAC before its pod ends. The refused requests of that pod do not
+    count.
     """
     before = len(provider.refusals())
     yield
@@ -108,20 +112,20 @@ def built(
     shown: Callable[[], AbstractContextManager[None]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> list[Built]:
-    """The product's images, loaded; empty where the cluster pulls them. Later workers find them loaded."""
+    """The product's images, built and loaded. Empty if the cluster pulls them. Later workers find the images loaded."""
     with shown(), first_of_all(tmp_path_factory.getbasetemp(), "images"):
         return commands.load_images(provider, progress)
 
 
 @pytest.fixture(scope="session")
 def python_image(built: list[Built]) -> str:
-    """An image with Python and our command line, for servers and callers of the scenarios' own."""
+    """An image with Python and the project's CLI, for the servers and callers of the scenarios."""
     return next((each.pinned for each in built if each.image is OFFLINE), OFFLINE.reference)
 
 
 @pytest.fixture
 def new_namespace(kubectl: Kubectl) -> Iterator[Callable[[], str]]:
-    """Makes namespaces that enforce Pod Security `restricted`, and deletes them afterwards."""
+    """Create namespaces that enforce Pod Security `restricted`, and delete them afterwards."""
     made: list[str] = []
 
     def make() -> str:
@@ -139,7 +143,7 @@ def new_namespace(kubectl: Kubectl) -> Iterator[Callable[[], str]]:
 def operator(
     provider: Provider, built: list[Built], progress: Progress, tmp_path_factory: pytest.TempPathFactory
 ) -> Kubectl:
-    """The cluster with the chart installed; agents may be scraped from the namespace `monitoring`."""
+    """The cluster with the chart installed. Pods of the namespace `monitoring` may scrape agents."""
     values = deploy.values(built) | {"monitoring.namespace": MONITORING}
     helm = commands.helm_of(provider, progress)
     with first_of_all(tmp_path_factory.getbasetemp(), "operator") as first:
@@ -150,7 +154,7 @@ def operator(
 
 @pytest.fixture(scope="module")
 def fleet(operator: Kubectl, python_image: str) -> Iterator[Fleet]:
-    """A namespace of the module's own with the offline model in it."""
+    """A namespace of this test module, with the offline model."""
     name = f"fleet-{secrets.token_hex(3)}"
     operator.apply([deploy.namespace(name)])
     there = Fleet(operator, name, python_image)

@@ -35,13 +35,13 @@ print(json.dumps({"status": answer.status, "headers": {k.lower(): v for k, v in 
 
 
 class NoPod(Exception):  # noqa: N818 - reads as what was found
-    """An agent is between two pods."""
+    """The agent has no pod at the moment, because one pod replaces another."""
 
 
 @dataclass(frozen=True)
 class Answer:
     status: int
-    """0 where there was no connection, or no answer in time; the body then says why."""
+    """0 if there was no connection or no response in time. `body` then has the reason."""
     body: str
     headers: Mapping[str, str]
 
@@ -63,7 +63,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Fleet:
-    """One namespace. Every wait has a ceiling and says what it waited for."""
+    """One namespace. Every wait has a time limit, and its error says what was awaited."""
 
     kubectl: Kubectl
     namespace: str
@@ -100,7 +100,7 @@ class Fleet:
         return "", "", ""
 
     def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 60) -> float:
-        """Seconds until it happened; a look that finds no single pod is a look too early."""
+        """Wait until the condition holds, and return the seconds. `NoPod` counts as not yet true."""
         started = time.monotonic()
 
         def seen() -> bool:
@@ -165,11 +165,11 @@ class Caller:
         return self.status(agent, token=token) == 200
 
     def status(self, agent: str, *, token: str) -> int:
-        """The HTTP status of a small call; 0 without a connection."""
+        """Return the HTTP status of a small request, or 0 without a connection."""
         return self.rpc(agent, "ListTasks", {}, token=token, timeout=3).status
 
     def send(self, agent: str, text: str, *, token: str | None, context: str = "", now: bool = False) -> Answer:
-        """`now` returns as soon as the task is accepted."""
+        """Send a message. With `now` the response arrives as soon as the task is accepted."""
         params: dict[str, Any] = {"message": message(text, context=context)}
         if now:
             params["configuration"] = {"returnImmediately": True}
@@ -212,7 +212,7 @@ def cost_of(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def agent(name: str, /, instructions: str = "You are the desk.", **spec: Any) -> dict[str, Any]:
-    """An Agent that the offline model answers for."""
+    """Return an Agent that uses the offline model."""
     model = {
         "name": "offline",
         "baseURL": "http://offline-model/v1",
@@ -228,7 +228,7 @@ def agent(name: str, /, instructions: str = "You are the desk.", **spec: Any) ->
 
 
 def children(fleet: Fleet, *kinds: str) -> dict[str, str]:
-    """resourceVersion of everything the operator made here, by kind and name."""
+    """Return the resourceVersion of every child of the operator in this namespace, by kind and name."""
     found = fleet.get(",".join(kinds or CHILDREN), "--selector=app.kubernetes.io/managed-by=fleetwright")["items"]
     return {f"{item['kind']}/{item['metadata']['name']}": item["metadata"]["resourceVersion"] for item in found}
 

@@ -1,6 +1,7 @@
-"""A git server of one repository, for scenarios. `COMMITS` is its history, oldest first, each the files by path.
+"""A git server of one repository, for scenarios.
 
-Below /private it asks for `PASSWORD`. Its first line names the commits.
+`COMMITS` is the history, oldest first; each commit is a mapping of paths to texts. Paths below /private require
+`PASSWORD`. The first output line lists the ids of the commits.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Where the time goes between `kubectl apply` of an Agent and its condition Ready, as watches of kubectl tell it."""
+"""Measures the phases from `kubectl apply` of an Agent to its condition Ready, by watches of kubectl."""
 
 import json
 import threading
@@ -12,7 +12,10 @@ from e2e.cluster.kubectl import Kubectl
 
 OF_AGENT = "fleetwright.dev/agent"
 _STATUS = "jsonpath={.status}{'\\n'}"
-"""One line for each event. After a `range` that was empty, kubectl prints nothing more for a watch."""
+"""An output format of kubectl that prints one line for each event.
+
+If a `range` is empty, kubectl prints nothing more for that watch.
+"""
 _KINDS = ("deployments", "pods", "agents")
 PHASES = (
     ("deployments", "exists", "the operator wrote the Deployment"),
@@ -24,11 +27,11 @@ PHASES = (
     ("agents", "Ready", "the operator says that the Agent is Ready"),
 )
 Sighting = tuple[float, str, str]
-"""Seconds, kind and the words of the object's status."""
+"""Seconds since the start, the kind, and the words of the object's status."""
 
 
 def words(status: str) -> str:
-    """Return what holds according to a status, which is JSON or empty: true conditions, and `started` containers."""
+    """Return the facts of a status, which is JSON or empty: true conditions, and `started` containers."""
     found: dict[str, Any] = json.loads(status or "{}")
     conditions = [each["type"] for each in found.get("conditions", ()) if each["status"] == "True"]
     started = ["started" for each in found.get("containerStatuses", ()) if each.get("started")]
@@ -36,7 +39,7 @@ def words(status: str) -> str:
 
 
 def first_seen(sightings: Iterable[Sighting]) -> dict[str, float]:
-    """Return when each phase was over, for those that were seen."""
+    """Return the end of each phase that was observed."""
     found: dict[str, float] = {}
     for seconds, kind, line in sorted(sightings):
         for of, word, phase in PHASES:
@@ -46,7 +49,7 @@ def first_seen(sightings: Iterable[Sighting]) -> dict[str, float]:
 
 
 def table(found: dict[str, float]) -> str:
-    """Return a line for each phase: when it was over, and how long it took."""
+    """Return a line for each phase, with its end and its duration."""
     lines, before = [], 0.0
     for _, _, phase in PHASES:
         if phase in found:
@@ -75,6 +78,6 @@ def watched(kubectl: Kubectl, namespace: str, agent: str) -> Iterator[Watched]:
             command = ("get", kind, only, "--watch", f"--namespace={namespace}", "-o", _STATUS)
             stream = stack.enter_context(kubectl.following(*command))
             threading.Thread(target=seen.read, args=(kind, stream), daemon=True).start()
-        time.sleep(1.0)  # until the watches are open
+        time.sleep(1.0)  # wait until the watches are open
         seen.began = time.monotonic()
         yield seen

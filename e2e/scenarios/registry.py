@@ -33,10 +33,10 @@ class Registry:
     fleet: Fleet
     engine: Buildah
     ports: Mapping[int, int]
-    """By port of the registry: the node's."""
+    """The port on the node, by the port of the registry."""
 
     def publish(self, name: str, files: Mapping[str, str]) -> str:
-        """Builds an image of these files and moves the tag `1` of that name to it; its digest."""
+        """Build an image of these files and move the tag `1` of that name to it. Return the image's digest."""
         tag = f"localhost/{self.fleet.namespace}-{name}"
         with tempfile.TemporaryDirectory() as folder:
             context = Path(folder)

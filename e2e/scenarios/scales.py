@@ -1,4 +1,8 @@
-"""An MCP server of one tool, for scenarios. `PROMISE` is what it says of the tool; `TOKENS`, if set, is who gets in."""
+"""An MCP server with one tool, for scenarios.
+
+`PROMISE` is the description of the tool. If `TOKENS` is set, the server accepts only requests whose Authorization
+header is one of these values.
+"""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs scenarios of several pytest workers on one cluster: most side by side, those that disturb others alone."""
+"""Runs scenarios of several pytest workers on one cluster: most concurrently, but disruptive ones exclusively."""
 
 import fcntl
 import os

@@ -1,4 +1,7 @@
-"""What is wrong is refused where it is written, or said in a condition by name; it heals, and others do not notice."""
+"""Invalid input is refused at the apply or reported by a condition.
+
+The object heals, and other objects are unaffected.
+"""
 
 import base64
 from typing import Any
@@ -118,7 +121,7 @@ def test_available_condition_names_an_actionable_cause(fleet: Fleet, broken: dic
 
 
 def test_unreachable_mcp_server_degrades_its_agents(fleet: Fleet) -> None:
-    """Nothing listens behind the Service; the agent answers without those tools and heals when they are there."""
+    """No server listens behind the Service. The agent answers without its tools, and heals when the server is there."""
     silent = workloads.service("silent")
     fleet.apply(silent, _server("mute", {"remote": {"url": "http://silent/mcp"}}))
     fleet.apply(agent("handicapped", mcpServers=[{"name": "mute"}]))

@@ -1,4 +1,4 @@
-"""Which callers reach an agent and from where, and that no caller sees the tasks of another."""
+"""Tests which callers can reach an agent, and that no caller sees the tasks of another."""
 
 import json
 from dataclasses import dataclass

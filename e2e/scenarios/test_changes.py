@@ -1,4 +1,4 @@
-"""Editing and deleting, as GitOps does it: a new revision, a peer less, an agent gone."""
+"""Edits and deletions, as GitOps tools make them: a new revision, a removed peer, a deleted agent."""
 
 import json
 from typing import Any

@@ -1,5 +1,6 @@
-"""The cluster itself is real: names resolve, policies are enforced, volumes keep and lose their data, Pod Security
-refuses. The other scenarios depend on it.
+"""The cluster works: DNS, enforced policies, volumes that keep and lose their data, Pod Security.
+
+The other scenarios depend on it.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ CONNECT = "import socket,sys; socket.create_connection((sys.argv[1], int(sys.arg
 
 @dataclass(frozen=True)
 class Here:
-    """One namespace, with two pods that can call and one that serves."""
+    """One namespace with two client pods and one server pod."""
 
     kubectl: Kubectl
     namespace: str

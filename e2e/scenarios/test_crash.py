@@ -1,4 +1,4 @@
-"""A pod is killed in the middle of a conversation: nothing accepted is lost and nothing is stuck."""
+"""A pod is killed during a conversation: no accepted message is lost, and no task hangs."""
 
 from e2e.scenarios.fleet import Fleet, agent, text_of
 
@@ -35,7 +35,7 @@ def test_killed_pod_keeps_finished_and_resumes_running_tasks(fleet: Fleet) -> No
 
 
 def test_model_failure_fails_the_task_with_a_public_reason(fleet: Fleet) -> None:
-    """The markers make the model server fail every time; each task ends, and within its deadline."""
+    """The markers make the model server fail every time. Each task ends within its deadline."""
     fleet.apply(agent("unlucky", model={"timeout": "2s"}))
     fleet.ready("agent/unlucky")
     caller, token = fleet.caller("patient", of="unlucky"), fleet.token("unlucky")

@@ -1,4 +1,7 @@
-"""An agent fills its `/tmp`: the kubelet evicts its pod and the Deployment replaces it; the node and others stay."""
+"""An agent fills its `/tmp`.
+
+The kubelet evicts the pod, and the Deployment replaces it. The node and other pods stay.
+"""
 
 from e2e.scenarios.fleet import Fleet, agent
 
@@ -22,7 +25,7 @@ def test_agent_over_its_ephemeral_storage_limit_is_replaced(fleet: Fleet) -> Non
     assert {"name": "tmp", "emptyDir": {"sizeLimit": LIMIT}} in spec["volumes"]
 
     fleet.run("exec", full, "--", "python", "-c", _FILL)
-    # The kubelet measures volumes once a minute, and compares what it measured every ten seconds.
+    # The kubelet measures volumes once a minute, and compares the last measurement with the limits every ten seconds.
     took = fleet.until(lambda: _evicted(fleet, full), "the pod is evicted", seconds=240)
     print(f"a pod that wrote 160 MiB to a /tmp of {LIMIT} was evicted after {took:.0f} s")
 
@@ -37,7 +40,10 @@ def test_agent_over_its_ephemeral_storage_limit_is_replaced(fleet: Fleet) -> Non
 
 
 def _evicted(fleet: Fleet, pod: str) -> list[str]:
-    """Return what the kubelet says of the eviction. The pod itself may end well, because the agent stops in order."""
+    """Return the kubelet's message about the eviction.
+
+    The pod itself may succeed, because the agent exits gracefully.
+    """
     which = f"--field-selector=involvedObject.name={pod},reason=Evicted"
     return [str(event["message"]) for event in fleet.get("events", which)["items"]]
 

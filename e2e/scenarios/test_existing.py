@@ -1,4 +1,4 @@
-"""The `existing` provider against the local cluster: the context is remembered, images come in by the hook."""
+"""The `existing` provider, used with the local cluster: it remembers the context, and loads images by the hook."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -11,7 +11,7 @@ _SPEC = {"instructions": "Help.", "model": {"name": "m", "baseURL": "http://192.
 
 @pytest.mark.parametrize("storage", [{}, {"ephemeral": True}], ids=["a new claim", "memory in the pod"])
 def test_agent_is_ready_seconds_after_apply(fleet: Fleet, storage: dict[str, bool]) -> None:
-    for number in range(3):  # the first one may bring the image
+    for number in range(3):  # The first agent may have to load the image.
         name = f"timed-{number}"
         spec = _SPEC | {"memory": {"storage": storage}}
         with watched(fleet.kubectl, fleet.namespace, name) as seen:

@@ -1,4 +1,4 @@
-"""Changes to children by people and other programs: the operator repairs its own fields and leaves all others alone."""
+"""Other people and programs change children. The operator repairs its own fields and leaves all others unchanged."""
 
 import json
 import time

@@ -1,4 +1,6 @@
-"""A release of its own for one namespace: installed, closed, upgraded, and taken away before what it made."""
+"""A second release for one namespace: installed, restricted by a network policy, upgraded, and uninstalled before its
+agents.
+"""
 
 import json
 import secrets
@@ -22,13 +24,13 @@ SECOND = "second"
 
 @dataclass(frozen=True)
 class Release:
-    """A second release in a namespace of its own. The CRDs stay those of the first."""
+    """A second release in a separate namespace. It uses the CRDs of the first release."""
 
     helm: Helm
     namespace: str
 
     def install(self, **values: Any) -> None:
-        """Or upgrade; what was set before stays set."""
+        """Install or upgrade the release. Values that were set before stay set."""
         sets = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
         where = (f"--namespace={self.namespace}", "--reuse-values", "--wait", "--timeout=180s")
         self.helm.run("upgrade", "--install", SECOND, CHECKOUT / "charts" / "fleetwright", *where, *sets)
@@ -42,7 +44,7 @@ class Release:
 
 @pytest.fixture
 def resting(operator: Kubectl) -> Iterator[Kubectl]:
-    """The cluster while its own operator rests: two must not look after the same namespaces."""
+    """The cluster with its own operator scaled down, because two operators must not serve the same namespaces."""
     deployment = (f"deployment/{RELEASE}-operator", f"--namespace={SYSTEM}")
     operator.run("scale", *deployment, "--replicas=0")
     pods = ("pods", f"--namespace={SYSTEM}", f"--selector=app.kubernetes.io/instance={RELEASE}")
@@ -54,7 +56,7 @@ def resting(operator: Kubectl) -> Iterator[Kubectl]:
 
 @pytest.fixture
 def spaces(resting: Kubectl) -> Iterator[dict[str, str]]:
-    """Namespaces by what they are for."""
+    """The namespaces, by their purpose."""
     mark = secrets.token_hex(3)
     names = {use: f"install-{use}-{mark}" for use in ("system", "fleet", "other")}
     resting.apply([deploy.namespace(name) for name in names.values()])

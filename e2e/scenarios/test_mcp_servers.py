@@ -1,4 +1,4 @@
-"""Tools on a real cluster: a stdio server in an image built on ours, one behind a header, one pinned, one that dies."""
+"""MCP servers on a real cluster: a stdio server in our image, one with a header, one with a pin, one that crashes."""
 
 import json
 import time
@@ -23,7 +23,7 @@ ASK = 'Weigh the parcel "P-7" with the scales.'
 
 @pytest.fixture(scope="module")
 def stdio_image(provider: Provider, progress: Progress) -> str:
-    """The example's image, in the cluster."""
+    """The image of the example, loaded into the cluster."""
     engine = provider.engine()
     if engine is None:
         pytest.skip("images are pulled here, and the example's is not published")
@@ -60,7 +60,7 @@ def test_stdio_server_in_a_derived_image_is_probed_and_called(fleet: Fleet, stdi
     assert status(fleet, "clock")["serverInfo"]["name"] == "mcp-time"
     caller, token = user(fleet, "watch", mcpServers=[{"name": "clock"}])
     assert '"timezone": "UTC"' in answer(caller, "watch", 'Get the current time of the timezone "UTC".', token)
-    # The look is over: neither its pod nor its policy stays.
+    # The probe is over: neither its pod nor its network policy remains.
     fleet.until(
         lambda: not fleet.get("pods,networkpolicies", "--selector=app.kubernetes.io/component=probe")["items"],
         "the probe is gone",
@@ -99,7 +99,9 @@ def _says(fleet: Fleet, condition: str) -> str:
 
 
 def test_pinned_tool_list_change_blocks_rollout_and_tool_calls(fleet: Fleet) -> None:
-    """A changed tool list under a pin holds the agent, and its running pod refuses the changed tool."""
+    """If the tool list changes under a pin, the agent gets no new revision, and its running pod refuses the changed
+    tool.
+    """
     fleet.apply(server("scales", scales(fleet)))
     fleet.ready("mcpserver/scales")
     pin = status(fleet, "scales")["toolsDigest"]

@@ -1,4 +1,4 @@
-"""A real Prometheus in the cluster scrapes agents and operator, and answers PromQL about the right agent."""
+"""A real Prometheus in the cluster scrapes agents and the operator. PromQL attributes the series to the right agent."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from e2e.scenarios.conftest import MONITORING
 from e2e.scenarios.fleet import Caller, Fleet, agent, cost_of
 
 TALKERS = {"talker": 5, "teller": 7}
-"""How many turns of one conversation each has."""
+"""The number of turns in a conversation with each agent."""
 POLICY = {"trigger": {"tokens": 1500}, "keep": {"messages": 2}}
 CLERK = agent(
     "clerk",
@@ -40,7 +40,7 @@ TROUBLES = (
     "Look up order A-1002.",
 )
 STUCK = agent("stuck", compaction={**POLICY, "guard": {"minGain": "0.95"}})
-"""No summary of its is short enough."""
+"""An agent whose compactions all fail, because no summary is short enough."""
 SILENT = agent("silent", plugins=[{"name": "not-installed"}])
 """An agent without callers. It is Ready although its plugin is missing."""
 AGENTS = (*TALKERS, "silent", "clerk", "stuck")
@@ -91,7 +91,7 @@ def _orders(fleet: Fleet) -> dict[str, Any]:
 
 
 def _config(fleet: Fleet) -> dict[str, Any]:
-    """Debian builds Prometheus without Kubernetes discovery, so the targets are written down with their labels."""
+    """Debian's Prometheus has no Kubernetes discovery, so the configuration lists the targets with their labels."""
     agents = [_target(fleet, name, port=7871, agent=name) for name in AGENTS]
     operators = fleet.kubectl.get(
         "pods", f"--namespace={SYSTEM}", "--selector=app.kubernetes.io/name=fleetwright-operator"
@@ -111,7 +111,7 @@ def _target(fleet: Fleet, name: str, *, port: int, **labels: str) -> dict[str, A
 
 
 def _value(prometheus: Caller, query: str) -> float:
-    """The one value of an instant query; 0 where it finds nothing."""
+    """Return the single value of an instant query, or 0 if the query finds nothing."""
     found = prometheus.http(f"http://prometheus/api/v1/query?query={quote(query)}")
     if found.status != 200:
         return 0
@@ -132,7 +132,7 @@ def _conversation(fleet: Fleet, name: str, turns: int) -> Iterator[float]:
 
 
 def _told(fleet: Fleet, name: str, words: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """One conversation's tasks."""
+    """Return the tasks of one conversation."""
     caller, token = fleet.caller(f"visitor-of-{name}", of=name), fleet.token(name)
     fleet.until(lambda: caller.reaches(name, token=token), "the network lets the visitor in")
     for said in words:
@@ -200,7 +200,7 @@ def _of_here(expression: str, fleet: Fleet) -> str:
 
 
 def _answered(prometheus: Caller, questions: Mapping[str, str]) -> set[str]:
-    """The names of the questions that find something; all of them are asked at once."""
+    """Return the names of the queries that have a result. All queries are sent at the same time."""
     asked = [f'label_replace(count({question}), "asked", "{name}", "", "")' for name, question in questions.items()]
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = prometheus.http("http://prometheus/api/v1/query", body=f"query={quote(' or '.join(asked))}", headers=form)

@@ -1,4 +1,4 @@
-"""Push notifications through network policies that are enforced: to the receivers that are named, and nowhere else."""
+"""Push notifications through enforced network policies: they reach the declared receivers, and no others."""
 
 import json
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Herald:
     token: str
 
     def send(self, text: str, *, hook: str) -> Any:
-        """The answer to a message whose sender wants to hear of its end there."""
+        """Send a message, and register that receiver for notifications of the task. Return the response."""
         push = {"url": f"http://{hook}/", "token": "sesame"}
         params = {"message": message(text), "configuration": {"taskPushNotificationConfig": push}}
         return self.caller.rpc("herald", "SendMessage", params, token=self.token)

@@ -1,4 +1,4 @@
-"""Applied with kubectl, the quickstart becomes two agents that answer, delegate and say what it cost."""
+"""The quickstart, applied with kubectl, becomes two agents that answer, delegate, and report their cost."""
 
 import time
 

@@ -1,5 +1,6 @@
-"""Rotation of credentials and keys while agents work: callers that read their token again are never refused, and no pod
-restarts.
+"""Rotation of credentials and keys while agents work.
+
+No caller that reads its token again is refused, and no pod restarts.
 """
 
 import base64
@@ -22,7 +23,7 @@ from jwt import PyJWK
 
 KEYS = f"{deploy.RELEASE}-operator-card-keys"
 REVOKED = 20
-"""Seconds: ten times the two that are promised."""
+"""Seconds: ten times the promised two."""
 
 _CALLS = """
 import json, sys, time, urllib.error, urllib.request
@@ -45,7 +46,10 @@ while time.time() < until and refused is None:
     time.sleep(0.05)
 print(json.dumps({"seen": seen, "tokens": len(tokens), "refused": refused}))
 """
-"""Calls twenty times a second, with the token of a file or always with the same, until refused or time is over."""
+"""Send twenty calls a second until one is refused or the time is over.
+
+The token comes from a file each time, or is constant.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Vault:
 
     @contextmanager
     def called(self, pod: str, *, file: str = "", token: str = "", seconds: float) -> Iterator[dict[str, Any]]:
-        """Constant calls from a pod; what came of them is there when the block is left."""
+        """Call the agent constantly from a pod during the block. The results are available after the block."""
         words = ("exec", pod, "--", "python", "-c", _CALLS, self.url, file, token, str(time.time() + seconds))
         outcome: dict[str, Any] = {}
         with ThreadPoolExecutor(1) as beside:
@@ -101,7 +105,8 @@ def test_token_rotation_refuses_no_caller_that_rereads_its_token(vault: Vault) -
             began = time.monotonic()
             # The test checks admission, not speed, so a busy machine gets a long timeout.
             answer = vault.client.rpc("vault", "ListTasks", {}, token=token, timeout=30)
-            if not answer.status:  # a connection that never came about says nothing of it: asked again, as clients do
+            # a failed connection proves nothing about the token, so the call is repeated, as clients do
+            if not answer.status:
                 lost.append(answer.body)
                 answer = vault.client.rpc("vault", "ListTasks", {}, token=token, timeout=30)
             seconds.append(time.monotonic() - began)

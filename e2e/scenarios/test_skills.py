@@ -1,4 +1,6 @@
-"""Skills that lie elsewhere, on real pods: in a commit, in an image, and what agents keep when these fail or go."""
+"""Skills from a git commit and from an image, on real pods, and the files that agents keep if the source fails or is
+deleted.
+"""
 
 import json
 from dataclasses import dataclass
@@ -36,13 +38,13 @@ def secret(name: str, **values: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Repository:
-    """Served in the cluster, with and without a password."""
+    """A git repository that is served in the cluster, with and without a password."""
 
     address: str
     commits: tuple[str, ...]
 
     def at(self, number: int, *, path: str, private: str = "") -> dict[str, Any]:
-        """The source at one of its commits; `private` is the Secret to open it with."""
+        """Return the source at one of the commits. `private` is the Secret with the password."""
         where = "/private" if private else ""
         git = {"url": f"{self.address}{where}/skills.git", "commit": self.commits[number], "path": path}
         return {"git": {**git, **({"secretRef": {"name": private}} if private else {})}}
@@ -65,7 +67,7 @@ def repository(fleet: Fleet) -> Repository:
 
 
 def file(fleet: Fleet, name: str, path: str) -> str:
-    """As the agent's running pod has it."""
+    """Return a file of the skill in the agent's running pod."""
     return fleet.run("exec", fleet.pod_of(name), "--container=agent", "--", "cat", f"/etc/fleetwright/skills/{path}")
 
 
@@ -74,7 +76,7 @@ def says(fleet: Fleet, of: str, words: str, *, kind: str = "ReferencesResolved")
 
 
 def replaced(fleet: Fleet, name: str) -> None:
-    """Its pod goes, and another comes and is ready."""
+    """Delete the agent's pod, and wait until another pod is ready."""
     before = fleet.pod_of(name)
     fleet.run("delete", "pod", before, "--wait=false")
     fleet.until(lambda: fleet.pod_of(name) != before, "another pod takes its place")
@@ -83,7 +85,7 @@ def replaced(fleet: Fleet, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def polite(fleet: Fleet, repository: Repository) -> tuple[Caller, str]:
-    """An agent with a skill from a commit, and its caller."""
+    """An agent with a skill from a commit, and a caller of this agent."""
     fleet.apply(skill("manners", **repository.at(0, path="team/manners")))
     return user(fleet, "polite", skills=[{"name": "manners"}])
 
@@ -101,7 +103,7 @@ def test_git_skill_uses_its_commit_and_rolls_out_a_new_one(
     fleet.until(lambda: serves(fleet, "polite", "manners"), "the agent has the next commit")
     assert "Say thank you." in file(fleet, "polite", "manners/SKILL.md")
     assert file(fleet, "polite", "manners/words.md") == "Gladly.\n"
-    # The looks are over: neither their pods nor their policies stay.
+    # The probes are over: neither their pods nor their network policies remain.
     probes = ("pods,networkpolicies", "--selector=app.kubernetes.io/component=probe")
     fleet.until(lambda: not fleet.get(*probes)["items"], "the probes are gone")
 
@@ -195,7 +197,7 @@ def test_skill_image_is_mounted_read_only_by_digest(fleet: Fleet, registry: Regi
 
 
 def test_skill_image_pull_secret_is_used_and_its_errors_reported(fleet: Fleet, registry: Registry) -> None:
-    """A pull secret opens a private image, and the Skill reports why it does not."""
+    """A pull secret gives access to a private image. If the secret is wrong, the Skill reports the reason."""
     digest = registry.publish("seal", {"SKILL.md": document("seal", "Say nothing of this.")})
     closed = registry.reference("seal", digest, port=GUARDED)
     fleet.apply(skill("seal", image={"reference": closed, "pullSecret": {"name": "team"}}))

@@ -1,4 +1,4 @@
-"""Manifests of the scenarios' own servers and callers. Refuses anything Pod Security `restricted` would."""
+"""Manifests of the scenarios' servers and callers. All of them comply with Pod Security `restricted`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,1 +1,4 @@
-"""`make walk`: every property of every kind is set, changed, unset and put back, and no path leaves a trace."""
+"""`make walk`: set, change, unset and restore every property of every kind.
+
+No sequence of edits may leave a difference.
+"""

@@ -1,4 +1,4 @@
-"""`python -m e2e.walk [--seed 7] [--every 1] [--walks 30]`: the walk, what it met, and one last line."""
+"""`python -m e2e.walk [--seed 7] [--every 1] [--walks 30]`: run the walk, print its findings, and a summary line."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""The specs that walks start from, and the objects that every namespace of a walk holds."""
+"""The specs from which walks start, and the objects that every namespace of a walk contains."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ BASES: Mapping[str, tuple[Spec, ...]] = {
         {"remote": {"url": "https://tools.example.com/mcp"}},
     ),
 }
-"""Whole specs, to which a random walk may jump as well."""
+"""Complete specs, to which a random walk may also jump."""
 
 
 def fixtures(space: str, *, without: str) -> list[Object]:

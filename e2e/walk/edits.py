@@ -1,4 +1,4 @@
-"""One property and its new value, and where in a spec that is. Pure."""
+"""One property, its new value, and its path in a spec. Pure."""
 
 import copy
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from typing import Any
 
 Path = tuple[str, ...]
 ITEM = "[]"
-"""In a path, the first item of the list before it."""
+"""The path element for the first item of a list."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """None as a value removes the property."""
+    """A new value for a property. None removes the property."""
 
     path: Path
     value: Any
@@ -21,7 +21,10 @@ class Edit:
     """The edits that create the missing objects and lists around it, outermost first."""
 
     def applied(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises LookupError, AttributeError or TypeError where the spec has another shape around it."""
+        """Return the spec with the edit applied.
+
+        Raises LookupError, AttributeError or TypeError if the spec has another structure at the path.
+        """
         whole = copy.deepcopy(dict(spec))
         for outer in self.within:
             if at(whole, outer.path) in (None, []):
@@ -36,7 +39,10 @@ class Edit:
         return whole
 
     def unset(self) -> "Edit":
-        """The property taken away; what is around it stays, or is made."""
+        """Return an edit that removes the property.
+
+        The objects and lists that contain the property stay, or are created.
+        """
         return replace(self, value=None)
 
     @property
@@ -52,7 +58,7 @@ class Edit:
 
 
 def at(spec: Mapping[str, Any], path: Path) -> Any:
-    """What is there, or None."""
+    """Return the value at the path, or None."""
     place: Any = spec
     for step in path:
         if step == ITEM:

@@ -13,11 +13,11 @@ from e2e.walk.walk_context import WalkContext
 
 _AT_ONCE = 12
 _OPENINGS = 3
-"""As many ways to make each of the things around a property are tried."""
+"""The number of tried ways to create each object or list that contains a property."""
 
 
 async def learn(context: WalkContext) -> None:
-    """Fills in the edits of every base, and what no value was found for."""
+    """Find the accepted edits of every base, and the properties for which no value is accepted."""
     space = await context.space()
     gate = asyncio.Semaphore(_AT_ONCE)
     for kind, bases in BASES.items():
@@ -58,7 +58,10 @@ class _Asking:
         self._base = base
 
     async def accepted(self, found: Iterable[tuple[Path, Mapping[str, Any]]]) -> list[Edit]:
-        """The outer properties are asked for before the inner, which lie within what was taken."""
+        """Return the accepted edits.
+
+        Outer properties are tried first, because inner ones need an accepted outer value.
+        """
         good: dict[Path, list[Edit]] = {}
         for _, level in groupby(sorted(found, key=_depth), key=_depth):
             asked = [(path, self._well_taken(path, values(below, path), good)) for path, below in level]
@@ -67,7 +70,7 @@ class _Asking:
         return [edit for edits in good.values() for edit in edits]
 
     async def _well_taken(self, path: Path, tried: Sequence[Any], good: Mapping[Path, Sequence[Edit]]) -> list[Edit]:
-        """Within the first surroundings in which any value is taken."""
+        """Return the accepted edits of one property, for the first parent value that allows any of them."""
         for within in _surroundings(path, good):
             edits = [edit for value in tried if self._differs(edit := Edit(path, value, within))]
             answers = await asyncio.gather(*map(self._is_taken, edits))

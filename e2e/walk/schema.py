@@ -1,7 +1,7 @@
 """Every property of a CRD and values to try in it, from the schema itself, so that a new field needs no edit here.
 
-A text that only certain words fit (a quantity, an address, a reference) gets a pool of all sorts of texts; the
-API server decides which of them it accepts. This module is pure and does not call it.
+A text of which only some values are valid (a quantity, an address, a reference) gets a pool of various texts. The API
+server decides which of them it accepts. This module is pure and does not call the API server.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from e2e.walk.edits import ITEM, Path
 Schema = Mapping[str, Any]
 
 _TEXTS = (
-    "helper", "haiku", "tools", "key", "api-key", "absent", "fast",  # references that exist, but for one
+    "helper", "haiku", "tools", "key", "api-key", "absent", "fast",  # all references exist except one
     "Some words.", "0.5", "1.5", "2", "30s", "5m", "2Gi", "250m", "/elsewhere", "docker.io/example/other:2",
     "https://example.com/x", "http://192.0.2.7/v1", "http://tools-mcp:8000/mcp", "http://192.0.2.7:3128",
     f"sha256:{'0' * 64}", f"docker.io/example/other@sha256:{'1' * 64}", "1" * 40,
@@ -27,10 +27,10 @@ _POD_TEMPLATES = (
     {"spec": {"hostNetwork": True}},
 )
 _KNOWN: Mapping[Path, tuple[Any, ...]] = {
-    # Under a shorter life, or a longer one after it, a token turns in the time that the comparison takes.
+    # With a shorter lifetime, the operator would rotate a token during the comparison.
     ("auth", "tokenTTL"): ("300h", "400h", "a week"),
     ("auth", "overlap"): ("30h", "40h", "soon"),
-    # Within the volume that the walked agent has.
+    # Sizes that fit the volume of the agent under test.
     ("memory", "maxBytes"): ("64Mi", "512Mi", "2Gi", "much"),
     ("a2a", "dialects"): (["1.0"], ["0.1", "1.0"], ["0.3"]),
     ("approvals", "tools"): (["ask_helper"], ["tools__add", "load_skill"], ["no_such_tool"]),
@@ -85,7 +85,7 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
         {"SKILL.md": "no header at all"},
     ),
 }
-"""Values that must be whole, or suit the walk."""
+"""Values that must be complete, or that are suitable for the walk."""
 _SECRETS = ("secretKeyRef", "apiKeySecretRef", "caSecretRef")
 _KNOWN_ENDS: Mapping[Path, tuple[Any, ...]] = {
     **{(kind,): ({"name": "key", "key": "api-key"}, {"name": "spare", "key": "api-key"}) for kind in _SECRETS},
@@ -94,11 +94,14 @@ _KNOWN_ENDS: Mapping[Path, tuple[Any, ...]] = {
     ("cidr",): ("198.51.100.0/24", "10.20.0.1/16", "0.0.0.0/0"),
     ("except",): (["192.0.2.0/25"], ["198.51.100.0/25"], []),
 }
-"""The same, wherever a path ends so."""
+"""Values for every path with this ending."""
 
 
 def properties(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
-    """Every property below, those of a list's items too; the inner ones after the one that holds them."""
+    """Yield every property below, including those of list items.
+
+    A property comes before the properties that it contains.
+    """
     for name, below in schema.get("properties", {}).items():
         yield (*path, name), below
         yield from properties(below, (*path, name))
@@ -145,7 +148,7 @@ def _lists(items: Schema, path: Path) -> list[Any]:
 
 
 def _objects(schema: Schema, path: Path) -> list[Any]:
-    """The smallest ones, with each of the values that their required parts might have."""
+    """Return the smallest objects, with each of the values that their required properties may have."""
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         return [{}, {"metadata": {"labels": {"walked": "here"}}}]
     if "additionalProperties" in schema:
@@ -154,5 +157,5 @@ def _objects(schema: Schema, path: Path) -> list[Any]:
     if not needed:
         return [{}]
     longest = max(len(found) for found in needed.values())
-    # All of one sort, which is what most pairs of texts have to be; and each beside the first of the others.
+    # Combine values of the same position, because most pairs of texts must be of the same sort.
     return [{name: found[place % len(found)] for name, found in needed.items()} for place in range(longest)]

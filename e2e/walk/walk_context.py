@@ -20,7 +20,7 @@ class WalkContext:
     client: Client
     cache: WatchCache
     edits: dict[tuple[str, int], list[Edit]] = field(default_factory=dict)
-    """By kind and base: those that the API server takes there."""
+    """By kind and base: the edits that the API server accepts there."""
     walked: int = 0
     refused: int = 0
     held: list[str] = field(default_factory=list)
@@ -40,14 +40,14 @@ class WalkContext:
         return name
 
     async def fresh(self, kind: str, spec: Spec) -> str:
-        """The namespace of an object that never had another spec. Walks that come to the same one share it."""
+        """Return the namespace of an object that never had another spec. Walks that reach the same spec share it."""
         key = (kind, json.dumps(spec, sort_keys=True))
         if key not in self._fresh:
             self._fresh[key] = asyncio.create_task(self._made(kind, spec))
         return await self._fresh[key]
 
     async def put(self, kind: str, space: str, spec: Spec) -> None:
-        """The whole spec: an apply would leave an empty list behind that it once made."""
+        """Replace the whole spec. A server-side apply would keep an empty list that an earlier apply had created."""
         name, client = NAMES[kind], self.client
         body: dict[str, Any] = {"apiVersion": "fleetwright.dev/v1alpha1", "kind": kind, "spec": spec}
         while True:
@@ -60,7 +60,7 @@ class WalkContext:
                     await client.request("POST", path_of(kind, space), body)
                 return
             except Refusal as refusal:
-                if refusal.status != 409:  # the operator wrote its finalizer or status meanwhile
+                if refusal.status != 409:  # the operator has written its finalizer or the status meanwhile
                     raise
 
     async def _made(self, kind: str, spec: Spec) -> str:

@@ -1,8 +1,8 @@
 """A walk of one object, which is compared with a fresh object that has the same spec.
 
-Both must have the same children. A spec that is rejected or unresolved keeps the running children, so then only the
-conditions must be equal. Where the API server refuses a change (such as the class of a volume), a condition must say
-so, and reverting the edit must heal the object.
+Both must have the same children. If a spec is rejected or unresolved, the running children stay, so only the conditions
+must be equal. If the API server refuses a change of a child (such as the class of a volume), a condition must report
+this, and reverting the edit must heal the object.
 """
 
 import copy
@@ -16,13 +16,13 @@ from e2e.walk.walk_context import WalkContext
 
 _SECONDS = 60.0
 _HELD_SECONDS = 8.0
-"""After which an object that says that it cannot go on will not."""
+"""After this time, an object that reports a problem is not expected to recover."""
 _STAGES = {"Accepted", "ReferencesResolved", "Programmed"}
 _BLOCKED = (("Accepted", "False"), ("ReferencesResolved", "False"))
 
 
 class Walker:
-    """One object in a namespace of its own."""
+    """The walk of one object in a separate namespace."""
 
     def __init__(self, context: WalkContext, kind: str, spec: Spec, *, label: str = "") -> None:
         self._context = context
@@ -65,13 +65,13 @@ class Walker:
         try:
             await self._context.put(self._kind, self._space, before)
         except Refusal:
-            return  # the API server does not take it back: the condition stays, and says what to do
+            return  # the API server refuses the revert: the condition stays, and describes the remedy
         self.spec = copy.deepcopy(before)
         if problem := await self._unlike_fresh():
             self._context.problems.append(f"{where}, taken back: {problem}")
 
     async def _unlike_fresh(self) -> str:
-        """Empty, or how it differs."""
+        """Return "" if the object becomes equal to a fresh one in time, otherwise the difference."""
         fresh = await self._context.fresh(self._kind, self.spec)
 
         def alike() -> bool:
@@ -106,7 +106,8 @@ class Walker:
         objects = self._context.cache.objects(space)
         mounted = yaml.safe_dump([body["spec"] for (kind, _), body in objects.items() if kind == "Deployment"])
         stated = yaml.safe_dump([body.get("status", {}) for (kind, _), body in objects.items() if kind in NAMES])
-        # Revisions of the past are what a path is made of, and so is memory, which outlives what mounted it.
+        # Old revisions differ because they depend on the history. So does memory, which outlives the Deployment that
+        # mounted it.
         current = [
             body for (kind, name), body in objects.items()
             if kind not in {"ConfigMap", "PersistentVolumeClaim"} or name in mounted or name in stated

@@ -31,7 +31,7 @@ async def walk_properties(context: WalkContext, *, every: int = 1, seed: int = 0
 
 
 async def walk_randomly(context: WalkContext, *, seed: int, walks: int, length: int = 6) -> None:
-    """Sequences of edits, jumps to another base and edits taken back; compared at every other step and at the end."""
+    """Run random sequences of edits, jumps to another base, and reverts. Compare at every other step and at the end."""
     gate = asyncio.Semaphore(_AT_ONCE)
     await asyncio.gather(*(_random(context, gate, seed + number, length) for number in range(walks)))
 

@@ -295,3 +295,46 @@ async def test_proxy_wakes_no_agent_for_a_caller_who_may_not_call_it(api, client
     assert await client.status("POST", "/agents/team/hidden/a2a", token=caller_token(api), json=MESSAGE) == 404
     assert await client.status("POST", "/agents/team/hidden/a2a", token="a.b.c", json=MESSAGE) == 401
     assert not [write for write in api.writes if write.startswith("merge")]
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("5", 200), ("0", 200), ("-1", 400), ("1e3", 400), ("86401", 400), ("soon", 400)]
+)
+async def test_proxy_checks_the_timeout_of_a_caller(api, client, upstream, text, status):
+    headers = {"X-Timeout": text}
+    assert await client.status("GET", f"{CALLEE}/x", token=caller_token(api), headers=headers) == status
+    assert len(upstream.received) == (status == 200)
+
+
+async def test_proxy_ends_a_response_without_any_byte(api, client, upstream):
+    async def silent(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(30)
+        return web.json_response({})
+
+    upstream.answer = silent
+    headers = {"X-Timeout": "1"}
+    assert await client.status("GET", f"{CALLEE}/x", token=caller_token(api), headers=headers) == 504
+
+
+async def test_proxy_repairs_an_envelope_on_request(api, client, upstream):
+    token, simple = caller_token(api), {"method": "SendMessage", "params": {"message": {"parts": []}}}
+    headers = {"Fleetwright-Repair": "envelope"}
+    assert await client.status("POST", f"{CALLEE}/a2a", token=token, json=simple, headers=headers) == 200
+    found = json.loads(upstream.received[0].body)
+    assert (found["jsonrpc"], found["method"]) == ("2.0", "SendMessage")
+    assert len(found["id"]) == len(found["params"]["message"]["messageId"]) == 36
+    assert await client.status("POST", f"{CALLEE}/a2a", token=token, json=simple) == 200
+    assert json.loads(upstream.received[1].body) == simple
+    raw = {"data": b"{", "headers": {**headers, "Content-Type": "application/json"}}
+    assert await client.status("POST", f"{CALLEE}/a2a", token=token, **raw) == 400
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"), [("https://agents.example.com", 200), ("https://evil.example.com", 403), (None, 200)]
+)
+async def test_gateway_refuses_web_pages_of_other_origins(api, client, upstream, origin, status):
+    headers = {"Origin": origin} if origin else {}
+    assert await client.status("GET", "/v1/agents", token=caller_token(api), headers=headers) == status
+    assert (
+        await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE, headers=headers) == status
+    )

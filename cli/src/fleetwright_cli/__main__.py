@@ -5,8 +5,14 @@ import os
 import sys
 import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from fleetwright_cli.cluster.options import on_cluster
+
+if TYPE_CHECKING:
+    from fleetwright_cli.cluster.client import Cluster
 
 
 @click.group()
@@ -108,6 +114,64 @@ def say(
     way_on = f"to answer: --task {reply.task_id}" if reply.waits else f"to continue: --context {reply.context_id}"
     click.echo(f"[{reply.spent}]\n{reply.text}\n({way_on})")
     sys.exit(0 if reply.completed else 1)
+
+
+@main.group()
+def team() -> None:
+    """Show, suspend, export and import an agent with its descendants."""
+
+
+@team.command("tree")
+@click.argument("lead", required=False)
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@on_cluster
+def team_tree(cluster: "Cluster", lead: str | None, output: str) -> None:
+    """Show the team of LEAD, or all teams of the namespace."""
+    from fleetwright_cli.team import command
+
+    command.tree(cluster, lead, output)
+
+
+@team.command("suspend")
+@click.argument("lead")
+@click.option("--wait", default=0.0, help="Seconds to wait until every agent is suspended.")
+@on_cluster
+def team_suspend(cluster: "Cluster", lead: str, wait: float) -> None:
+    """Suspend LEAD and its descendants. Their memory stays."""
+    from fleetwright_cli.team import command
+
+    command.suspend(cluster, lead, wait=wait)
+
+
+@team.command("resume")
+@click.argument("lead")
+@click.option("--wait", default=0.0, help="Seconds to wait until every agent runs.")
+@on_cluster
+def team_resume(cluster: "Cluster", lead: str, wait: float) -> None:
+    """Resume LEAD and its descendants."""
+    from fleetwright_cli.team import command
+
+    command.resume(cluster, lead, wait=wait)
+
+
+@team.command("export")
+@click.argument("lead")
+@on_cluster
+def team_export(cluster: "Cluster", lead: str) -> None:
+    """Print LEAD and its descendants, with their skills and MCP servers, as manifests for kubectl apply."""
+    from fleetwright_cli.team import command
+
+    command.export(cluster, lead)
+
+
+@team.command("import")
+@click.option("-f", "--filename", "file", required=True, type=click.Path(path_type=Path, exists=True, allow_dash=True))
+@on_cluster
+def team_import(cluster: "Cluster", file: Path) -> None:
+    """Apply what `team export` printed."""
+    from fleetwright_cli.team import command
+
+    command.import_(cluster, file)
 
 
 def _state_of(folder: Path) -> Path:

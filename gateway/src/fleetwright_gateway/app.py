@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.http.edge import OriginCheck
 from fleetwright_gateway.access.access_reviewer import AccessReviewer
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
@@ -87,7 +88,7 @@ async def build_gateway(
     visibility = Visibility(fleet, AccessReviewer(api, clock=clock))
     tokens = PairTokenIssuer(KeyRing(settings.keys_file), issuer=settings.url, clock=clock)
     probe = ReadinessProbe(port=settings.agent_ops_port)
-    forwarder = Forwarder(connect_seconds=settings.connect_seconds, idle_seconds=settings.idle_seconds)
+    forwarder = Forwarder(connect_seconds=settings.connect_seconds)
     waker = Waker(
         api,
         fleet,
@@ -108,6 +109,7 @@ async def build_gateway(
         cards=cards,
         metrics=metrics,
         agent_port=settings.agent_port,
+        idle_seconds=settings.idle_seconds,
     )
     registry = registry_app(
         fleet=fleet,
@@ -122,7 +124,7 @@ async def build_gateway(
     ops = ops_app(metrics.registry, not_ready=lambda: synchroniser.problem or tokens.ring.problem(clock.now()))
     try:
         yield Gateway(
-            traffic=_Front(proxy, registry),
+            traffic=OriginCheck(_Front(proxy, registry), allowed=settings.origins),
             ops=ops,
             fleet=fleet,
             synchroniser=synchroniser,

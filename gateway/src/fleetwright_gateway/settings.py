@@ -34,6 +34,8 @@ class Settings:
     ops_port: int = 7881
     agent_port: int = 7870
     agent_ops_port: int = 7871
+    allowed_origins: tuple[str, ...] = ()
+    """Origins of web pages that may call the gateway, besides its own; `*` allows every origin."""
     requests_per_minute: int = 600
     """Requests of one caller to one replica."""
     idle_seconds: float = 300.0
@@ -48,6 +50,11 @@ class Settings:
     @property
     def outside_url(self) -> str:
         return self.public_url or self.url
+
+    @property
+    def origins(self) -> frozenset[str]:
+        parts = urlsplit(self.outside_url)
+        return frozenset({*self.allowed_origins, f"{parts.scheme}://{parts.netloc}"})
 
     @property
     def publisher_domain(self) -> str:

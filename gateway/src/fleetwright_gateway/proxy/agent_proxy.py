@@ -6,6 +6,7 @@ not call gets the same answer as an agent that does not exist.
 
 import logging
 import time
+import uuid
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,6 +21,7 @@ from fleetwright_gateway.http.admission import Admission, Admitted, Refused
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.identity.errors import IdentityError
 from fleetwright_gateway.identity.principals import Principal
+from fleetwright_gateway.proxy.envelope import ENVELOPE, HEADER, InvalidBody, repaired
 from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest, ProxyError, ResponseAborted
 from fleetwright_gateway.proxy.headers import to_agent
 from fleetwright_gateway.proxy.paths import AgentPath, agent_path
@@ -32,6 +34,8 @@ _logger = logging.getLogger(__name__)
 _METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
 _NOT_FOUND: Final = "There is no such agent, or this caller may not call it."
 COLD_START: Final = b"fleetwright-cold-start"
+_TIMEOUT: Final = "x-timeout"
+_LONGEST_IDLE_SECONDS: Final = 86_400
 
 
 class AgentProxy:
@@ -46,6 +50,7 @@ class AgentProxy:
         cards: CardResponses,
         metrics: GatewayMetrics,
         agent_port: int,
+        idle_seconds: float,
     ) -> None:
         self._admission = admission
         self._visibility = visibility
@@ -55,6 +60,7 @@ class AgentProxy:
         self._cards = cards
         self._metrics = metrics
         self._agent_port = agent_port
+        self._default_idle_seconds = idle_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = agent_path(scope["raw_path"])
@@ -115,7 +121,9 @@ class AgentProxy:
         receive: Receive,
         send: Send,
     ) -> None:
-        """Forward a request whose caller, agent and body were checked. Raises: Refused, ResponseAborted."""
+        """Forward a request whose caller, agent and size were checked. Raises: Refused, ResponseAborted."""
+        asked = Headers(scope=scope)
+        idle, body = self._idle_seconds(asked), _completed(body, asked)
         target = await self._target(admitted.principal, agent, len(body))
         try:
             token = self._tokens.token_for(admitted.principal, agent.uid)
@@ -125,7 +133,11 @@ class AgentProxy:
         if headers is None:
             raise Refused(431, "The headers are too large.")
         request = OutboundRequest(
-            method=scope["method"], url=self._url(target, path, scope["query_string"]), headers=headers, body=body
+            method=scope["method"],
+            url=self._url(target, path, scope["query_string"]),
+            headers=headers,
+            body=body,
+            idle_seconds=idle,
         )
         started = time.monotonic()
 
@@ -140,6 +152,16 @@ class AgentProxy:
             self._metrics.proxy_failures.labels(error.reason).inc()
             retry = {"Retry-After": str(error.retry_seconds)} if error.retry_seconds else {}
             raise Refused(error.status, error.sentence, retry) from None
+
+    def _idle_seconds(self, headers: Headers) -> float:
+        """Return the idle timeout that the caller asks for. Raises: Refused."""
+        text = headers.get(_TIMEOUT, "")
+        if not text:
+            return self._default_idle_seconds
+        if not text.isascii() or not text.isdigit() or int(text[:9]) > _LONGEST_IDLE_SECONDS:
+            sentence = f"X-Timeout must be a whole number of seconds up to {_LONGEST_IDLE_SECONDS}; 0 means no limit."
+            raise Refused(400, sentence)
+        return float(text)
 
     async def _target(self, principal: Principal, agent: AgentView, size: int) -> Target:
         try:
@@ -177,6 +199,16 @@ class _Call:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = (await receive()).get("body", b"") if scope["method"] == "POST" else b""
         await self._proxy.forward(self._admitted, self._agent, self._path, scope, body, receive, send)
+
+
+def _completed(body: bytes, headers: Headers) -> bytes:
+    """Return the body, with a complete envelope if the caller asks for it. Raises: Refused."""
+    if headers.get(HEADER, "") != ENVELOPE or not body:
+        return body
+    try:
+        return repaired(body, new_id=lambda: str(uuid.uuid4()))
+    except InvalidBody as error:
+        raise Refused(400, str(error)) from None
 
 
 def _extra(admitted: Admitted, target: Target) -> Sequence[tuple[bytes, bytes]]:

@@ -46,11 +46,13 @@ class OutboundRequest:
     """With the path and the query exactly as the caller encoded them."""
     headers: Sequence[tuple[str, str]]
     body: bytes
+    idle_seconds: float
+    """Seconds without any byte from the agent, after which the response ends; 0 means never."""
 
 
 class Forwarder:
-    def __init__(self, *, connect_seconds: float, idle_seconds: float, max_response: int = MAX_RESPONSE) -> None:
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds, sock_read=idle_seconds)
+    def __init__(self, *, connect_seconds: float, max_response: int = MAX_RESPONSE) -> None:
+        self._connect_seconds = connect_seconds
         self._max_response = max_response
         self._session = aiohttp.ClientSession(
             # Only addresses of pods are used, so nothing is ever resolved, and no proxy of the environment applies.
@@ -59,7 +61,6 @@ class Forwarder:
             auto_decompress=False,
             skip_auto_headers=_OWN_HEADERS,
             read_bufsize=_READ_BYTES,
-            timeout=self._timeout,
             trust_env=False,
         )
 
@@ -98,6 +99,9 @@ class Forwarder:
                 headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=self._connect_seconds, sock_read=request.idle_seconds or None
+                ),
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             raise ProxyError(502, "unreachable", "The agent's pod cannot be reached.", retry_seconds=2) from None

@@ -21,7 +21,6 @@ _TO_AGENT: Final = frozenset(
         "if-modified-since",
         "if-none-match",
         "last-event-id",
-        "origin",
         "traceparent",
         "tracestate",
         "user-agent",

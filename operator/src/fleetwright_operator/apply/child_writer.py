@@ -30,7 +30,7 @@ _RUNS_PODS = {"Deployment", "Pod"}
 
 @dataclass(slots=True)
 class _WriteGroup:
-    """Children that are written in order, concurrently with other lanes."""
+    """A lane: children that are written in order. Different lanes are written concurrently."""
 
     manifests: list[Manifest] = field(default_factory=list)
     stopped: Violation | None = None
@@ -98,7 +98,7 @@ def _lanes(outdated: Sequence[Manifest], lane: Callable[[Manifest], str]) -> lis
 
 
 def _one_lane(_: Manifest) -> str:
-    """Use one lane after a failure, so that a reconcile which fails again costs the API server one request."""
+    """Put all children into one lane after a failure, so that a reconcile that fails again costs only one request."""
     return "all"
 
 
@@ -115,7 +115,7 @@ def _lane(wanted: Manifest) -> str:
 async def _write_concurrently(
     cluster: Cluster, lanes: Sequence[_WriteGroup], seen: set[tuple[str, str]]
 ) -> list[Violation]:
-    """Write the lanes concurrently. Every write ends before an error is raised, so that no response is lost."""
+    """Write the lanes concurrently. All writes finish before an error is raised, so that no response is lost."""
     if len(lanes) == 1:
         await _write_lane(cluster, lanes[0], seen)
     else:
@@ -171,8 +171,8 @@ def is_refusal(stopped: Violation | None) -> bool:
 def unseen_secrets_first(cluster: Cluster, manifests: Sequence[Manifest]) -> list[Manifest]:
     """Sort Secrets that are not in the cache before all other manifests, and keep the order otherwise.
 
-    If the cache is stale, writing such a Secret discovers the existing one. That must happen before a list of tokens is
-    written that does not contain the existing token.
+    If the cache is stale, writing such a Secret discovers the existing one. This must happen before the operator writes
+    a token list without the existing token.
     """
 
     return sorted(manifests, key=lambda manifest: manifest["kind"] != "Secret" or _is_seen(cluster, manifest))
@@ -193,7 +193,7 @@ async def prune(cluster: Cluster, owner: CachedObject, manifests: Sequence[Manif
 
 
 async def prune_released(cluster: Cluster, holder: CachedObject) -> None:
-    """Delete the snapshots of a deleted Skill that the holder kept, once no Deployment mounts them."""
+    """Delete the snapshots of a deleted Skill that this agent kept alive, once no Deployment mounts them."""
     cache = cluster.cache
     for held in cache.find("held-by", *holder.id):
         if held.kind != "ConfigMap" or names.SKILL_LABEL not in held.labels:

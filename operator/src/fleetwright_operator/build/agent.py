@@ -1,4 +1,7 @@
-"""All children of one Agent, in the order in which they are written: what a pod mounts comes before the pod."""
+"""All children of one Agent, in the order in which they are written.
+
+The objects that a pod mounts come before the pod.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +36,10 @@ from fleetwright_operator.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """An Agent and the checked objects that it refers to. Mappings are by name; no two peers have the same name."""
+    """An Agent and the checked objects that it refers to.
+
+    Mappings are by name, because the names of its peers are unique.
+    """
 
     agent: AgentView
     skills: Mapping[str, SkillContent] = field(default_factory=dict)
@@ -64,7 +70,7 @@ class AgentChildren:
         return [*self.mounted, *self.serving]
 
     def without_pod(self) -> "AgentChildren":
-        """Return the same children for an agent that sleeps."""
+        """Return the children of a sleeping agent: the same, but without a pod."""
         stopped = {**self.serving[-1], "spec": {**self.serving[-1]["spec"], "replicas": 0}}
         return replace(self, serving=[*self.serving[:-1], stopped])
 
@@ -143,7 +149,7 @@ def agent_access(
 ) -> list[Manifest]:
     """Return the manifests that decide who may call the agent.
 
-    They are also written while other children are blocked, so that changes take effect at once.
+    The operator also writes them while other children are blocked, so that changes take effect at once.
 
     The list of accepted callers comes first, so that no caller gets a token that is not accepted yet. The NetworkPolicy
     comes last, because it contains rules from the spec that the API server may reject.

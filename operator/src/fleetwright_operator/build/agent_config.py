@@ -88,7 +88,7 @@ def agent_config(
 
 
 def _asked_for(spec: AgentSpec, settings: Settings) -> dict[str, Any]:
-    """Return only the fields that the spec sets, so that unused features do not change the revision."""
+    """Return only the fields that the spec sets. Fields of unused features would change the revision."""
     retention, origins = spec.memory.task_retention, spec.auth.allowed_origins
     remembered = memory_config(spec)
     return {
@@ -170,7 +170,7 @@ def _enforcement(policy: EnforcementSpec) -> dict[str, Any]:
 
 
 def _nonempty(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sections that are not empty, so that unused features do not change the revision."""
+    """Return the sections that are not empty. Sections of unused features would change the revision."""
     return {name: section for name, section in sections.items() if section}
 
 

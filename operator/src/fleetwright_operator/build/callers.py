@@ -1,7 +1,7 @@
 """Builds `callers.json`, with the digests of accepted tokens, and the files with the tokens for calling peers.
 
-This module takes credentials and never mints them, because minting is not pure. A callee stores only a digest, so a
-pod never has a token that grants access to itself.
+The caller of this module mints the credentials, because minting is not pure. A called agent stores only a digest, so no
+pod has a token that grants access to itself.
 """
 
 from collections.abc import Iterator, Mapping

@@ -120,7 +120,7 @@ def agent_card(agent: AgentView, *, url: str, skills: Sequence[SkillContent]) ->
 
 
 def _skills(spec: AgentSpec, mounted: Sequence[SkillContent]) -> list[dict[str, Any]]:
-    """Return the mounted and the declared skills. A skill that is both is shown as mounted."""
+    """Return the mounted and the declared skills. A skill that is both mounted and declared is listed as mounted."""
     declared = {entry.id: entry for entry in spec.a2a.skills}
     shown = {skill.name: _skill(skill) for skill in mounted}
     shown = {**shown, **{key: _declared(entry) for key, entry in declared.items() if key not in shown}}

@@ -1,6 +1,6 @@
 """The A2A extensions that an agent's card declares: exactly those that its spec enables.
 
-A client can tell from the card which extensions it may see. An extension without a URI cannot be declared. The runtime
+The card tells clients which extensions they may receive. An extension without a URI cannot be declared. The runtime
 derives the same list from its configuration; a contract test compares both.
 """
 
@@ -58,13 +58,13 @@ def _of_the_loop(spec: AgentSpec) -> dict[str, str]:
 
 
 def learns(spec: AgentSpec) -> bool:
-    """Return whether a task may teach the agent a skill."""
+    """Return whether the agent may learn a skill from a task."""
     learned = spec.memory.skills
     return bool(spec.sub_agents) and learned is not None and bool(learned.enabled)
 
 
 def may_ask(spec: AgentSpec) -> bool:
-    """Return whether a task may wait for a person."""
+    """Return whether a task may wait for a person's answer."""
     approvals = spec.approvals.tools or any(use.tools.require_approval for use in spec.mcp_servers)
     pauses = any(budget.on_exceeded == "Pause" for budget in spec.budgets)
     # If a rule names a tool that its server or plugin does not offer, all tools of that server need approval.

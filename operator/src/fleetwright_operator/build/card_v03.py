@@ -1,8 +1,8 @@
 """The served card with the additional keys that clients of A2A 0.3 and 0.1 look for.
 
 All clients get the same document. The signature covers only the 1.0 card, which 1.0 verifiers extract from the
-document. A2A 0.3 signs other bytes, so clients of 0.3 find no signature that they could verify. This module adds no
-information to the card.
+document. A2A 0.3 signs other bytes, so clients of 0.3 cannot verify the signature. The additional keys contain no new
+information.
 """
 
 from collections.abc import Mapping
@@ -39,10 +39,10 @@ def _v03(card: Card) -> Older:
 
 
 def _v03_scheme(scheme: Mapping[str, Any]) -> Older:
-    """Return a security scheme for 0.3. In 1.0 the scheme's type is the key around it; in 0.3 the type is a field.
+    """Return a security scheme for 0.3.
 
-    The values must equal those of 1.0. Clients of 1.0 that support older cards read the 0.3 values, and then verify the
-    signature.
+    In 1.0 the type of a scheme is the key that contains it; in 0.3 the type is a field. The values must equal those of
+    1.0, because clients of 1.0 that support older cards read the 0.3 values and then verify the signature.
     """
     if "apiKeySecurityScheme" in scheme:
         key = scheme["apiKeySecurityScheme"]

@@ -1,9 +1,9 @@
 """Egress to host names, as a CiliumNetworkPolicy, because a plain NetworkPolicy cannot express names. Pure.
 
 Traffic is allowed if any policy allows it, so the plain policy must not contain these routes as well. A range in the
-plain policy would allow more than a name. A plain route to DNS would bypass the proxy that learns the addresses of a
-name. The owner of a name decides which addresses it resolves to, so this policy denies the forbidden ranges. A deny
-rule takes precedence over every allow rule.
+plain policy would allow more than the name. A DNS rule in the plain policy would bypass Cilium's DNS proxy, which
+learns the addresses of a name. The owner of a name decides which addresses it resolves to, so this policy denies the
+forbidden ranges. A deny rule takes precedence over every allow rule.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ from fleetwright_operator.settings import Dns, Settings
 
 
 def plain_rules(egress_rules: Sequence[EgressRule], settings: Settings) -> list[EgressRule]:
-    """Return the routes of the plain NetworkPolicy."""
+    """Return the routes that the plain NetworkPolicy contains."""
     if not any(is_by_name(rule, settings) for rule in egress_rules):
         return list(egress_rules)
     return [rule for rule in egress_rules if not is_by_name(rule, settings) and rule != dns_rule(settings)]

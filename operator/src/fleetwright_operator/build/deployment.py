@@ -205,7 +205,7 @@ def _volumes(
 
 
 def _files(spec: AgentSpec, servers: Servers) -> list[File]:
-    """Return the Secret and ConfigMap keys that the pod mounts. Other keys of these objects are not mounted."""
+    """Return the Secret and ConfigMap keys that the pod mounts. It mounts no other keys of these objects."""
     own = [(reference.kind, reference.name, reference.key) for reference in file_references(spec)]
     return own + [(SECRET, *key) for server in servers.values() for key in credential_keys(server)]
 
@@ -219,6 +219,6 @@ def _skill(name: str, skill: SkillSnapshot | RemoteSkill) -> list[dict[str, Any]
 
 def skill_volume(name: str) -> str:
     """Return the name of the volume with the files of a skill, whatever their source."""
-    # A volume's name has at most 63 characters, and the name of the skill alone may have 63.
+    # A volume's name has at most 63 characters, and a skill's name alone may have 63.
     volume = f"skill-{name}"
     return volume if len(volume) <= 63 else f"skill-{short_hash(name)}"

@@ -44,7 +44,7 @@ class Owner:
 
     @property
     def hold(self) -> dict[str, Any]:
-        """Return an owner reference that keeps another owner's object while this object needs it."""
+        """Return an owner reference that keeps an object of another owner alive while this object needs it."""
         return {"apiVersion": names.API_VERSION, "kind": self.kind, "name": self.name, "uid": self.uid}
 
 

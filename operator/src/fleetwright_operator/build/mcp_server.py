@@ -1,4 +1,6 @@
-"""The children of an McpServer with a workload, as restricted as an agent's, and the probe of any McpServer."""
+"""The children of an McpServer with a workload, with the same restrictions as an agent's, and the probe of any
+McpServer.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -56,7 +58,7 @@ def server_children(
 
 
 def server_probe(server: McpServerView, *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
-    """Return a probe that lists the server's tools with the agents' credentials. The server's address must resolve.
+    """Return a probe that lists the server's tools with the credentials of agents. The server's address must resolve.
 
     Args: `about` names what the answer depends on: the serving pod and the versions of the credentials.
     """
@@ -145,7 +147,7 @@ def _container(workload: WorkloadSpec, *, settings: Settings) -> dict[str, Any]:
 
 
 def _program(workload: WorkloadSpec) -> dict[str, Any]:
-    """A stdio server runs behind the bridge, a program that the server's image copies from the agent image."""
+    """Return the container's command. A stdio server runs behind the bridge, which is part of the agent image."""
     if not is_stdio(workload):
         declared = {"command": workload.command, "args": workload.args}
         return {key: list(words) for key, words in declared.items() if words}

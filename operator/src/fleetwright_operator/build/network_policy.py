@@ -10,7 +10,10 @@ from fleetwright_operator.build.network.ingress import IngressPeer, agents, ingr
 
 
 def ingress_policy(owner: Owner, sources: Sequence[IngressPeer]) -> Manifest:
-    """Return the ingress policy. It is separate because callers change at once, but egress only with a revision."""
+    """Return the ingress policy.
+
+    It is a separate policy because callers change immediately, but egress only with a revision.
+    """
     return _policy(owner, name=names.agent_ingress(owner.name), ingress=ingress_rules(sources))
 
 
@@ -39,7 +42,7 @@ def _policy(owner: Owner, *, name: str, ingress: list[Any] | None = None, egress
         "spec": {
             "podSelector": {"matchLabels": owner.selector},
             "policyTypes": [direction for direction, rules in directions.items() if rules is not None],
-            # The API server drops an empty list. A policy without the list denies everything as well.
+            # The API server drops an empty list. A policy without the list also denies everything.
             **{direction.lower(): rules for direction, rules in directions.items() if rules},
         },
     }

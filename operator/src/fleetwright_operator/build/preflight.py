@@ -1,8 +1,9 @@
 """The preflight pod, which shows whether the next revision can start before it replaces the serving one. Pure.
 
-The preflight pod is the Deployment's pod, but with an empty memory of its own, small requests and a deadline. An
-agent's memory has a single writer, so two revisions can never run side by side. Added containers run here as sidecars
-that end with the pod. Pod anti-affinity and topology spread are removed, because the serving pod will be replaced.
+The preflight pod has the template of the Deployment's pod, but a separate empty memory, small requests and a deadline.
+An agent's memory has a single writer, so two revisions can never run side by side. Added containers run here as
+sidecars that end with the pod. Pod anti-affinity and topology spread are removed, because the serving pod will be
+replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ _ARGUMENTS = ["probe", "agent"]
 _REQUESTS = {"cpu": "20m", "memory": "96Mi", RESOURCE: "16Mi"}
 _PROBES = {"livenessProbe", "readinessProbe", "startupProbe"}
 _NEVER = f"{names.GROUP}/serves"
-"""A readiness gate that is never set, so that no Service sends traffic to the pod, whatever its labels."""
+"""A readiness gate that is never set. It keeps Services from sending traffic to the pod, whatever its labels are."""
 
 
 def preflight(

@@ -1,8 +1,8 @@
 """A probe: a pod that examines one thing from inside the network and exits, with its NetworkPolicy. Pure.
 
-Everything outside the Kubernetes API is examined by such a pod, never by the operator. The pod's report is the last
-line of its log, one JSON document. A probe's name contains a hash of its inputs, the `question`, so equal probes never
-run concurrently. A probe pod does not have the labels of its owner's own pods, so no Service sends it traffic.
+Such a pod, and never the operator, examines everything outside the Kubernetes API. The pod's report is the last line of
+its log, one JSON document. A probe's name contains a hash of its inputs, the `question`, so equal probes never run
+concurrently. A probe pod does not have the labels of its owner's own pods, so no Service sends it traffic.
 """
 
 from collections.abc import Mapping, Sequence

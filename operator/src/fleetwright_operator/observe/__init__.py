@@ -1,1 +1,1 @@
-"""Reads everything that one reconciliation needs, and indexes which object concerns which."""
+"""Reads everything that one reconcile needs, and indexes which objects a changed object affects."""

@@ -1,6 +1,6 @@
-"""All reads of an agent's reconcile, before anything is decided. Missing objects are None.
+"""Reads everything that an agent's reconcile needs, before it decides anything. Missing objects are None.
 
-This module reads the cache only, so a reconcile that changes nothing makes no request.
+This module reads only the cache, so a reconcile that changes nothing makes no request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ class ObservedAgent:
 
     entry: CachedObject
     agent: AgentView
-    """With `spec.suspend` set if the agent is suspended together with an ancestor."""
+    """The Agent. Its `spec.suspend` is set if the agent is suspended together with an ancestor."""
     team: ObservedTeam
     skills: Mapping[str, SkillView | None]
     snapshots: Mapping[str, CachedObject]
@@ -202,7 +202,7 @@ class ObservedServer:
 
 def observe_server(cache: Cache, entry: CachedObject, *, settings: Settings) -> ObservedServer:
     server, space = server_of(entry), entry.namespace
-    # A server that has just become remote may still have a pod, which no longer serves requests.
+    # A server that was changed to a remote one may still have a pod, which no longer serves requests.
     children = cache.find("child-of", *entry.id) if server.spec.workload is not None else []
     return ObservedServer(
         entry=entry,

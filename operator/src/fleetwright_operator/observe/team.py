@@ -1,4 +1,4 @@
-"""The team of an agent: its ancestors, whether it is suspended with one of them, and what is wrong. Pure."""
+"""The team of an agent: its ancestors, whether it is suspended with one of them, and problems of its place. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class ObservedTeam:
     missing_parent: str = ""
     """The parent that the agent names and that does not exist."""
     cycle: tuple[str, ...] = ()
-    """The names of the agents of a cycle that contains this agent, from this agent upwards."""
+    """The names of the agents in the cycle that contains this agent, from this agent upwards."""
     suspended_with: str = ""
     """The nearest ancestor that is suspended together with its team."""
 

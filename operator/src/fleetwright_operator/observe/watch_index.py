@@ -47,7 +47,7 @@ class WatchIndex:
 
     def index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
         if entry.kind not in OWN_KINDS:
-            # A probe concerns its owner, but is not one of the owner's regular pods and policies.
+            # A probe pod affects its owner, but is not one of the owner's regular pods and policies.
             index_key = "probe-of" if _is_probe(entry) else "child-of"
             for owner in _owners(entry):
                 yield (index_key, *owner)
@@ -184,7 +184,7 @@ class WatchIndex:
 
 
 def users_of_skill(cache: Cache, skill: CachedObject) -> list[CachedObject]:
-    """Return the agents that name the skill, and those whose selector matches it."""
+    """Return the agents that name the skill, and the agents whose selector matches it."""
     named = cache.find("uses", *skill.id)
     found = [
         agent for agent in cache.find("selects-skills", skill.namespace) if selects(agent_of(agent).spec, skill.labels)
@@ -235,7 +235,8 @@ def _by_namespace(change: Change, cache: Cache) -> set[Key]:
 def _owners(entry: CachedObject) -> list[Key]:
     """Return the owners of a child: by label, and by its controller in case the labels were edited.
 
-    A metadata-only view of a child does not count as the child, because pruning it would delete the object behind it.
+    A metadata-only cache entry of an object does not count as a child, because pruning that entry would delete the
+    object itself.
     """
     if not entry.is_ours or RESOURCES[entry.kind].metadata_only:
         return []
@@ -304,7 +305,9 @@ def _respecified(change: Change) -> bool:
 
 
 def _identity(entry: CachedObject) -> tuple[object, ...]:
-    """Return what decides a reconcile of Fleetwright's own kinds: the spec, and annotations that users set."""
+    """Return the parts of an object of Fleetwright's kinds that decide a reconcile: the spec, and annotations that
+    users set.
+    """
     asked = (names.AUDIT_ACKNOWLEDGED_ANNOTATION, names.WAKE_ANNOTATION)
     return entry.uid, entry.generation, entry.deleting, *(entry.annotations.get(each) for each in asked)
 

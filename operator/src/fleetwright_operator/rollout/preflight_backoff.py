@@ -1,4 +1,4 @@
-"""Counts how often an agent's preflight lost its pod, and schedules retries with exponential backoff.
+"""Counts how often the pod of an agent's preflight was lost, and schedules retries with exponential backoff.
 
 The counts are kept in memory only, so a restart begins with the shortest pause. If the preflight's input changes, the
 count starts again.
@@ -62,7 +62,7 @@ class PreflightBackoff:
         known.obstacle = ""
 
     def next_attempt(self, agent: Key) -> tuple[PreflightInterrupted, int] | None:
-        """Return why the preflight is paused, and the time of the next try."""
+        """Return the reason why the preflight is paused, and the time of the next attempt."""
         known = self._states.get(agent)
         return (known.why, known.due) if known and known.why and known.due > self._now() else None
 

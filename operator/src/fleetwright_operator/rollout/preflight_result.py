@@ -18,7 +18,10 @@ from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
 TRYING = "Preflight"
 FAILED = "PreflightFailed"
 REASONS = {TRYING, FAILED}
-"""Reasons of `Programmed`. They end with an event of the pod or of a reference, or when a rollout slot becomes free."""
+"""Reasons of `Programmed`.
+
+The operator leaves them at an event of the pod or of a reference, or when a slot becomes free.
+"""
 ENDED = {"Succeeded", "Failed"}
 """Phases in which no container runs."""
 
@@ -48,7 +51,7 @@ class PreflightInterrupted:
 
     message: str
     late: bool = False
-    """True if the pod used all its time."""
+    """True if the pod reached its deadline."""
 
 
 PreflightResult = PreflightPending | PreflightPassed | PreflightFailed | PreflightInterrupted
@@ -92,7 +95,7 @@ def _main(pod: CachedObject) -> Mapping[str, Any]:
 
 
 def _lost(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightInterrupted | None:
-    """Return why the node or another actor ended the pod. The kubelet sets `reason`; no program can."""
+    """Return the reason why the node or another actor ended the pod. Only the kubelet sets `reason`; no program can."""
     reason, message = pod.projection.get("reason", ""), pod.projection.get("message", "")
     if reason == "DeadlineExceeded":
         return (

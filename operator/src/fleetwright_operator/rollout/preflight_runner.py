@@ -1,7 +1,7 @@
 """Runs a preflight pod of an agent's next revision before it replaces the one that serves.
 
-Level-triggered, like all probes: any reconcile continues where another one stopped. A preflight that waits reports why
-and never blocks the reconcile, so the credentials and the status of a waiting agent stay up to date.
+Level-triggered, like all probes: any reconcile continues where another one stopped. A waiting preflight reports the
+reason and never blocks the reconcile. The credentials and the status of a waiting agent therefore stay current.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class PreflightRunner:
     backoff: PreflightBackoff
 
     async def run(self, observed: ObservedAgent, children: AgentChildren, *, serving: str) -> Violation | None:
-        """Return why this revision may not replace the serving one yet; None if it may.
+        """Return the reason why this revision may not replace the serving one yet; None if it may.
 
         Args: `serving` is the text that names the revision which keeps serving.
         """
@@ -101,7 +101,7 @@ class PreflightRunner:
     def _has_begun(self, entry: CachedObject, wanted: Probe) -> bool:
         """Return whether the preflight has begun.
 
-        A preflight that has begun is finished even if the serving pod disappears for a moment. After a restart, the
+        The operator finishes a begun preflight even if the serving pod disappears for a moment. After a restart, the
         operator recognises a preflight by its pod alone. A preflight that waits without a pod has not failed yet.
         """
         pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
@@ -129,7 +129,7 @@ class PreflightRunner:
         return await self._try(entry, wanted, pod, result)
 
     async def _hold(self, pod: CachedObject | None, result: PreflightFailed) -> Violation:
-        """Keep the pod as evidence, delete its policy, and so release the rollout slot."""
+        """Keep the pod as evidence, but delete its policy, which releases the rollout slot."""
         policy = self.cluster.cache.get("NetworkPolicy", pod.namespace, pod.name) if pod else None
         if pod and policy and pod.projection.get("phase") in ENDED:
             await self.cluster.delete(policy)

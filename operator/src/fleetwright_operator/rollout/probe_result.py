@@ -10,9 +10,9 @@ from fleetwright_operator.build.probe import CONTAINER
 from fleetwright_operator.status.workload_health import WorkloadHealth, pod_causes
 
 REFUSED = "Refused"
-"""The program ran and reported an error. Every other reason comes from the pod or the cluster."""
+"""The program ran and reported an error. All other reasons come from the pod or the cluster."""
 UNAVAILABLE = "Unavailable"
-"""The program could not run its check, because something it depends on does not answer properly."""
+"""The program could not run its check, because a service that it depends on does not answer properly."""
 REPORT_LIMIT = 64 * 1024
 _WORDS_LIMIT = 800
 _SPOKEN = {2: REFUSED, 75: UNAVAILABLE}
@@ -33,7 +33,7 @@ class ProbeReport:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFailure:
-    """There is no report; the fields say why."""
+    """The probe has no report. The fields give the reason."""
 
     reason: str
     message: str
@@ -43,7 +43,7 @@ ProbeResult = ProbePending | ProbeReport | ProbeFailure
 
 
 def unreported(pod: CachedObject | None) -> ProbePending | ProbeFailure | None:
-    """Return the result if it does not need the pod's log; None if the report can be read."""
+    """Return the result if the pod's status alone determines it; None if the log has the report."""
     phase = pod.projection.get("phase") if pod else None
     if pod is None or phase == "Succeeded":
         return None if pod else ProbePending()

@@ -1,7 +1,7 @@
 """Schedules repeated probes. The schedule is kept in memory only, so a restart begins a new one.
 
 A successful probe is repeated after a long interval, a failed one sooner, with exponential backoff. This module sets no
-timers: reconciles are frequent enough to ask whether a probe is due.
+timers, because frequent reconciles ask whether a probe is due.
 """
 
 from collections.abc import Callable, Hashable

@@ -1,9 +1,10 @@
-"""Limits concurrent rollouts: a few agents at a time, the others in order as slots become free.
+"""Limits concurrent rollouts: a few agents roll out at a time, and the others wait in a queue.
 
 An agent holds a slot from before its preflight until its next pod serves. The preflight's NetworkPolicy represents the
-slot: it is written first and deleted last, so a restarted operator finds every slot in the cluster. Only the queue, and
-slots whose policy is not written yet, are kept in memory. A slot expires after a while, so an agent that never serves
-does not block the others.
+slot. It is written first and deleted last, so a restarted operator finds every slot in the cluster. Memory holds only
+the queue, and slots whose policy is not written yet.
+
+A slot expires after a while, so an agent that never serves does not block the others.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from fleetwright_operator.observe.watch_index import Key
 LONGEST_SECONDS = 15 * 60
 """The time for the preflight, the drain and the progress deadline of a Deployment together."""
 WAITING_SECONDS = 30
-"""Seconds until a waiting agent is queued again; usually a free slot wakes it earlier."""
+"""Seconds until a waiting agent is queued again. Usually a free slot triggers its reconcile earlier."""
 
 
 class RolloutLimiter:
@@ -46,7 +47,8 @@ class RolloutLimiter:
         self._waiting.pop(agent, None)
 
     def release(self, agent: Key) -> None:
-        """Release the reservation of a slot after a reconcile: the policy now represents the slot, or none is needed.
+        """Release the reservation of a slot after a reconcile. By then the policy represents the slot, or no slot is
+        needed.
 
         Free slots go to waiting agents.
         """

@@ -30,9 +30,9 @@ def has_failed(status: Mapping[str, Any]) -> bool:
 
 
 def with_pull_failure(source: SkillSourceSpec, answer: ProbeResult) -> ProbeResult:
-    """Turn a failing image pull into a result.
+    """Report a failing image pull as the probe's result.
 
-    Otherwise the pod would run into its deadline, and the reason would be lost.
+    Otherwise the pod would reach its deadline without the reason.
     """
     why = answer.why if isinstance(answer, ProbePending) else None
     digest = source.image.reference.rpartition("@")[2] if source.image else ""

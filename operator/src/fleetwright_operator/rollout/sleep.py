@@ -1,11 +1,11 @@
 """Decides whether an agent sleeps: whether its Deployment has no pod because the agent is idle. Pure.
 
 An agent goes to sleep only if a report of its current pod shows that nothing runs, that the last activity is long
-enough ago, and that its counters were scraped since. An agent that sleeps wakes up when somebody asks for it, when its
-revision changes, or when work of its own is due.
+enough ago, and that its counters were scraped since. A sleeping agent wakes at a request, when its revision changes, or
+when its own pending work is due.
 
-Every new value of the wake annotation is one request. The values are never compared as times, because the clocks of
-those who write them may differ.
+Every new value of the wake annotation is a request. The values are never compared as times, because the clocks of their
+writers may differ.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.status.activity import Activity
 
 SCRAPE_SECONDS: Final = 120
-"""How long a scrape of the counters is awaited after the last activity."""
+"""The maximum time to wait for a scrape of the counters after the last activity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class SleepState:
     request: str = ""
     """The wake annotation at the time of going to sleep."""
     wakes_at: int | None = None
-    """When the agent has work of its own to do."""
+    """The time at which the agent has to do pending work."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -62,11 +62,11 @@ def next_state(
     activity: Activity | None,
     now: int,
 ) -> SleepState | None:
-    """Return the state after this pass.
+    """Return the state after this reconcile.
 
     Args:
         spec: The spec of the agent.
-        state: The state before this pass; None if the agent is awake.
+        state: The state before this reconcile; None if the agent is awake.
         has_gateway: False if no message could wake the agent.
         annotations: The annotations of the Agent.
         is_rolled_out: True if the current revision runs and is ready.
@@ -90,7 +90,7 @@ def next_state(
 
 
 def _is_idle(activity: Activity, after: int) -> bool:
-    """Return whether the report itself shows a long enough pause, whatever the time of this pass is."""
+    """Return whether the report itself shows a long enough pause, independent of the time of this reconcile."""
     if activity.is_busy:
         return False
     pause = activity.read_at - activity.last_active

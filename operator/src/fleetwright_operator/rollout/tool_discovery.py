@@ -1,7 +1,7 @@
 """The discovered tools of an McpServer, and what its pin means for the agents that use it. Pure.
 
-The status stores the result of a probe together with the probe's inputs, so a restart repeats no probe. A failure is
-stored in addition to the tools that were discovered before.
+The status stores the result of a probe together with the probe's inputs, so a restart repeats no probe. A failed probe
+keeps the tools that were discovered before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,10 @@ def discovery_status(server: McpServerView, question: str, answer: ProbeReport |
 
 
 def discovery_health(server: McpServerView) -> WorkloadHealth:
-    """Return the health of a server whose process, if the operator runs it, is healthy."""
+    """Return the server's health by its tools.
+
+    The caller has already checked the health of a process that the operator runs.
+    """
     status = server.status
     if "discovery" not in status:
         return WorkloadHealth(None, "NotObserved", "its tools are being discovered")

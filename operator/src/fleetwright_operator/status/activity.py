@@ -11,7 +11,7 @@ _COUNTS: Final = ("runningTasks", "waitingTasks", "openStreams", "undeliveredPus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """Times are in seconds since the epoch."""
+    """The activity of one agent process. Times are in seconds since the epoch."""
 
     is_busy: bool
     """True if a task runs or waits for its turn, a stream is open, or a push notification is not delivered."""
@@ -20,7 +20,7 @@ class Activity:
     scraped_at: int | None
     """When the counters were last scraped."""
     wakes_at: int | None
-    """When the agent has work of its own to do, such as a retry of a push notification or an expiry."""
+    """The time at which the agent has to do pending work, such as a retry of a push notification or an expiry."""
     read_at: int
 
 

@@ -1,8 +1,8 @@
-"""The last reports that running agents gave on :7871/status. The reader of that address is in `manager/`.
+"""The last reports that running agents gave on :7871/status.
 
-The operator opens no connection to an address from a spec. All that it knows about an agent's remote MCP servers comes
-from these reports and from probe pods. An agent runs untrusted code, so each field is validated by itself, and bounded
-or dropped.
+Code in `manager/` reads that address. The operator opens no connection to an address from a spec, so it knows an
+agent's remote MCP servers only from these reports and from probe pods. An agent runs untrusted code, so each field is
+validated separately. Long values are cut, and invalid values are dropped.
 """
 
 import re
@@ -18,7 +18,10 @@ _MISSING_LIMIT = 20
 _PLUGINS_LIMIT = 16
 _COUNT_LIMIT = 100_000
 CARD_PATIENCE = 90
-"""Seconds after a new card until a report must show it. The kubelet may take a minute to update the file."""
+"""Seconds after a card update in which a report may still show the old card.
+
+The kubelet may take a minute to update the file.
+"""
 
 _REVISION = re.compile(r"[0-9a-f]{1,64}")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -34,13 +37,13 @@ _TOOL = re.compile(r"[!-~]{1,128}")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
     unreachable: str = ""
-    """Why the server could not be reached."""
+    """The reason why the server could not be reached."""
     tools: int | None = None
     """How many tools the agent may use; None before the MCP handshake."""
     missing: tuple[str, ...] = ()
     """Tools that the spec names and the server does not offer."""
     oversized: tuple[str, ...] = ()
-    """Tools that the agent leaves out because they would take too much of its model's window."""
+    """Tools that the agent omits because they would take too much of its model's context window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,7 @@ class BudgetReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The end of the audit trail, and the end from which the running process continued."""
+    """The end of the audit trail, and the end at which the running process resumed the trail."""
 
     lines: int
     hash: str
@@ -72,13 +75,14 @@ class AgentReport:
     servers: Mapping[str, ServerReport] = field(default_factory=dict)
     budgets: tuple[BudgetReport, ...] = ()
     failed_plugins: Mapping[str, str] = field(default_factory=dict)
-    """By plugin: why it could not be loaded."""
+    """By plugin: the reason why it could not be loaded."""
     audit_process: str = ""
     """The process whose trail `audit` describes. A new process triggers a reconcile."""
     activity: Activity | None = field(default=None, compare=False)
-    """Changes with each task, and such a change must not trigger a reconcile."""
+    """Excluded from comparison, because it changes with each task, and such a change must not trigger a reconcile."""
     audit: AuditReport | None = field(default=None, compare=False)
-    """The end of the trail changes with each tool call, and such a change must not trigger a reconcile."""
+    """Excluded from comparison, because it changes with each tool call, and such a change must not trigger a reconcile.
+    """
 
 
 class AgentReports:
@@ -92,12 +96,12 @@ class AgentReports:
         return self._now()
 
     def get(self, namespace: str, agent: str) -> AgentReport | None:
-        """Return the last report, or None before the agent was first read by this process."""
+        """Return the last report, or None if this operator process has not read the agent yet."""
         found = self._reports.get((namespace, agent))
         return found[0] if found else None
 
     def connection_errors(self, namespace: str, agent: str) -> Mapping[str, str]:
-        """Return why the agent cannot reach its servers, by McpServer. The text of a reachable server is empty."""
+        """Return the error of each McpServer that the agent cannot reach. The text of a reachable server is empty."""
         report = self.get(namespace, agent)
         return {name: server.unreachable for name, server in report.servers.items()} if report else {}
 
@@ -109,7 +113,9 @@ class AgentReports:
         return {server for server in {*before, *after} if before.get(server) != after.get(server)}
 
     def serves_another_card(self, namespace: str, agent: str, *, wanted: str) -> bool:
-        """Return whether the last report names another card, although enough time has passed since the card changed."""
+        """Return whether the last report names another card, although enough time has passed since the card was
+        updated.
+        """
         now = self._now()
         if self._wanted.get((namespace, agent), ("", 0))[0] != wanted:
             self._wanted[namespace, agent] = (wanted, now)

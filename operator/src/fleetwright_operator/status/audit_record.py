@@ -1,8 +1,8 @@
 """The recorded end of an agent's audit trail in the Agent's status, and whether the trail still contains it. Pure.
 
-The lines of a trail are chained by hashes, so only removing lines from its end goes unnoticed. That can happen only
-while no process runs, because the next process continues at the end of the file. The record is stored outside of
-the volume. A process that resumes with fewer lines than were recorded has lost lines.
+The lines of a trail form a hash chain, so only the removal of its last lines goes unnoticed. The lines can be removed
+while no process runs, because the next process continues at the end of the file. The record is therefore stored outside
+of the volume. If a process resumes with fewer lines than recorded, lines were removed.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def record_of(previous: Record | None, report: AuditReport | None, *, acknowledg
     Args:
         previous: The record so far.
         report: The running agent's report about its trail; None if it was not read or there is no trail yet.
-        acknowledged: The annotation by which a user accepts that lines are lost.
+        acknowledged: The annotation with which a user accepts the loss of lines.
         now: The present time as the API writes it.
     """
     if previous is None or report is None:

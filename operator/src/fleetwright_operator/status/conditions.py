@@ -1,7 +1,7 @@
 """The condition types of the API, and how a list of conditions is updated. Pure.
 
-Stages have positive polarity, and each can be true only if all stages before it are true. Abnormal conditions are
-present only while they are true.
+The conditions from `Accepted` to `Ready` are stages with positive polarity. A stage can be true only if all stages
+before it are true. Abnormal conditions are present only while they are true.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,21 +17,22 @@ PROGRAMMED = "Programmed"
 AVAILABLE = "Available"
 """The current revision is rolled out and its pod is ready. Unknown if that could not be observed."""
 READY = "Ready"
-"""All of the above."""
+"""All of the stages above are true."""
 
 CONFLICT = "Conflict"
 """Abnormal-true, present only when true: an object that Fleetwright does not manage has the name of a child."""
 DEGRADED = "Degraded"
-"""Abnormal-true, present only when true: the agent runs without something it should have."""
+"""Abnormal-true, present only when true: the agent runs without a tool, a server or a plugin that the spec names."""
 
 CARD_DRIFT = "CardDrift"
 """Abnormal-true, present only when true: the running agent serves a card that differs from the compiled one."""
 
 BUDGET_EXCEEDED = "BudgetExceeded"
-"""Abnormal-true, present only when true: the agent accepts no new tasks until a budget has room again."""
+"""Abnormal-true, present only when true: the agent accepts no new tasks until the budget allows another call."""
 
 AUDIT_TRAIL_CUT = "AuditTrailCut"
-"""Abnormal-true, present only when true: a process resumed the audit trail without lines that had been recorded."""
+"""Abnormal-true, present only when true: a process resumed the audit trail without lines that the status had recorded.
+"""
 
 MODEL_UNPRICED = "ModelUnpriced"
 """Abnormal-true, present only when true: a model has no known price, so its calls are counted as free."""
@@ -66,7 +67,7 @@ PROGRESS = frozenset(
         "Suspending",
     }
 )
-"""Reasons that describe progress or a state that the spec asks for. The user does not need to act."""
+"""Reasons for progress, or for a state that the spec asks for. The user does not need to act."""
 
 ASLEEP = "Asleep"
 """The reason of `Available` and `Ready` while the agent sleeps."""

@@ -1,7 +1,7 @@
 """Selects the transitions of conditions that become Kubernetes Events. Pure.
 
 Events are for users of `kubectl describe`: what failed, what recovered, and that the object is ready. Progress does not
-become an Event: a stage that waits for another one, a rollout, a preflight.
+become an Event. Examples are a stage that waits for another one, a rollout, and a preflight.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,7 @@
 """Derives parts of an Agent's status from the running agent's report: tools, missing parts, card and budgets. Pure.
 
-While there is no report, after a restart of the operator or of the agent, the status keeps the last reported values.
+After a restart of the operator or of the agent there is no report yet. Meanwhile the status keeps the last reported
+values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ def tools_of(
 def degraded(
     report: AgentReport | None, tools: Tools, *, servers: Sequence[str], plugins: Sequence[str] = ()
 ) -> Violation | None:
-    """Return a violation that lists what the agent runs without."""
+    """Return a violation that lists the tools, servers and plugins that the running agent lacks."""
     reports = report.servers if report else {}
     lost = [(name, reports[name].unreachable) for name in servers if name in reports and reports[name].unreachable]
     short = [(entry["server"], ", ".join(entry["missing"])) for entry in tools if entry.get("missing")]

@@ -1,4 +1,5 @@
-"""The status of each kind, from what this reconcile observed and did. Pure; old conditions decide nothing.
+"""The status of each kind, from what this reconcile observed and did. Pure. Previous conditions do not influence the
+result.
 
 Fields that a blocked reconcile did not reach keep their values, because they still describe what runs.
 """
@@ -32,14 +33,14 @@ from fleetwright_operator.status.workload_health import WorkloadHealth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOutcomes:
-    """How far a reconcile got. A stage that was not reached is None."""
+    """The results of the stages of one reconcile. A stage that was not reached is None."""
 
     accepted: Sequence[Violation] = ()
     resolved: Sequence[Violation] | None = None
     programmed: Violation | None = None
-    """The error that stopped the writing."""
+    """The error at which writing stopped."""
     written: str = ""
-    """A summary of what was written; empty if writing was not tried or was stopped."""
+    """A summary of the written children; empty if writing was not attempted or was stopped."""
     health: WorkloadHealth | None = None
     degraded: Violation | None = None
     drift: Violation | None = None
@@ -69,9 +70,9 @@ def custom_status(
     """Return the whole status.
 
     Args:
-        previous: The status before this pass.
-        outcome: How far this pass got.
-        generation: The generation of the object that this pass has observed.
+        previous: The status before this reconcile.
+        outcome: The results of the stages.
+        generation: The generation of the object that this reconcile has observed.
         now: The time as the API formats it.
         rolls_out: False for kinds without pods, which have no condition `Available`.
         has_phase: True for kinds whose lists show one word for the state.

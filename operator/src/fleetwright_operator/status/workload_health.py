@@ -76,7 +76,7 @@ def is_rolling(deployment: CachedObject | None, *, stopped: bool) -> bool:
 
 
 def pod_causes(pod: CachedObject, claim: CachedObject | None = None) -> Iterator[WorkloadHealth]:
-    """Yield why a pod does not run, as far as its status shows."""
+    """Yield the reasons why a pod does not run, as far as its status shows them."""
     for condition in pod.projection.get("conditions", ()):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             yield _unscheduled(condition.get("message", ""), claim)
@@ -101,7 +101,7 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[WorkloadHealth]:
     waiting = container.get("state", {}).get("waiting", {})
     reason, message = waiting.get("reason", ""), waiting.get("message", "")
     if reason in _IMAGE:
-        # The kubelet reports an image that the container mounts under the container's name too.
+        # The kubelet also reports an image volume of the container under the container's name.
         named = _NAMED_IMAGE.search(message)
         image = named[1] if named else container.get("image", "")
         yield WorkloadHealth(False, IMAGE_PULL, f"image {image!r} cannot be pulled: {reason}: {message}")
@@ -111,7 +111,7 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[WorkloadHealth]:
         yield crash(container.get("lastState", {}).get("terminated", {}))
     before = container.get("lastState", {}).get("terminated", {})
     if "running" in container.get("state", {}) and not container.get("ready", False) and before.get("exitCode", 0):
-        # Between two crashes the container runs for a moment. The cause is still the last exit.
+        # Between two crashes the container runs for a moment. The reported cause is still the last exit.
         yield crash(before)
     ended = container.get("state", {}).get("terminated")
     if ended and ended.get("exitCode", 0) != 0:

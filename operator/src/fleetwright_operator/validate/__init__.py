@@ -1,1 +1,1 @@
-"""Checks of specs and of what they refer to. Each returns violations. Pure."""
+"""Checks of specs and of the objects that they refer to. Each check returns violations. Pure."""

@@ -84,7 +84,10 @@ def learning_has_a_source(observed: ObservedAgent, settings: Settings) -> Iterat
 
 
 def budgets_can_be_kept(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    """The agent adds up its spending in its memory, according to the prices of its models."""
+    """Check that the agent can enforce its budgets.
+
+    This requires persistent memory, and prices for budgets in dollars.
+    """
     spec = observed.agent.spec
     for place, budget in ((f"spec.budgets[{each.period}]", each) for each in spec.budgets):
         if spec.memory.storage.ephemeral:
@@ -97,7 +100,10 @@ def budgets_can_be_kept(observed: ObservedAgent, settings: Settings) -> Iterator
 
 
 def trail_leaves_room(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    """The audit trail takes two files of the memory volume, and cleanup of conversations never shrinks it."""
+    """Check the size of the audit trail.
+
+    Its two files are in the memory volume, and evicting conversations does not shrink them.
+    """
     spec = observed.agent.spec
     audit, most = spec.audit, max_audit_bytes(spec)
     if audit.mode != "Off" and (audit.max_bytes or 0) > most:

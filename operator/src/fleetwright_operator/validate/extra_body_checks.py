@@ -1,6 +1,6 @@
-"""Checks that `extraBody` of a model does not override what the runtime sends itself.
+"""Checks that `extraBody` of a model does not override fields that the runtime sends itself.
 
-This module does not check which fields a provider understands; the provider reports that.
+This module does not check whether a provider supports a field; the provider reports that.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _FIELDS: Final = {
     "prompt_cache_key": "promptCache",
     "model": "name",
 }
-"""Request fields that have their own field in the spec, by the provider's name."""
+"""Request fields that the spec configures with a separate field, by the provider's name for the request field."""
 _OURS: Final = frozenset(
     {"messages", "stream", "stream_options", "n", "tools", "tool_choice", "functions", "function_call"}
 )

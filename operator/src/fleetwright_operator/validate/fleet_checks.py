@@ -1,4 +1,4 @@
-"""Checks of an agent's place in its team, and of what needs the gateway. Pure."""
+"""Checks of an agent's place in its team, and of the fields that need the gateway. Pure."""
 
 from collections.abc import Iterator
 
@@ -14,13 +14,13 @@ _REMEDY = "set gateway.enabled of the chart, or remove"
 
 
 def sleepers_can_be_woken(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    """Without a gateway, no message could wake the agent."""
+    """Check that the installation has a gateway. Without one, no message could wake the agent."""
     if observed.agent.spec.sleep is not None and settings.gateway is None:
         yield Violation(_NO_GATEWAY, f"spec.sleep needs the gateway, which wakes the agent: {_REMEDY} spec.sleep")
 
 
 def fleet_problem(spec: AgentSpec, team: ObservedTeam, settings: Settings) -> Violation | None:
-    """Return what keeps the agent's place in its team from taking effect. The agent itself runs nevertheless."""
+    """Return the problem that keeps the agent's place in its team from taking effect. The agent runs nevertheless."""
     if team.cycle:
         path = " → ".join([*team.cycle, team.cycle[0]])
         return Violation("ParentCycle", f"spec.fleet.parent forms a cycle: {path}. Remove the parent of one of them")
@@ -34,7 +34,7 @@ def fleet_problem(spec: AgentSpec, team: ObservedTeam, settings: Settings) -> Vi
 
 
 def suspension_reason(spec: AgentSpec, team: ObservedTeam) -> str:
-    """Return why the agent is suspended; empty if it is not."""
+    """Return the reason why the agent is suspended; empty if it is not."""
     if not spec.suspend:
         return ""
     return f"suspended with Agent {team.suspended_with!r}" if team.suspended_with else "spec.suspend is true"

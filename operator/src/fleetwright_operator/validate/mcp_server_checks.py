@@ -1,4 +1,4 @@
-"""Checks of an McpServer's spec, and of what it refers to. Pure."""
+"""Checks of an McpServer's spec, and of the objects that it refers to. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -41,7 +41,7 @@ def _workload_problems(server: McpServerView, workload: WorkloadSpec, settings: 
 
 
 def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, CachedObject | None]) -> Iterator[Violation]:
-    """Check that every key exists, as far as the metadata shows."""
+    """Check that every key exists, as far as the Secrets' metadata shows."""
     for name, key in keys:
         secret = secrets.get(name)
         if secret is None:
@@ -71,7 +71,7 @@ def _has_key(secret: CachedObject, key: str, *, field: str) -> Iterator[Violatio
 
 
 def server_resolved(server: McpServerView, services: Services, settings: Settings) -> Iterator[Violation]:
-    """Check that the address of an accepted server resolves, as far as the cluster shows."""
+    """Check that the address of an accepted server resolves, as far as the cached Services show."""
     if remote := server.spec.remote:
         address = parse_address(remote.url, namespace=server.namespace, settings=settings)
         yield from resolution_problems("spec.remote.url", address, services, settings)

@@ -1,4 +1,4 @@
-"""Checks of everything an Agent refers to, as small pure functions, in the order in which a user would look."""
+"""Checks of every object that an Agent refers to, as small pure functions, in the order in which a user would look."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -130,11 +130,11 @@ def addresses_resolve(observed: ObservedAgent, settings: Settings) -> Iterator[V
     try:
         addresses = list(derived_addresses(observed.agent, servers, observed.needs, observed.services, settings))
     except UnusableAddress as error:
-        # The URL of a Skill whose own reconcile has not reported the error yet.
+        # The URL may be from a Skill whose own reconcile has not reported the error yet.
         yield Violation("InvalidAddress", str(error))
         return
     if not is_managed(observed.agent.spec):
-        return  # no rule is derived, so the addresses need not resolve
+        return  # the operator derives no rule, so the addresses need not resolve
     for field, address in addresses:
         for violation in resolution_problems(field, address, observed.services, settings):
             unseen = has_unseen_endpoints(address, observed.services, settings)

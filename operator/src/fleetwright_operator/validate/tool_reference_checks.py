@@ -43,7 +43,7 @@ def plugins_are_told_apart(observed: ObservedAgent, settings: Settings) -> Itera
 
 
 def _shareable(spec: AgentSpec) -> set[str]:
-    """Return the built-in and peer tools that the agent shares with its sub-agents."""
+    """Return the built-in tools and the peer tools that sub-agents may use as well."""
     knowledge = spec.memory.knowledge
     facts = _KNOWLEDGE if knowledge is not None and knowledge.enabled else ()
     return {"load_skill", "read_skill_file", *facts, *(peer_tool(peer.name) for peer in spec.peers)}

@@ -1,4 +1,7 @@
-"""What an agent gets for its team: the address of the gateway, a token for it, and its public keys. Pure."""
+"""The configuration of an agent for its team: the gateway's address, a token for the gateway, and its public keys.
+
+Pure.
+"""
 
 import json
 from dataclasses import dataclass
@@ -45,10 +48,13 @@ def calls_gateway(spec: AgentSpec, settings: Settings) -> bool:
 
 
 def gateway_config(spec: AgentSpec, settings: Settings) -> dict[str, Any]:
-    """Return the fields of `agent.json`. Without the features they are empty, so that revisions do not change."""
+    """Return the fields of `agent.json`.
+
+    If the features are not used, the fields are empty, so that revisions do not change.
+    """
     gateway = settings.gateway
     reached = {"gateway": {"url": gateway.url}} if gateway is not None and calls_gateway(spec, settings) else {}
-    # A pod of an agent that sleeps is started for a message, so its modules are loaded at once.
+    # The pod of a sleeping agent starts for a message, so it loads its modules immediately.
     return {**reached, **({"preload": True} if spec.sleep is not None else {})}
 
 

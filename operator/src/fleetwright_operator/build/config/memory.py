@@ -1,6 +1,6 @@
-"""The memory settings of the runtime: only what the spec sets, and a limit that fits the volume.
+"""The memory settings of the runtime: the fields that the spec sets, and a limit that fits the volume.
 
-The audit trail is in the same volume and is never shrunk, so it may take at most half of the limit.
+The audit trail is in the same volume and is never shrunk. It may therefore take at most half of the limit.
 """
 
 from dataclasses import replace
@@ -14,7 +14,10 @@ from fleetwright_api.spec.memory import LearnedSkillsSpec, MemorySpec
 from fleetwright_operator.build.pod.memory_volume import memory_size
 
 _PART: Final = 0.8
-"""The share of the volume that the memory may use by default. The rest is for files that are being rewritten."""
+"""The share of the volume that the memory may use by default.
+
+The rest is for temporary copies when files are rewritten.
+"""
 _LEAST: Final = 16 * 1024 * 1024
 _TRAIL: Final = 50 * 1024 * 1024
 """The runtime's default limit of one audit file, in bytes."""

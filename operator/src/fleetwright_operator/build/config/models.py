@@ -64,7 +64,7 @@ def unpriced(spec: AgentSpec, catalog: Catalog) -> Violation | None:
 def assumed(spec: AgentSpec, catalog: Catalog) -> Violation | None:
     """Return a violation that lists the models whose window or price is assumed.
 
-    Either nothing is known about the model, or only about its family.
+    The catalog contains neither the model nor its family, or only the family.
     """
     unknown, dated = [], []
     for field, model in priced_models(spec):
@@ -150,7 +150,7 @@ def _caches_prompts(model: ModelEndpointSpec) -> bool:
 
 
 def other_model(model: NamedModelSpec, catalog: Catalog, *, output: int) -> dict[str, Any]:
-    """Return another model at the address of the agent's own model. Its answers have at most `output` tokens."""
+    """Return another model at the address of the agent's own model. The answers have at most `output` tokens."""
     window = window_of(model, catalog, output=output)
     price = price_of(model, catalog)
     return {"name": model.name, "contextWindow": window, **({"price": dict(price)} if price else {})}

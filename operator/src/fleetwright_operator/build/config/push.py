@@ -1,7 +1,7 @@
 """Push notification settings of an Agent: whether they are offered, and to which receivers. Pure.
 
-If receivers are named, the network and the runtime allow only those. Otherwise all public addresses on ports 80 and 443
-are allowed.
+If the spec names receivers, the network policy and the runtime allow only these. Otherwise all public addresses on
+ports 80 and 443 are allowed.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The `subAgents` section of agent.json: the agents that get parts of the work, and the tools that each may use."""
+"""The `subAgents` section of agent.json: the sub-agents, and the tools that each of them may use."""
 
 from dataclasses import replace
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """How agents access the tools of an McpServer: its entry in `agent.json`, its credentials, and the allowed tools.
 
-Probes use the same entry, so they see what agents will see. The entry names credentials only as files that are mounted
-from Secrets. The operator never reads their content.
+Probes use the same entry, so they receive the same tools as agents. The entry names credentials only as files that are
+mounted from Secrets. The operator never reads the content of these Secrets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ def peer_tool(peer: str) -> str:
 def pinned_list(server: McpServerView) -> dict[str, Any] | None:
     """Return the pinned list of tools: the current one, or the last one with the pinned digest.
 
-    None means that there is no pin, or that its list was never observed.
+    None means that there is no pin, or that no probe has observed the pinned list.
     """
     pin, status = server.spec.tool_policy.pin, server.status
     if pin is None:

@@ -1,10 +1,10 @@
 """Resolves an address in a spec to network policy peers: pods behind a Service, one IP, or public addresses. Pure.
 
 A network policy selects pods, not names. The host of a Service (`name`, `name.namespace`,
-`name.namespace.svc[.domain]`) becomes the Service's pods on their target port. The reason is that policies are enforced
-after the Service's address was translated. For a headless Service the port of the URL is used. `name.namespace` is a
-Service only if one exists, because it may also be a domain. If the operator cannot read that namespace, it treats the
-host of an https URL as a domain.
+`name.namespace.svc[.domain]`) becomes the Service's pods on their target port. Policies are enforced after the
+Service's address was translated to that of a pod. For a headless Service the port of the URL is used. `name.namespace`
+is a Service only if one exists, because it may also be a domain. If the operator cannot read that namespace, it treats
+the host of an https URL as a domain.
 """
 
 import ipaddress
@@ -59,7 +59,7 @@ class ServiceInfo:
     selector: Mapping[str, str]
     ports: Mapping[int, int | str]
     headless: bool = False
-    """The name of a headless Service resolves to pods, so no port is translated and ports need not be listed."""
+    """True for a headless Service. Its name resolves to pods, so no port is translated and ports need not be listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ def _ip(host: str) -> Ip | None:
 
 
 def _refuse_odd(host: str) -> None:
-    """Reject a host that resolvers would interpret as an IP address, such as 127.1, 0x7f.1 or full-width digits."""
+    """Reject a host that resolvers would read as an IP address, such as 127.1, 0x7f.1 or full-width digits."""
     if not host.isascii():
         raise UnusableAddress(f"{host!r} has non-ASCII characters; write it in punycode, with xn--")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):

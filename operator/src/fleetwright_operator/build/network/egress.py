@@ -89,7 +89,7 @@ def derived_addresses(
 
 
 def opens_by_hand(spec: AgentSpec) -> bool:
-    """Return whether the spec itself opens anything beyond the agent's namespace."""
+    """Return whether the spec itself allows destinations outside the agent's namespace."""
     peers = [rule.to for rule in spec.network.egress]
     return any(peer.ip_block is not None or peer.namespace_selector is not None for peer in peers)
 
@@ -157,7 +157,7 @@ def dns_rule(settings: Settings) -> EgressRule:
 def is_by_name(rule: EgressRule, settings: Settings) -> bool:
     """Return whether the route belongs to the Cilium policy.
 
-    The rule's peers are what a plain policy would open instead.
+    The rule's peers are those that a plain policy would allow instead.
     """
     return bool(rule.name) and settings.cilium is Cilium.ON
 

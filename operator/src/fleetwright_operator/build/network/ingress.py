@@ -33,7 +33,7 @@ class IngressPeer:
 def derived_ingress_peers(
     agent: AgentView, *, callers: Sequence[Identity], settings: Settings
 ) -> Iterator[IngressPeer]:
-    """Yield the peers. The first ones exist for every agent; the status may omit some of the last ones."""
+    """Yield the peers. The first peers exist for every agent; the status may omit some of the last ones."""
     name = agent.name
     invitation = f"{names.MAY_CALL_LABEL}={name}"
     peer = {"podSelector": {"matchLabels": {names.MAY_CALL_LABEL: name}}}

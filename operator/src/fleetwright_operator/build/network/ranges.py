@@ -31,7 +31,7 @@ def block_peer(block: IpBlock, *, denied: Sequence[Network] = ()) -> dict[str, A
 def block_problems(
     field: str, block: IpBlock, *, denied: Sequence[Network] = (), closed: Container[Ip] = ()
 ) -> Iterator[str]:
-    """Yield why the API server or this installation would reject this range.
+    """Yield the reasons why the API server or this installation would reject this range.
 
     Args: `closed` are addresses of the API server. A range that consists of one such address is rejected; a wider range
     may contain it.

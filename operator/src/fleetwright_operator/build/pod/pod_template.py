@@ -110,7 +110,7 @@ def metadata_of_template(metadata: Mapping[str, Any], part: str) -> dict[str, st
 
 
 def template_problems(patch: Any, template: Mapping[str, Any], settings: Settings) -> Iterator[str]:
-    """Yield why a patch cannot be applied to this template; each problem names the field and the remedy."""
+    """Yield the reasons why a patch cannot be applied to this template. Each reason names the field and the remedy."""
     if not isinstance(patch, Mapping):
         yield "podTemplate must be an object with metadata and spec"
         return
@@ -187,8 +187,8 @@ def _containers(kind: str, containers: Sequence[Mapping[str, Any]], template: Ma
 def _calls(where: str, container: Mapping[str, Any]) -> Iterator[str]:
     """Reject hosts in probes and lifecycle hooks.
 
-    The kubelet calls these hosts from the node, and no network policy restricts the node. So a container may name only
-    the pod itself.
+    The kubelet calls these hosts from the node, and no network policy restricts the node. A container may therefore
+    name only its own pod.
     """
     for path in _CALLS:
         call: Any = container
@@ -259,7 +259,7 @@ def _is_for_the_api(audience: str, settings: Settings) -> bool:
 
 
 def _nulls(where: str, part: Any) -> Iterator[str]:
-    """Yield nulls, which would delete fields. A patch may only add."""
+    """Yield an error for each null. A null would delete a field, but a patch may only add fields."""
     if part is None:
         yield f"{where} is null; remove it, because a patch can only add"
     elif isinstance(part, Mapping):

@@ -1,0 +1,1 @@
+"""Access to a cluster with the user's kubeconfig."""

@@ -1,0 +1,123 @@
+"""Reads and writes objects with the official Kubernetes client and the user's kubeconfig.
+
+The client package takes about a second to import, so only this module imports it, and only when a command connects.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Self
+
+import click
+from kubernetes.client import ApiClient, CoreV1Api, CustomObjectsApi
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException, list_kube_config_contexts, new_client_from_config
+from urllib3.exceptions import HTTPError
+
+from fleetwright_api import names
+
+FIELD_MANAGER: Final = "fleetwright-cli"
+CONFIG_MAP: Final = "ConfigMap"
+_MERGE: Final = "application/merge-patch+json"
+_APPLY: Final = "application/apply-patch+yaml"
+_SECONDS: Final = 30
+_PAGE: Final = 500
+_PLURALS: Final = {names.AGENT: "agents", names.MCP_SERVER: "mcpservers", names.SKILL: "skills"}
+
+
+class Cluster:
+    """One cluster and the namespace that commands use unless an option names another."""
+
+    def __init__(self, client: ApiClient, namespace: str) -> None:
+        self._client = client
+        self._custom = CustomObjectsApi(client)
+        self._core = CoreV1Api(client)
+        self.namespace = namespace
+
+    @classmethod
+    def connect(cls, *, context: str | None, namespace: str | None) -> Self:
+        """Connect as kubectl does: `KUBECONFIG` or `~/.kube/config`, and the current context unless one is given.
+
+        Raises:
+            click.ClickException: There is no kubeconfig, or it has no such context.
+        """
+        try:
+            client = new_client_from_config(  # type: ignore[no-untyped-call] # its package has no annotations here
+                context=context, persist_config=False
+            )
+            contexts, active = list_kube_config_contexts()  # type: ignore[no-untyped-call] # as above
+        except ConfigException as error:
+            reason = str(error).rstrip(".")
+            raise click.ClickException(f"{reason}; set KUBECONFIG, or give --context") from None
+        chosen = next((each for each in contexts if each["name"] == context), active)
+        return cls(client, namespace or chosen["context"].get("namespace") or "default")
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        """Raises: click.ClickException if the object does not exist, or may not be read."""
+        with _explained(f"{kind} {name}", self.namespace):
+            if kind == CONFIG_MAP:
+                found = self._core.read_namespaced_config_map(name, self.namespace, _request_timeout=_SECONDS)
+                return {"apiVersion": "v1", "kind": kind, **self._mapping(found)}
+            return self._mapping(self._custom.get_namespaced_custom_object(*self._place(kind), name))
+
+    def list(self, kind: str) -> list[dict[str, Any]]:
+        """Return all objects of one of our kinds in the namespace, page by page."""
+        found: list[dict[str, Any]] = []
+        following: str | None = None
+        with _explained(f"{kind} objects", self.namespace):
+            while following is None or following:
+                page = self._mapping(
+                    self._custom.list_namespaced_custom_object(
+                        *self._place(kind), limit=_PAGE, _continue=following, _request_timeout=_SECONDS
+                    )
+                )
+                found += page["items"]
+                following = page["metadata"].get("continue") or ""
+        return found
+
+    def merge(self, kind: str, name: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        """Change an object of one of our kinds with a JSON merge patch (RFC 7396)."""
+        with _explained(f"{kind} {name}", self.namespace):
+            return self._mapping(
+                self._custom.patch_namespaced_custom_object(
+                    *self._place(kind), name, dict(patch), field_manager=FIELD_MANAGER, _content_type=_MERGE
+                )
+            )
+
+    def apply(self, manifest: Mapping[str, Any]) -> None:
+        """Apply a manifest server-side. A field that another manager owns is an error, as with `kubectl apply`."""
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        with _explained(f"{kind} {name}", self.namespace):
+            options: dict[str, Any] = {"field_manager": FIELD_MANAGER, "_content_type": _APPLY}
+            if kind == CONFIG_MAP:
+                self._core.patch_namespaced_config_map(name, self.namespace, dict(manifest), **options)
+            else:
+                self._custom.patch_namespaced_custom_object(*self._place(kind), name, dict(manifest), **options)
+
+    def _place(self, kind: str) -> tuple[str, str, str, str]:
+        return names.GROUP, names.VERSION, self.namespace, _PLURALS[kind]
+
+    def _mapping(self, value: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self._client.sanitize_for_serialization(value)  # type: ignore[no-untyped-call] # as above
+        return found
+
+
+@contextmanager
+def _explained(subject: str, namespace: str) -> Iterator[None]:
+    """Turn an error of the client into one line for the user."""
+    try:
+        yield
+    except ApiException as error:
+        where = f"{subject} in namespace {namespace}"
+        if error.status == 404:
+            raise click.ClickException(f"{where}: not found; --namespace names another namespace") from None
+        raise click.ClickException(f"{where}: {_message_of(error)} (HTTP {error.status})") from None
+    except HTTPError as error:
+        raise click.ClickException(f"the API server is not reachable: {error}") from None
+
+
+def _message_of(error: ApiException) -> str:
+    try:
+        return str(json.loads(error.body or "{}").get("message") or error.reason)
+    except ValueError:
+        return str(error.reason)

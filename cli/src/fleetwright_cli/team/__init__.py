@@ -1,0 +1,1 @@
+"""`fleetwright team`: shows, suspends, exports and imports an agent with its descendants."""

@@ -1,0 +1,141 @@
+"""The subcommands of `fleetwright team`. Each reads the cluster, decides on plain objects, and writes."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import yaml
+
+from fleetwright_api import names
+from fleetwright_api.skill_selection import selects
+from fleetwright_api.spec.agent import AgentView, parse_agent
+from fleetwright_cli.cluster.client import CONFIG_MAP, Cluster
+from fleetwright_cli.team.bundle import config_maps_of, document, portable, without_parent
+from fleetwright_cli.team.tree import Member, members, name_of, render, tops
+
+_KINDS: Final = (CONFIG_MAP, names.SKILL, names.MCP_SERVER, names.AGENT)
+_PAUSE_SECONDS: Final = 1.0
+
+
+def tree(cluster: Cluster, lead: str | None, output: str) -> None:
+    """Print the team of `lead`, or all teams of the namespace."""
+    agents = cluster.list(names.AGENT)
+    roots = [_agent(agents, lead, cluster)] if lead else tops(agents)
+    found = [member for root in roots for member in members(root, agents)]
+    if output == "json":
+        click.echo(json.dumps([_summary(member) for member in found], indent=2))
+    elif output == "yaml":
+        click.echo(yaml.safe_dump([_summary(member) for member in found], sort_keys=False), nl=False)
+    elif found:
+        click.echo(render(found))
+    else:
+        click.echo(f"No agents in namespace {cluster.namespace}.", err=True)
+
+
+def suspend(cluster: Cluster, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Suspend an agent and, through `spec.fleet.suspendTeam`, its descendants."""
+    cluster.merge(names.AGENT, lead, {"spec": {"suspend": True, "fleet": {"suspendTeam": True}}})
+    _report(cluster, lead, "Suspended", wait, sleep, lambda member: member.phase == "Suspended")
+
+
+def resume(cluster: Cluster, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Resume an agent and those of its descendants that are not suspended by their own spec."""
+    cluster.merge(names.AGENT, lead, {"spec": {"suspend": False}})
+    _report(cluster, lead, "Resumed", wait, sleep, _is_up)
+
+
+def export(cluster: Cluster, lead: str) -> None:
+    """Print the team as manifests for `kubectl apply`, without Secrets and memory."""
+    agents = cluster.list(names.AGENT)
+    bodies = [member.agent for member in members(_agent(agents, lead, cluster), agents)]
+    manifests = [portable(body) for body in bodies]
+    team = [parse_agent(body) for body in bodies]
+    manifests += [portable(skill) for skill in cluster.list(names.SKILL) if _is_used(skill, team)]
+    servers = {use.name for agent in team for use in agent.spec.mcp_servers}
+    manifests += [portable(server) for server in cluster.list(names.MCP_SERVER) if name_of(server) in servers]
+    manifests += [portable(cluster.get(CONFIG_MAP, name)) for name in config_maps_of(manifests)]
+    click.echo(document([without_parent(manifests[0]), *manifests[1:]]), nl=False)
+
+
+def import_(cluster: Cluster, file: Path) -> None:
+    """Apply the manifests of a bundle server-side, what is referred to first."""
+    text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    try:
+        manifests = [each for each in yaml.safe_load_all(text) if each is not None]
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"{file}: not YAML: {error}") from None
+    for number, manifest in enumerate(manifests, 1):
+        _check(manifest, f"{file}: document {number}", cluster.namespace)
+    for manifest in sorted(manifests, key=lambda each: _KINDS.index(each["kind"])):
+        cluster.apply(manifest)
+        click.echo(f"{manifest['kind'].lower()}/{manifest['metadata']['name']} applied")
+
+
+def _agent(agents: list[dict[str, Any]], name: str, cluster: Cluster) -> dict[str, Any]:
+    found = next((agent for agent in agents if name_of(agent) == name), None)
+    if found is None:
+        raise click.ClickException(
+            f"Agent {name} in namespace {cluster.namespace}: not found; --namespace names another namespace"
+        )
+    return found
+
+
+def _summary(member: Member) -> dict[str, Any]:
+    return {
+        "name": member.name,
+        "depth": member.depth,
+        "phase": member.phase,
+        "ready": member.ready.get("status"),
+        "reason": member.ready.get("reason"),
+    }
+
+
+def _is_used(skill: Mapping[str, Any], team: list[AgentView]) -> bool:
+    labels = skill["metadata"].get("labels") or {}
+    return any(
+        selects(agent.spec, labels) or any(use.name == name_of(skill) for use in agent.spec.skills) for agent in team
+    )
+
+
+def _report(
+    cluster: Cluster,
+    lead: str,
+    verb: str,
+    wait: float,
+    sleep: Callable[[float], None],
+    is_done: Callable[[Member], bool],
+) -> None:
+    """Print the team once every member is done, or after `wait` seconds; without `wait` at once."""
+    deadline = time.monotonic() + wait
+    while True:
+        agents = cluster.list(names.AGENT)
+        team = list(members(_agent(agents, lead, cluster), agents))
+        left = [member.name for member in team if not is_done(member)]
+        if not left or time.monotonic() >= deadline:
+            break
+        sleep(_PAUSE_SECONDS)
+    click.echo(f"{verb} {lead} and its team of {len(team)}." if not left else f"{verb} {lead}; the team follows.")
+    click.echo(render(team))
+    if left and wait:
+        raise click.ClickException(f"not done after {wait:.0f} s: {', '.join(left)}")
+
+
+def _is_up(member: Member) -> bool:
+    return parse_agent(member.agent).spec.suspend or member.phase in {"Running", "Asleep"}
+
+
+def _check(manifest: Any, place: str, namespace: str) -> None:
+    """Raises: click.ClickException if the document is not a manifest of a bundle for this namespace."""
+    if not isinstance(manifest, dict) or manifest.get("kind") not in _KINDS:
+        raise click.ClickException(f"{place}: kind must be one of {', '.join(_KINDS)}")
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        raise click.ClickException(f"{place}: metadata.name is missing")
+    if metadata.get("namespace") not in {None, namespace}:
+        raise click.ClickException(
+            f"{place}: metadata.namespace is {metadata['namespace']}; remove it, or give --namespace"
+        )
