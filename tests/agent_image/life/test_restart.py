@@ -131,7 +131,7 @@ async def test_waiting_tasks_keep_their_order_across_restarts(agent_process, sta
     settings = {"limits": {"maxConcurrentTurns": 1}, "approvals": {"tools": ["house__charge_card"]}}
     async with agent_process(**settings) as guest:
         asked = await guest.say("Charge the card 30")
-        first = await guest.say("Book table for 1 [[think:2]]", now=True)
+        first = await guest.say("Book table for 1 [[think:30]] [[pause:0.1]]", now=True)
         waiting = [await guest.say(f"Book table for {number}", now=True) for number in (2, 3)]
         await guest.say("yes", taskId=asked["id"], now=True)
         last = await guest.say("Book table for 4", now=True)
