@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction cluster up down status format generated locks clean
+.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway cluster up down status format generated locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ bench-turn: env ## Benchmark the overhead of a turn besides its model: durabilit
 
 bench-compaction: env ## Compare compaction with LangChain's and deepagents' on the same fixtures (QUICK=1 for small samples, SEED=… for others)
 	@$(PYTHON) -m tests.bench.compaction_bench $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))
+
+bench-gateway: env ## Benchmark the gateway in front of an agent beside direct calls (PARTS=latency,… for some)
+	@$(PYTHON) -m tests.bench.gateway_bench $(if $(PARTS),--parts $(PARTS))
 
 cluster: env ## Run the scenarios on a real cluster
 	@$(PYTHON) tests/rings.py cluster

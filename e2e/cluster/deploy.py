@@ -59,7 +59,14 @@ def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> Non
     try:
         helm.run(
             *("upgrade", "--install", RELEASE, CHECKOUT / "charts" / "fleetwright"),
-            *(where, "--wait", f"--timeout={seconds}s", *sets, "--set=rbac.clusterWideSecrets=true"),
+            *(
+                where,
+                "--wait",
+                f"--timeout={seconds}s",
+                *sets,
+                "--set=rbac.clusterWideSecrets=true",
+                "--set=gateway.enabled=true",
+            ),
         )
     except ClusterError as error:
         raise ClusterError(f"{error}\n{_state(helm.kubectl)}") from error

@@ -1,10 +1,11 @@
-"""Ends what a run left behind: a program that waits for the end of its parent, whatever ended it.
+"""Ends the remaining processes of a run once the parent of this program has ended, for whatever reason.
 
     python -I -S reaper.py NAME=VALUE
 
-Its standard input is a pipe that only the parent holds, so the kernel closes it even after SIGKILL. The reaper then
-kills every process whose environment has NAME=VALUE, and removes the folders that the parent named, one to a line.
-A line that begins with `keep ` takes a folder off the list. It uses the standard library alone, and starts in 20 ms.
+The standard input of the reaper is a pipe that only the parent holds, so the kernel closes it even after SIGKILL. The
+reaper then kills every process whose environment has NAME=VALUE. It also removes the folders that the parent has
+written to the pipe, one in a line. A line that begins with `keep ` removes a folder from the list. The reaper uses only
+the standard library, and starts in 20 ms.
 """
 
 import os

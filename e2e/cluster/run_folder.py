@@ -26,7 +26,8 @@ MARKER = "E2E_RUN"
 def run_folder(prefix: str) -> Iterator[Path]:
     """Provide a temporary folder for a program whose `main` this is, until the block ends or a signal ends the run.
 
-    A signal ends the program at once: closing in order would wait for processes that the signal did not reach.
+    A signal ends the program immediately, because an orderly shutdown would wait for processes that the signal did not
+    reach.
     """
     folder = Path(tempfile.gettempdir()) / f"{prefix}{secrets.token_hex(4)}"
     handlers = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

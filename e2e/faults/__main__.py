@@ -27,7 +27,7 @@ _CONTROLLERS = (
 """The controllers must not delay the sweep by their own rate limits."""
 _STRIKING = 0.9
 _MISSING = 3
-"""The cases of each fault that may affect no write: at most this number, or the share above `_STRIKING`.
+"""The number of cases of each fault that may affect no write. A larger number is allowed if `_STRIKING` permits it.
 
 If two watches race, the operator does not repeat every write of the reference.
 """

@@ -2,9 +2,9 @@
 
 A namespace is one chain: it goes through the steps one after the other, with the faults of one write for each object in
 each. A chain continues only if each step ended in the state of the reference. Chains are distributed over operator
-groups. A group is an operator behind a proxy, with a process that controls it. A kill ends the operator, so kills are
-collected: the proxy blocks each write that a kill must meet, until the operator is blocked at all of them or makes no
-more progress. Then the operator is killed once, and another one starts.
+groups. A group is an operator behind a proxy, with a process that controls it. A kill ends the whole operator, so the
+sweep combines kills. The proxy blocks each write that needs a kill, until the operator is blocked at all of these
+writes or makes no more progress. Then the operator is killed once, and another one starts.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""From `kubectl apply` of one Agent to Ready with the image present: prints where the time goes."""
+"""Prints the phases from `kubectl apply` of one Agent to Ready, with the image on the node."""
 
 from functools import partial
 

@@ -32,7 +32,8 @@ async def claims_received(client: Client, upstream: Upstream, audience: str) -> 
 async def test_proxy_passes_a_message_of_an_agent_with_a_pair_token(api, client, upstream):
     async with client.request("POST", f"{CALLEE}/a2a?x=%2F", token=caller_token(api), json=MESSAGE) as answer:
         assert (answer.status, await answer.json()) == (200, {"jsonrpc": "2.0", "id": 1, "result": {"seen": 1}})
-        assert answer.headers["X-RateLimit-Limit"] == "600"
+        limits = [answer.headers[f"X-RateLimit-{name}"] for name in ("Limit", "Remaining", "Reset")]
+        assert limits == ["600", "599", "1"]
     (received,) = upstream.received
     assert (received.method, received.path, json.loads(received.body)) == ("POST", "/a2a?x=%2F", MESSAGE)
     claims = await claims_received(client, upstream, api.uid("callee"))
@@ -338,3 +339,23 @@ async def test_gateway_refuses_web_pages_of_other_origins(api, client, upstream,
     assert (
         await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE, headers=headers) == status
     )
+
+
+async def test_proxy_logs_the_caller_and_no_secret(api, client, upstream, caplog):
+    caplog.set_level("INFO", logger="fleetwright_gateway")
+    token = caller_token(api)
+    await client.status("POST", f"{CALLEE}/a2a", token=token, json={**MESSAGE, "params": {"text": "sesame"}})
+    await client.status("GET", f"{CALLEE}/x")
+    known, unknown = [record for record in caplog.records if record.message == "request"]
+    assert (known.method, known.agent, known.caller, known.status) == ("POST", "team/callee", "agent:team/caller", 200)
+    assert (unknown.status, hasattr(unknown, "caller")) == (401, False)
+    told = "".join(str(vars(record)) for record in caplog.records)
+    assert not [secret for secret in (token, "sesame", upstream.received[0].headers["Authorization"]) if secret in told]
+
+
+async def test_proxy_refuses_an_agent_that_calls_itself(api, client, upstream):
+    """Its own card is shown, as an agent may see itself."""
+    own, token = "/agents/team/caller", caller_token(api)
+    assert await client.status("POST", f"{own}/a2a", token=token, json=MESSAGE) == 400
+    assert await client.status("GET", f"{own}/.well-known/agent-card.json", token=token) == 200
+    assert upstream.received == []

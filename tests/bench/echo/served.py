@@ -6,8 +6,9 @@ import json
 import os
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,10 +33,11 @@ class Served:
     ready: str = "/healthz"
     start_seconds: float = 0.0
     ready_seconds: float = 0.0
+    environment: Mapping[str, str] = field(default_factory=lambda: {"PYTHONPATH": _PATH})
 
     async def __aenter__(self) -> Self:
         began = time.perf_counter()
-        environment = {**os.environ, "PYTHONPATH": _PATH}
+        environment = {**os.environ, **self.environment}
         self._process = await asyncio.create_subprocess_exec(
             *self.words, cwd=CHECKOUT, env=environment, stdout=asyncio.subprocess.DEVNULL
         )

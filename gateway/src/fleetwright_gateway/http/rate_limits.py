@@ -18,7 +18,12 @@ class Quota:
 
     @property
     def headers(self) -> dict[str, str]:
-        found = {"X-RateLimit-Limit": str(self.limit), "X-RateLimit-Remaining": str(self.left)}
+        full = math.ceil((self.limit - self.left) * 60 / self.limit)
+        found = {
+            "X-RateLimit-Limit": str(self.limit),
+            "X-RateLimit-Remaining": str(self.left),
+            "X-RateLimit-Reset": str(full),
+        }
         return found | ({"Retry-After": str(math.ceil(self.wait_seconds))} if self.wait_seconds else {})
 
 

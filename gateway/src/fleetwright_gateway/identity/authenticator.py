@@ -62,14 +62,18 @@ class Authenticator:
             TooManyReviews: Too many unknown tokens arrive.
             ReviewUnavailable: The API server cannot be asked.
         """
+        reviewed = self._reviewer.known(token)
+        user = await self._review(token) if reviewed is None else reviewed.user
+        if user is None:
+            raise Unauthenticated("review", _REFUSED)
+        return self._principal(user)
+
+    async def _review(self, token: str) -> User | None:
         now = self._clock.now()
         expiry = expiry_of(token, issuers=self._issuers, audiences=self._audiences, now=now)
         if expiry is None:
             raise Unauthenticated("shape", _REFUSED)
-        user = await self._reviewer.review(token, expiry=expiry)
-        if user is None:
-            raise Unauthenticated("review", _REFUSED)
-        return self._principal(user)
+        return await self._reviewer.review(token, expiry=expiry)
 
     def _principal(self, user: User) -> Principal:
         account = user.service_account

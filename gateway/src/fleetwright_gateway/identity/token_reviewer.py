@@ -29,8 +29,9 @@ _MOST_ENTRIES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Reviewed:
     user: User | None
+    """None if the token was refused."""
     until: float
 
 
@@ -41,21 +42,26 @@ class TokenReviewer:
         self._clock = clock
         self._bucket = TokenBucket(per_second * 60, float(per_second), clock.monotonic())
         self._burst = float(per_second)
-        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._entries: OrderedDict[bytes, Reviewed] = OrderedDict()
         self._running: dict[bytes, asyncio.Task[User | None]] = {}
 
+    def known(self, token: str) -> Reviewed | None:
+        """Return the last answer about a token while it is valid; it is never valid beyond the expiry of the token."""
+        key = sha256(token.encode()).digest()
+        entry = self._entries.get(key)
+        if entry is None or self._clock.monotonic() >= entry.until:
+            return None
+        self._entries.move_to_end(key)
+        return entry
+
     async def review(self, token: str, *, expiry: float) -> User | None:
-        """Return the user of a token, or None if the API server refuses the token.
+        """Ask about a token that is not known. Return its user, or None if the API server refuses the token.
 
         Raises:
             TooManyReviews: The limit of reviews a second is reached.
             ReviewUnavailable: The API server did not answer.
         """
         key = sha256(token.encode()).digest()
-        entry = self._entries.get(key)
-        if entry is not None and self._clock.monotonic() < entry.until:
-            self._entries.move_to_end(key)
-            return entry.user
         task = self._running.get(key)
         if task is None:
             self._spend()
@@ -88,7 +94,7 @@ class TokenReviewer:
         user = self._user(answer.get("status") or {})
         left = expiry - self._clock.now()
         seconds = min(_KNOWN_SECONDS, left) if user is not None else _REFUSED_SECONDS
-        self._entries[key] = _Entry(user, self._clock.monotonic() + seconds)
+        self._entries[key] = Reviewed(user, self._clock.monotonic() + seconds)
         self._entries.move_to_end(key)
         while len(self._entries) > _MOST_ENTRIES:
             self._entries.popitem(last=False)

@@ -20,7 +20,7 @@ from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.http.admission import Admission, Admitted, Refused
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.identity.errors import IdentityError
-from fleetwright_gateway.identity.principals import Principal
+from fleetwright_gateway.identity.principals import AgentPrincipal, Principal
 from fleetwright_gateway.proxy.envelope import ENVELOPE, HEADER, InvalidBody, repaired
 from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest, ProxyError, ResponseAborted
 from fleetwright_gateway.proxy.headers import to_agent
@@ -68,9 +68,12 @@ class AgentProxy:
         shown = {**scope, "path": "/" if path is None else path.rest}
         started = time.monotonic()
         status = 499  # The caller disconnected, or the response was aborted.
+        about: dict[str, object] = {"method": scope["method"]}
+        if path is not None:
+            about["agent"] = f"{path.namespace}/{path.name}"
         try:
             with self._metrics.open_requests.track_inprogress():
-                status = await self._answer(path, shown, receive, send)
+                status = await self._answer(path, shown, receive, send, about)
         except Refused as refusal:
             status = refusal.status
             await refuse(status, refusal.sentence, headers=refusal.headers)(shown, receive, send)
@@ -79,17 +82,16 @@ class AgentProxy:
             raise
         finally:
             self._metrics.requests.labels("agents", str(status)).inc()
-            extra = {
-                "method": scope["method"],
-                "agent": "" if path is None else f"{path.namespace}/{path.name}",
-                "status": status,
-                "milliseconds": round((time.monotonic() - started) * 1000),
-            }
-            _logger.info("request", extra=extra)
+            about |= {"status": status, "milliseconds": round((time.monotonic() - started) * 1000)}
+            _logger.info("request", extra=about)
 
-    async def _answer(self, path: AgentPath | None, scope: Scope, receive: Receive, send: Send) -> int:
+    async def _answer(
+        self, path: AgentPath | None, scope: Scope, receive: Receive, send: Send, about: dict[str, object]
+    ) -> int:
+        """Answer a request and return the status. `about` is the log line of the request."""
         headers = Headers(scope=scope)
         admitted = await self._admission.admit(headers.getlist("authorization"))
+        about["caller"] = admitted.principal.subject
         if scope["method"] not in _METHODS:
             raise Refused(405, f"Use one of {', '.join(_METHODS)}.", {"Allow": ", ".join(_METHODS)})
         agent = None if path is None else await self._found(admitted.principal, path)
@@ -101,6 +103,8 @@ class AgentProxy:
                 raise Refused(503, "The card of this agent is not known yet.", {"Retry-After": "5"})
             await response(scope, receive, send)
             return response.status_code
+        if isinstance(admitted.principal, AgentPrincipal) and admitted.principal.uid == agent.uid:
+            raise Refused(400, "An agent cannot call itself; it would wait for its own answer.")
         call = _Call(self, admitted, agent, path)
         await BodyLimit(call)(scope, receive, call.remember(send))
         return call.status

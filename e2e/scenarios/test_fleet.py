@@ -1,0 +1,157 @@
+"""Agents of one team reach each other through the gateway, and an idle agent sleeps until a message wakes it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from e2e.cluster.deploy import SYSTEM
+from e2e.scenarios.fleet import Answer, Caller, Fleet, agent, message, text_of, user
+
+GATEWAY = f"http://fleetwright-gateway.{SYSTEM}.svc.cluster.local"
+AUDIENCE = "fleetwright-gateway"
+
+
+@dataclass(frozen=True)
+class Team:
+    """The lead is the parent of the researcher and the writer; the recluse shares their namespace only."""
+
+    fleet: Fleet
+    caller: Caller
+    token: str
+
+    def ask(self, text: str) -> str:
+        """Send a message to the researcher, and return the text of its answer."""
+        task = self.caller.send("researcher", text, token=self.token).result["task"]
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
+        return text_of(task)
+
+    def phase(self, name: str) -> str:
+        return str(self.fleet.get(f"agent/{name}").get("status", {}).get("phase", ""))
+
+    def person(self, account: str) -> str:
+        """Return a token with the gateway's audience for a ServiceAccount that stands for a person."""
+        return self.fleet.run("create", "token", account, f"--audience={AUDIENCE}").strip()
+
+    def get(self, path: str, *, token: str | None) -> Answer:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return self.caller.http(f"{GATEWAY}{path}", headers=headers, timeout=40)
+
+    def send(self, name: str, text: str, *, token: str | None) -> Answer:
+        headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        params = {"message": message(text)}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params})
+        return self.caller.http(
+            f"{GATEWAY}/agents/{self.fleet.namespace}/{name}/a2a", body=body, headers=headers, timeout=40
+        )
+
+
+def _account(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+
+
+def _may_invoke(account: str, agents: list[str], namespace: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    name = f"{account}-invokes"
+    rule = {"apiGroups": ["fleetwright.dev"], "resources": ["agents/invoke"], "verbs": ["create"]}
+    return (
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": {"name": name},
+            "rules": [{**rule, "resourceNames": agents}],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def team(fleet: Fleet) -> Team:
+    child = {"parent": {"name": "lead"}, "reach": "Direct"}
+    fleet.apply(
+        agent("lead", fleet={"reach": "Direct"}),
+        agent("writer", "You are the writer. The motto of the house is: plain words.", fleet=child),
+        agent("recluse"),
+        _account("anna"),
+        _account("visitor"),
+        *_may_invoke("anna", ["writer"], fleet.namespace),
+    )
+    caller, token = user(fleet, "researcher", fleet=child)
+    fleet.ready("agent/lead", "agent/writer", "agent/recluse", seconds=180)
+    found = Team(fleet, caller, token)
+    fleet.until(lambda: found.get("/v1/agents", token=None).status == 401, "the caller reaches the gateway")
+    return found
+
+
+def _put_to_sleep(team: Team, name: str) -> None:
+    """Wait until the agent is idle for ten seconds and sleeps. The operator reads its activity once a minute."""
+    patch = json.dumps({"spec": {"sleep": {"afterIdle": "10s"}}})
+    team.fleet.run("patch", f"agent/{name}", "--type=merge", "-p", patch)
+    team.fleet.ready(f"agent/{name}")
+    _scrape(team, name)
+    team.fleet.until(lambda: team.phase(name) == "Asleep", f"{name} sleeps", seconds=240)
+    team.fleet.until(lambda: _pods(team, name) == 0, f"{name} has no pod", seconds=60)
+
+
+def _scrape(team: Team, name: str) -> None:
+    """Read the counters as Prometheus does. Without a scrape the operator waits for two minutes."""
+    read = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7871/metrics').read()"
+    team.fleet.run("exec", team.fleet.pod_of(name), "--", "python", "-c", read)
+
+
+def _pods(team: Team, name: str) -> int:
+    return len(team.fleet.get("pods", f"--selector=fleetwright.dev/agent={name}")["items"])
+
+
+def test_agent_asks_its_sibling_through_the_gateway(team: Team) -> None:
+    assert "plain words" in team.ask('Ask agent "writer" the message "What is the motto of the house?"')
+
+
+def test_agent_outside_the_team_is_not_found(team: Team) -> None:
+    told = team.ask('Ask agent "recluse" the message "What is the motto of the house?"')
+    assert "plain words" not in told
+    listed = team.ask("List the agents.")
+    assert "writer" in listed
+    assert "recluse" not in listed
+
+
+def test_message_wakes_a_sleeping_sibling(team: Team) -> None:
+    _put_to_sleep(team, "writer")
+    status, reason, _ = team.fleet.condition("agent/writer", "Ready")
+    assert (status, reason) == ("True", "Asleep")
+    assert "plain words" in team.ask('Ask agent "writer" the message "What is the motto of the house?"')
+    assert team.phase("writer") in {"Running", "Asleep"}
+
+
+def test_only_a_person_with_the_right_to_invoke_sees_and_wakes_the_agent(team: Team) -> None:
+    _put_to_sleep(team, "writer")
+    visitor, anna = team.person("visitor"), team.person("anna")
+    absent = team.send("nobody", "Hello", token=visitor)
+    refused = team.send("writer", "Hello", token=visitor)
+    assert refused.status == absent.status == 404
+    assert team.send("writer", "Hello", token=None).status == 401
+    assert team.send("writer", "Hello", token="x" * 43).status == 401
+    assert team.get("/v1/agents", token=visitor).body.count('"name"') == 0
+    assert team.phase("writer") == "Asleep"
+
+    answer = team.send("writer", "What is the motto of the house?", token=anna)
+    task = answer.result["task"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
+    assert int(answer.headers["fleetwright-cold-start"]) > 0
+    print(f"cold start: {answer.headers['fleetwright-cold-start']} ms")
+
+
+def test_gateway_has_two_replicas_and_a_disruption_budget(team: Team) -> None:
+    where = f"--namespace={SYSTEM}"
+    deployment = team.fleet.kubectl.get("deployment/fleetwright-gateway", where)
+    assert deployment["status"]["readyReplicas"] == 2
+    budget = team.fleet.kubectl.get("poddisruptionbudget/fleetwright-gateway", where)
+    assert budget["status"]["disruptionsAllowed"] == 1

@@ -1,0 +1,180 @@
+"""The measures of `make bench-gateway`. Each takes a folder for files and returns rows."""
+
+import asyncio
+import gc
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from joserfc.jwk import ECKey
+from tests.bench.echo import served as echo
+from tests.bench.echo.served import TOKEN, Served
+from tests.bench.echo.wire import Wire, load, message
+from tests.bench.gateway.cluster import filled_fleet
+from tests.bench.gateway.served import CALLER, gateway, write_keys
+from tests.bench.table import Row
+
+from fleetwright_a2a.tokens.pair_token import Actor, KeySet, PairTokenClaims, mint, verify
+from fleetwright_gateway.registry.search_index import Filters, SearchIndex
+
+_ROUNDS = 3
+_SECONDS = 2.0
+_DOOR = "POST /agents/bench/echo/a2a"
+_STREAMS = 1000
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An agent, and the gateway in front of it."""
+
+    agent: Served
+    gateway: Served
+
+    def wire(self, *, direct: bool) -> Wire:
+        return Wire(self.agent.port, TOKEN) if direct else Wire(self.gateway.port, CALLER, door=_DOOR)
+
+    async def load(self, *, direct: bool, at_once: int, seconds: float = _SECONDS) -> list[float]:
+        if direct:
+            return await load(self.agent.port, TOKEN, "reply", at_once=at_once, seconds=seconds)
+        return await load(self.gateway.port, CALLER, "reply", at_once=at_once, seconds=seconds, door=_DOOR)
+
+
+@asynccontextmanager
+async def pair(folder: Path) -> AsyncIterator[Pair]:
+    agent = echo.ours(Path(sys.executable), folder)
+    files = folder / f"gateway-{agent.port}"
+    files.mkdir()
+    write_keys(files, folder / f"ours-{agent.port}")
+    async with agent, gateway(files, agent_port=agent.port) as front:
+        found = Pair(agent, front)
+        for direct in (True, False):
+            await found.load(direct=direct, at_once=1, seconds=0.5)
+        yield found
+
+
+async def latency(folder: Path) -> list[Row]:
+    """Measure the latency that the gateway adds, and its rate as a share of the agent's own, interleaved."""
+    async with pair(folder) as servers:
+        alone = await _in_turn(servers, at_once=1)
+        many = await _in_turn(servers, at_once=16)
+    added = [1000 * (_share(alone[False], part) - _share(alone[True], part)) for part in (0.5, 0.99)]
+    rates = {direct: len(took) / (_ROUNDS * _SECONDS) for direct, took in many.items()}
+    return [
+        Row("added latency, c=1, p50", added[0], "ms", 2.5),
+        Row("added latency, c=1, p99", added[1], "ms", 8.0),
+        Row("rate, c=16", rates[False], "/s", 0.6, rates[True], at_least=True),
+    ]
+
+
+async def _in_turn(servers: Pair, *, at_once: int) -> dict[bool, list[float]]:
+    took: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(_ROUNDS):
+        for direct, found in took.items():
+            found += await servers.load(direct=direct, at_once=at_once)
+    return took
+
+
+def _share(took: list[float], part: float) -> float:
+    return sorted(took)[int(part * (len(took) - 1))]
+
+
+async def streams(folder: Path) -> list[Row]:
+    """Measure the first byte of a stream, and the memory of a thousand streams that send nothing."""
+    async with pair(folder) as servers:
+        first: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(100):
+            for direct, found in first.items():
+                found.append(await _first_event(servers, direct=direct))
+        later = 1000 * (statistics.median(first[False]) - statistics.median(first[True]))
+        before = servers.gateway.rss_bytes()
+        async with AsyncExitStack() as stack:
+            for _ in range(_STREAMS):
+                wire = await stack.enter_async_context(servers.wire(direct=False))
+                await anext(wire.stream(message("hang", method="SendStreamingMessage")))
+            each = (servers.gateway.rss_bytes() - before) / 1024 / _STREAMS
+    return [
+        Row("first byte of a stream later than direct, p50", later, "ms", 3.0),
+        Row("memory of an idle stream", each, "KiB", 40.0),
+    ]
+
+
+async def _first_event(servers: Pair, *, direct: bool) -> float:
+    async with servers.wire(direct=direct) as wire:
+        began = time.perf_counter()
+        await anext(wire.stream(message("task", method="SendStreamingMessage")))
+        return time.perf_counter() - began
+
+
+async def tokens(_: Path) -> list[Row]:
+    """Measure how long a pair token takes to sign, and to verify with and without the cache."""
+    key, now = ECKey.generate_key("P-256", auto_kid=True), int(time.time())
+    claims = PairTokenClaims(
+        issuer="i", subject="user:a", actor=Actor("user:a", ""), audience="u", token_id="t", issued_at=now,
+        expires_at=now + 60,
+    )  # fmt: skip
+    public, token = key.as_dict(private=False), mint(claims, key)
+    keys = KeySet([public])
+    verify(token, keys, issuer="i", audience="u", now=now)
+    fresh = iter([KeySet([public]) for _ in range(200)])
+    known = _median(lambda: verify(token, keys, issuer="i", audience="u", now=now))
+    return [
+        Row("sign a pair token", 1000 * _median(lambda: mint(claims, key)), "ms", 1.0),
+        Row(
+            "verify, not cached",
+            1000 * _median(lambda: verify(token, next(fresh), issuer="i", audience="u", now=now), times=200),
+            "ms",
+            0.5,
+        ),
+        Row("verify, cached", 1e6 * known, "µs", 20.0),
+    ]
+
+
+def _median(act: Callable[[], object], *, times: int = 500) -> float:
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        act()
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+async def registry(_: Path, *, many: int = 10_000) -> list[Row]:
+    """Measure a search among many agents, and the memory of each."""
+    gc.collect()
+    before = _rss_kib()
+    fleet = filled_fleet(many)
+    index = SearchIndex(fleet)
+    began = time.perf_counter()
+    index.documents(fleet.sorted_agents)
+    cold = 1000 * (time.perf_counter() - began)
+    each = (_rss_kib() - before) / many
+    took = []
+    for number in range(300):
+        began = time.perf_counter()
+        found = Filters(text=f"agent-{number} numbers").apply(index.documents(fleet.sorted_agents))
+        took.append(time.perf_counter() - began)
+        assert found
+    return [
+        Row(f"search among {many:,} agents, p99", 1000 * _share(took, 0.99), "ms", 10.0),
+        Row("… the first one", cold, "ms"),
+        Row("memory of an agent", each, "KiB", 20.0),
+    ]
+
+
+async def memory(folder: Path) -> list[Row]:
+    """Measure a gateway that has answered a few requests."""
+    async with pair(folder) as servers:
+        await asyncio.sleep(1)
+        return [Row("idle memory, with two agents", servers.gateway.rss_bytes() / 1e6, "MB", 80.0)]
+
+
+def _rss_kib() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+PARTS = {"latency": latency, "streams": streams, "tokens": tokens, "registry": registry, "memory": memory}

@@ -1,0 +1,70 @@
+"""The gateway as a process, with an in-memory cluster whose one agent is a real server.
+
+python -m tests.bench.gateway.served FOLDER PORT OPS-PORT AGENT-PORT
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+
+import uvloop
+from tests.bench.echo.served import Served, free_port
+from tests.gateway.fleet_api import FleetApi, token_text
+
+from fleetwright_gateway.app import build_gateway
+from fleetwright_gateway.process.serving import leave_on_signal, serve
+from fleetwright_gateway.process.sockets import listen
+from fleetwright_gateway.settings import Settings
+
+ISSUER = "http://fleetwright-gateway.bench"
+AUDIENCE = "uid-of-echo"
+CALLER = token_text("caller", expires=time.time() + 86_400)
+_TEAM = {"fleet": {"reach": "Direct"}}
+
+
+def gateway(folder: Path, *, agent_port: int) -> Served:
+    port, ops = free_port(), free_port()
+    words = [sys.executable, "-m", "tests.bench.gateway.served", str(folder), str(port), str(ops), str(agent_port)]
+    return Served([*words, CALLER], port, ops, "/readyz", environment={"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+
+
+def write_keys(folder: Path, agent_root: Path) -> None:
+    """Write the signing key of the gateway, and the public key into the agent's files."""
+    from joserfc.jwk import ECKey
+
+    key = ECKey.generate_key("P-256", auto_kid=True)
+    (folder / "keys.json").write_text(json.dumps({"keys": [{**key.as_dict(private=True), "iat": 0}]}))
+    trust = {"version": 1, "issuer": ISSUER, "audience": AUDIENCE, "keys": [key.as_dict(private=False)]}
+    (agent_root / "etc/fleetwright/auth/gateway.json").write_text(json.dumps(trust))
+
+
+async def _main(folder: Path, port: int, ops: int, agent_port: int, token: str) -> None:
+    api = FleetApi()
+    known = api.add_running_agent("caller", namespace="bench", spec=_TEAM)
+    api.tokens[token] = api.tokens[known]
+    api.put({"kind": "Agent", "metadata": {"namespace": "bench", "name": "echo", "uid": AUDIENCE}, "spec": _TEAM})
+    api.add_pod("echo-1-a", namespace="bench", owner=api.add_deployment("echo", namespace="bench"), account="echo")
+    settings = Settings(
+        url=ISSUER,
+        keys_file=folder / "keys.json",
+        service_account=folder,
+        agent_port=agent_port,
+        requests_per_minute=100_000_000,
+    )
+    leaving = asyncio.Event()
+    leave_on_signal(leaving)
+    async with build_gateway(api, settings) as built:
+        await built.synchroniser.fill()
+        sockets = {"traffic_socket": listen(port), "ops_socket": listen(ops)}
+        await serve(built.traffic, built.ops, **sockets, drain_seconds=1, leaving=leaving)
+
+
+if __name__ == "__main__":
+    with Path(os.devnull).open("w") as nowhere:
+        # One line for each request is part of the gateway's work.
+        logging.basicConfig(level="INFO", stream=nowhere)
+        uvloop.run(_main(Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5]))

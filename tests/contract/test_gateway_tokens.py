@@ -1,0 +1,94 @@
+"""The operator creates the keys, the gateway signs with them, and the runtime accepts the tokens."""
+
+from pathlib import Path
+
+import pytest
+
+from fleetwright_a2a.clock import Clock
+from fleetwright_agent.config.file_watcher import FileWatcher
+from fleetwright_agent.server.gateway_tokens import GatewayTokens, parse_gateway_keys
+from fleetwright_gateway.identity.principals import AgentPrincipal, PersonPrincipal, Principal, User
+from fleetwright_gateway.tokens.key_ring import KeyRing
+from fleetwright_gateway.tokens.pair_tokens import PairTokenIssuer
+from fleetwright_operator.build.config.fleet import GatewayTrust
+from fleetwright_operator.credentials.jws import new_secret
+from fleetwright_operator.credentials.keyring import Ring, renew_ring, ring_text
+from fleetwright_operator.credentials.rotation import Rotation
+
+ISSUER = "http://fleetwright-gateway.fleetwright-system"
+START = 1_772_366_400
+ROTATION = Rotation(ttl=30 * 86_400, overlap=3600)
+CALLEE = "uid-of-the-callee"
+ADA = PersonPrincipal(user=User(username="ada"))
+LEAD = AgentPrincipal(namespace="team", name="lead", uid="uid-of-lead")
+
+
+class Installation:
+    """The files as the operator mounts them, and the gateway and one agent that read them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.seconds = START
+        self.ring: Ring = ()
+        self._folder = folder
+        clock = Clock(now_ns=lambda: self.seconds * 1_000_000_000, monotonic=lambda: float(self.seconds))
+        self.gateway = PairTokenIssuer(KeyRing(folder / "keys.json"), issuer=ISSUER, clock=clock)
+        watcher = FileWatcher(folder / "gateway.json", parse_gateway_keys, monotonic=clock.monotonic)
+        self.agent = GatewayTokens(watcher, clock=clock)
+        self.renew()
+
+    def renew(self) -> None:
+        """Run the operator's step for the keys, and write both files."""
+        self.ring = renew_ring(self.ring, now=self.seconds, rotation=ROTATION, new_secret=new_secret)
+        trust = GatewayTrust(issuer=ISSUER, audience=CALLEE, keys=self.ring)
+        for name, text in {"keys.json": ring_text(self.ring), "gateway.json": trust.file}.items():
+            fresh = self._folder / f"{name}.new"
+            fresh.write_text(text)
+            fresh.replace(self._folder / name)
+
+    def owner(self, caller: Principal, *, audience: str = CALLEE) -> str | None:
+        found = self.agent.identify(self.gateway.token_for(caller, audience))
+        return None if found is None else found.owner
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    return Installation(tmp_path)
+
+
+def test_agent_accepts_the_token_of_the_gateway(installation):
+    assert installation.owner(ADA) == "user:ada"
+    assert installation.owner(LEAD) == "agent:team/lead"
+
+
+def test_agent_refuses_the_token_for_another_agent(installation):
+    assert installation.owner(ADA, audience="uid-of-another") is None
+
+
+def test_token_ends_after_a_minute(installation):
+    token = installation.gateway.token_for(ADA, CALLEE)
+    installation.seconds += 60 + 29
+    assert installation.agent.identify(token) is not None
+    installation.seconds += 2
+    assert installation.agent.identify(token) is None
+
+
+def test_gateway_signs_with_a_new_key_five_minutes_after_it_was_published(installation):
+    """An agent that has not read the new key yet accepts every token in the meantime."""
+    first = installation.ring[0].key.kid
+    installation.seconds += ROTATION.ttl
+    old_trust = (installation._folder / "gateway.json").read_bytes()
+    installation.renew()
+    assert len(installation.ring) == 2
+    signing = installation.gateway.ring.signing_key
+    for later, kid in ((0, first), (299, first), (300, installation.ring[0].key.kid)):
+        assert signing(installation.seconds + later).jwk["kid"] == kid
+    new_trust = (installation._folder / "gateway.json").read_bytes()
+    (installation._folder / "gateway.json").write_bytes(old_trust)
+    assert installation.owner(ADA) == "user:ada"
+    (installation._folder / "gateway.json").write_bytes(new_trust)
+    installation.seconds += 300
+    assert installation.owner(ADA) == "user:ada"
+    installation.seconds += ROTATION.overlap
+    installation.renew()
+    assert len(installation.ring) == 1
+    assert installation.owner(ADA) == "user:ada"
