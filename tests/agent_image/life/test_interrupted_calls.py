@@ -106,3 +106,21 @@ async def test_budget_status_is_exceeded_before_a_call_is_refused(agent):
             said.append(budget["exceeded"])
     assert said[0] is False
     assert said[-1] is True
+
+
+async def test_budget_status_is_still_exceeded_after_a_kill(agent_process):
+    budgets = [{"period": "Month", "tokens": 4000}]
+    async with agent_process(**ALONE, budgets=budgets) as guest:
+        for _ in range(20):
+            task = await guest.say("Tell me about the sea")
+            if task["status"]["state"] != "TASK_STATE_COMPLETED":
+                break
+        (before,) = (await status(guest))["budgets"]
+        await guest.kill()
+    async with agent_process(**ALONE, budgets=budgets) as guest:
+        async with asyncio.timeout(30):
+            while not (found := (await status(guest))["budgets"]):  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.02)
+    assert before["spentTokens"] < before["tokens"]
+    assert before["exceeded"]
+    assert found == [before]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +19,7 @@ from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_calls_file import FileOpenModelCalls
 from fleetwright_agent.storage.sqlite.usage_store import SqliteUsageStore
+from fleetwright_agent.storage.usage import UsageSum
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.cost.accounting import CostAccounting, OverBudget
 from fleetwright_agent.turn.cost.budgets import window
@@ -153,11 +155,84 @@ async def test_budget_is_not_exceeded_once_a_smaller_call_fits(open_books: Any) 
         async with books.reserved(PRICE, tokens_in=600, tokens_out=100):
             pass
     assert not over.value.alone
-    over.value.full.refused = True
     assert [each["exceeded"] for each in books.report()] == [True]
     async with books.reserved(PRICE, tokens_in=100, tokens_out=100):
         pass
     assert [each["exceeded"] for each in books.report()] == [False]
+
+
+async def _make_call(books: CostAccounting, *, reserved: int, used: int) -> None:
+    with suppress(OverBudget):
+        async with books.reserved(PRICE, tokens_in=reserved, tokens_out=0):
+            books.charge(reply(used, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
+
+
+@pytest.mark.parametrize(
+    ("calls", "limit", "exceeded"),
+    [
+        pytest.param([(1200, 1200)] * 3, 4000, True, id="the smallest call does not fit"),
+        pytest.param([(400, 400), (3200, 3200), (1200, 0)], 4000, True, id="the last call was refused"),
+        pytest.param([(400, 400), (3200, 3200), (1200, 0), (400, 0)], 4000, False, id="a smaller call fitted since"),
+        pytest.param([(1200, 1200)] * 4, 5000, False, id="the budget was raised"),
+        pytest.param([(4000, 4000)], 4000, True, id="the budget is spent"),
+        pytest.param([(1200, 100)], 4000, False, id="the smallest call fits"),
+        pytest.param([], 4000, False, id="no call is known"),
+    ],
+)
+async def test_budget_status_after_a_restart_uses_stored_calls(
+    open_books: Any, calls: list[tuple[int, int]], limit: int, exceeded: bool
+) -> None:
+    before, *_ = open_books({"period": "Day", "tokens": 4000})
+    for reserved, used in calls:
+        await _make_call(before, reserved=reserved, used=used)
+    after, *_ = open_books({"period": "Day", "tokens": limit})
+    await after.look()
+    assert [each["exceeded"] for each in after.report()] == [exceeded]
+
+
+@pytest.mark.parametrize(
+    ("renewed", "exceeded"),
+    [pytest.param(False, False, id="known from yesterday only"), pytest.param(True, True, id="made again today")],
+)
+async def test_budget_status_ignores_calls_of_earlier_windows(open_books: Any, renewed: bool, exceeded: bool) -> None:
+    budget = {"period": "Day", "tokens": 4000}
+    before, _, _, clock = open_books(budget)
+    await _make_call(before, reserved=1200, used=1200)
+    clock[0] += 86_400
+    before.charge(reply(2400, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
+    if renewed:
+        await _make_call(before, reserved=1200, used=1200)
+    else:
+        before.charge(reply(1200, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
+    after, *_ = open_books(budget)
+    await after.look()
+    assert [each["exceeded"] for each in after.report()] == [exceeded]
+
+
+async def test_budget_is_reported_once_its_usage_was_read(database: Database) -> None:
+    class Slow(SqliteUsageStore):
+        async def since(self, seconds: float) -> UsageSum:
+            asked.set()
+            await read.wait()
+            return await super().since(seconds)
+
+    asked, read = asyncio.Event(), asyncio.Event()
+    budget = Budget.model_validate({"period": "Day", "tokens": 4000})
+    books = CostAccounting([budget], Slow(database, now=lambda: NOON), Metrics(CollectorRegistry()), now=lambda: NOON)
+    looking = asyncio.create_task(books.look())
+    await asked.wait()
+    assert books.report() == []
+    read.set()
+    await looking
+    assert [each["spentTokens"] for each in books.report()] == [0]
+
+
+async def test_call_sizes_in_an_unknown_format_are_not_used(open_books: Any, caplog: pytest.LogCaptureFixture) -> None:
+    books, ledger, *_ = open_books({"period": "Day", "tokens": 4000})
+    ledger.put_call_sizes({"at": NOON, "smallest": "9000 tokens"})
+    await books.look()
+    assert [each["exceeded"] for each in books.report()] == [False]
+    assert "sizes of earlier model calls are not used" in caplog.text
 
 
 async def test_budget_error_marks_a_call_that_no_window_can_hold(open_books: Any) -> None:

@@ -164,6 +164,43 @@ def test_unknown_model_gets_a_small_assumed_context_window(model, window):
     assert made.get("contextWindowAssumed", False) == ("contextWindow" not in model)
 
 
+PRICED = parse_catalog({"models": {"m": {"price": PRICE}, "long": {"maxOutputTokens": 32_000, "price": PRICE}}})
+UNKNOWN = "{field}: the window of {name!r} is unknown, so a small one is assumed; set {field}.contextWindow"
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "message"),
+    [
+        pytest.param("m", 16_384, UNKNOWN.format(field="spec.model", name="m"), id="the entry has only a price"),
+        pytest.param("long", 64_000, UNKNOWN.format(field="spec.model", name="long"), id="and long answers"),
+        pytest.param(
+            "m-2024-07-18",
+            16_384,
+            f"{UNKNOWN.format(field='spec.model', name='m-2024-07-18')};"
+            " spec.model: 'm-2024-07-18' is not in the catalog and uses the price of 'm'",
+            id="the family has only a price",
+        ),
+    ],
+)
+def test_catalog_entry_without_window_is_a_window_unknown(name, window, message):
+    spec = parsed({"model": {"name": name, "baseURL": OWN["baseURL"]}})
+    made, found = models_config(spec, PRICED), assumed(spec, PRICED)
+    assert (made["contextWindow"], made.get("contextWindowAssumed")) == (window, True)
+    assert (found.reason, found.message) == ("WindowUnknown", message)
+
+
+@pytest.mark.parametrize(
+    ("model", "assumed"),
+    [
+        pytest.param({"name": "m"}, True, id="no window in the catalog"),
+        pytest.param({"name": "m", "contextWindow": 9000}, False, id="the spec states it"),
+    ],
+)
+def test_other_model_tells_the_runtime_of_an_assumed_window(model, assumed):
+    made = models_config(parsed({"model": {**OWN, "auxiliary": model}}), PRICED)["auxiliary"]
+    assert made.get("contextWindowAssumed", False) is assumed
+
+
 async def test_model_assumed_condition_ends_with_a_context_window(world, api, objects):
     api.put(objects.agent(model={"name": "m", "baseURL": OWN["baseURL"], "price": PRICE}))
     await world.start()

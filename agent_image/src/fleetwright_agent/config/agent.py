@@ -123,10 +123,19 @@ class AgentConfig(Part):
     @property
     def models(self) -> tuple[Endpoint | OtherModel, ...]:
         """Every model that may be called."""
-        auxiliary = (self.model.auxiliary,) if self.model.auxiliary else ()
-        cheaper = (budget.downgrade.model for budget in self.budgets if budget.downgrade)
-        delegates = (sub_agent.model for sub_agent in self.sub_agents if sub_agent.model)
-        return (self.model, *self.model.fallbacks, *auxiliary, *cheaper, *delegates)
+        return tuple(model for _, model in self.declared_models)
+
+    @property
+    def declared_models(self) -> tuple[tuple[str, Endpoint | OtherModel], ...]:
+        """Every model that may be called, with the field that declares it."""
+        own, cheaper = self.model, [(each.period, each.downgrade) for each in self.budgets if each.downgrade]
+        return (
+            ("model", own),
+            *((f"model.fallbacks[{n}]", model) for n, model in enumerate(own.fallbacks)),
+            *([("model.auxiliary", own.auxiliary)] if own.auxiliary else []),
+            *((f"budgets[{period}].downgrade.model", downgrade.model) for period, downgrade in cheaper),
+            *((f"subAgents[{each.name}].model", each.model) for each in self.sub_agents if each.model),
+        )
 
     @property
     def lines(self) -> tuple[tuple[str, ...], ...]:

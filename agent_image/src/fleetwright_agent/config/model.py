@@ -97,14 +97,16 @@ class OtherModel(Part):
 
     name: str = Field(min_length=1, max_length=253)
     context_window: int = Field(gt=0)
+    context_window_assumed: bool = False
+    """True if the context window is a guess, because neither the spec nor the operator's model catalog states it."""
     price: Price | None = None
 
     def at(self, endpoint: Endpoint) -> Endpoint:
         """Return the endpoint with this model. The reasoning effort is unset, because it belongs to the original
         model.
         """
-        other = {"name": self.name, "context_window": self.context_window, "price": self.price}
-        return endpoint.model_copy(update={**other, "reasoning_effort": None})
+        own = {field: getattr(self, field) for field in OtherModel.model_fields}
+        return endpoint.model_copy(update={**own, "reasoning_effort": None})
 
 
 class Model(Endpoint):

@@ -58,11 +58,11 @@ class Application:
             self._beside(self._open_later())
 
     def _tell_assumed(self) -> None:
-        own = self._parts.config.model
-        for model in (own, *own.fallbacks):
+        for field, model in self._parts.config.declared_models:
             if model.context_window_assumed:
                 _logger.warning(
-                    "the context window of the model is not known; set model.contextWindow",
+                    "the context window of the model is not known; set %s.contextWindow",
+                    field,
                     extra={"model": model.name, "assumed": model.context_window},
                 )
 

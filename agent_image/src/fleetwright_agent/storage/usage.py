@@ -90,6 +90,12 @@ class UsageStore(Protocol):
     async def since(self, seconds: float) -> UsageSum:
         """Return the sum of all processes' usage since the beginning of the hour that contains this time."""
 
+    def put_call_sizes(self, body: Any) -> None:
+        """Queue the sizes of the known calls, as JSON, without waiting for the write. They replace the stored ones."""
+
+    async def call_sizes(self) -> Any:
+        """Return the stored sizes of the known calls, or None before the first write."""
+
     async def of_this_life(self) -> dict[str, UsageSum]:
         """Return the sums of this process by model."""
 

@@ -25,7 +25,8 @@ _DATED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDefaults:
-    context_window: int = UNKNOWN_WINDOW
+    context_window: int | None = None
+    """None if the catalog does not state the window."""
     max_output_tokens: int = 4096
     base_url: str = ""
     """The address of the model's API; an empty string means the provider's default address."""
@@ -70,9 +71,9 @@ def _model(name: str, facts: Any) -> ModelDefaults:
     if unknown := set(facts) - MODEL_KEYS:
         raise ValueError(f"catalog: models[{name}] has unknown keys {sorted(unknown)}; known are {sorted(MODEL_KEYS)}")
     fallback = ModelDefaults()
-    price = facts.get("price")
+    price, window = facts.get("price"), facts.get("contextWindow")
     return ModelDefaults(
-        context_window=int(facts.get("contextWindow", fallback.context_window)),
+        context_window=None if window is None else int(window),
         max_output_tokens=int(facts.get("maxOutputTokens", fallback.max_output_tokens)),
         base_url=str(facts.get("baseURL", fallback.base_url)),
         price=None if price is None else _price(name, price),

@@ -48,6 +48,13 @@ async def test_sums_are_kept_by_hour_and_caller(storage: Storage, clock: Settabl
     assert {model: each.calls for model, each in (await storage.usage.of_this_life()).items()} == {"m": 2, "n": 1}
 
 
+async def test_call_sizes_replace_the_stored_ones(storage: Storage) -> None:
+    assert await storage.usage.call_sizes() is None
+    storage.usage.put_call_sizes({"smallest": ["0.1", 12]})
+    storage.usage.put_call_sizes({"smallest": ["0.1", 7]})
+    assert await storage.usage.call_sizes() == {"smallest": ["0.1", 7]}
+
+
 async def test_begin_deletes_earlier_lines_and_ended_turns(storage: Storage) -> None:
     await storage.inflight.add("a", "old", {"n": 1})
     storage.inflight.end("a", "old", at=10.0)

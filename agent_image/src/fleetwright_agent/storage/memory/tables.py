@@ -59,6 +59,8 @@ class MemoryTables:
     questions: dict[QuestionKey, OpenQuestion] = field(default_factory=dict)
     usage: dict[tuple[int, int, str, str, str], UsageSum] = field(default_factory=dict)
     """The cost sums by process, hour, model, purpose and caller."""
+    call_sizes: str | None = None
+    """The sizes of the known model calls, as JSON."""
     processes: int = 0
     inflight: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     """The usage of running turns as lines of JSON, by owner and task."""

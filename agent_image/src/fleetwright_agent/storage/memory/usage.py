@@ -45,6 +45,12 @@ class MemoryUsageStore:
         hour = int(seconds) // _HOUR
         return _total(each for key, each in self._tables.usage.items() if key[1] >= hour)
 
+    def put_call_sizes(self, body: Any) -> None:
+        self._tables.call_sizes = json.dumps(body)
+
+    async def call_sizes(self) -> Any:
+        return None if self._tables.call_sizes is None else json.loads(self._tables.call_sizes)
+
     async def of_this_life(self) -> dict[str, UsageSum]:
         ours = {key: each for key, each in self._tables.usage.items() if key[0] == self._process}
         models = dict.fromkeys(key[2] for key in ours)

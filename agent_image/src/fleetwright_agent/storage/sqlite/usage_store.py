@@ -9,7 +9,7 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from fleetwright_agent.storage.sqlite import inflight_usage
 from fleetwright_agent.storage.sqlite.engine.database import Database
@@ -55,6 +55,21 @@ class SqliteUsageStore:
         row = await self._database.run(lambda db: db.execute(query, (int(seconds) // _HOUR,)).fetchone())
         return _sum(row)
 
+    def put_call_sizes(self, body: Any) -> None:
+        """Queue the sizes of the known calls, as JSON, without waiting for the write. They replace the stored ones."""
+        write = "INSERT OR REPLACE INTO call_sizes (one, body) VALUES (1, ?)"
+        writing = self._database.put(lambda db: _run(db, write, json.dumps(body)))
+        writing.add_done_callback(_sizes_written)
+
+    async def call_sizes(self) -> Any:
+        """Return the stored sizes of the known calls, or None before the first write.
+
+        Raises:
+            MemoryUnusable: The sizes cannot be read.
+        """
+        row = await self._database.read(lambda db: db.execute("SELECT body FROM call_sizes").fetchone())
+        return None if row is None else json.loads(row[0])
+
     async def of_this_life(self) -> dict[str, UsageSum]:
         """Return the sums of this process by model."""
         query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - interpolates only constants
@@ -91,6 +106,15 @@ class SqliteUsageStore:
 def _written(writing: "asyncio.Future[None]") -> None:
     if error := writing.exception():
         _log.error("the cost of a call could not be stored: %s", error)
+
+
+def _sizes_written(writing: "asyncio.Future[None]") -> None:
+    if error := writing.exception():
+        _log.error("the sizes of model calls could not be stored: %s", error)
+
+
+def _run(db: sqlite3.Connection, statement: str, *values: str) -> None:
+    db.execute(statement, values)
 
 
 _AMOUNTS: Final = ("calls", "input", "output", "cache_read", "cache_write", "unpriced", "picos")

@@ -22,6 +22,7 @@ from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.usage import ModelCallUsage, TaskUsageLine, UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.cost.budgets import BudgetUsage, BudgetWindow, cheaper, exceeded, too_small, window
+from fleetwright_agent.turn.cost.known_calls import KnownCalls
 from fleetwright_agent.turn.cost.task_usage import body_of, usage_from
 from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, count, usage_of
 
@@ -67,8 +68,7 @@ class CostAccounting:
         self._now = now
         self._windows: dict[Budget, BudgetWindow] = {}
         self._running = BudgetUsage()
-        self._least: BudgetUsage | None = None
-        """The smallest amount that a call of this process has reserved."""
+        self._known_calls = KnownCalls(ledger, now=now)
         self._turning = asyncio.Lock()
         self._callers: set[str] = set()
 
@@ -93,10 +93,10 @@ class CostAccounting:
         usd = max(dear() or Decimal(0), dear(cache_write_tokens=tokens_in) or Decimal(0))
         most = BudgetUsage(usd, tokens_in + tokens_out)
         if full := exceeded(windows, running=self._running, call=most):
+            self._known_calls.refuse(most)
             raise OverBudget(full, alone=too_small(full.budget, most))
-        self._least = most if self._least is None else self._least.least(most)
-        for each in windows:
-            each.refused = False
+        if windows:
+            self._known_calls.admit(most, since=_start(windows))
         self._running += most
         try:
             yield
@@ -213,7 +213,8 @@ class CostAccounting:
     def report(self) -> list[dict[str, Any]]:
         """The budgets for the status page; empty before the windows are opened."""
         now = datetime.fromtimestamp(self._now(), UTC)
-        return [_reported(each, self._least) for each in self._windows.values() if each.ends > now]
+        current = [each for each in self._windows.values() if each.opened and each.ends > now]
+        return [_reported(each, fits=self._known_calls.fit(each, running=self._running)) for each in current]
 
     async def _current(self) -> list[BudgetWindow]:
         """Return the current budget windows. A window is read from the ledger when this process first uses it."""
@@ -221,8 +222,10 @@ class CostAccounting:
             return []
         async with self._turning:
             now = datetime.fromtimestamp(self._now(), UTC)
-            for budget in self._budgets:
-                begins, ends = window(budget.period, now)
+            current = {budget: window(budget.period, now) for budget in self._budgets}
+            # Read the sizes before a window becomes visible in the report.
+            await self._known_calls.read(since=min(begins for begins, _ in current.values()).timestamp())
+            for budget, (begins, ends) in current.items():
                 known = self._windows.get(budget)
                 if known is None or known.begins != begins:
                     await self._open(budget, BudgetWindow(budget, begins, ends))
@@ -237,6 +240,7 @@ class CostAccounting:
             del self._windows[budget]
             raise
         opened.spent += BudgetUsage(former.usd, former.input_tokens + former.output_tokens)
+        opened.opened = True
         self._tell(opened)
 
     def _tell(self, each: BudgetWindow) -> None:
@@ -258,15 +262,19 @@ class CostAccounting:
         return owner
 
 
-def _reported(each: BudgetWindow, least: BudgetUsage | None) -> dict[str, Any]:
-    """Args: `least` is the smallest reserved amount so far. If it does not fit, the budget counts as exceeded."""
+def _start(windows: Sequence[BudgetWindow]) -> float:
+    """The start of the longest window, in seconds since the epoch."""
+    return min(each.begins for each in windows).timestamp()
+
+
+def _reported(each: BudgetWindow, *, fits: bool) -> dict[str, Any]:
+    """Args: `fits` is False if no known call fits. The budget then counts as exceeded."""
     budget = each.budget
     limits = {
         **({"usd": str(budget.usd), "spentUsd": str(round(each.spent.usd, 6))} if budget.usd is not None else {}),
         **({"tokens": budget.tokens, "spentTokens": each.spent.tokens} if budget.tokens is not None else {}),
     }
-    full = each.has_used(Decimal(1), BudgetUsage()) or (least is not None and not each.fits(least))
-    state = {"exceeded": full or each.refused, "low": each.warned}
+    state = {"exceeded": not fits or each.has_used(Decimal(1), BudgetUsage()), "low": each.warned}
     return {"period": budget.period.value, **limits, **state, "resetsAt": moment(each.ends)}
 
 

@@ -50,8 +50,8 @@ class BudgetWindow:
     ends: datetime
     spent: BudgetUsage = field(default_factory=BudgetUsage)
     warned: bool = False
-    refused: bool = False
-    """True if a call did not fit, although the budget is not fully spent."""
+    opened: bool = False
+    """True once `spent` includes the costs from before this process first used the window."""
 
     def fits(self, more: BudgetUsage) -> bool:
         return _holds(self.budget, self.spent + more)

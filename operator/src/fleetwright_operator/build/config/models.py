@@ -64,17 +64,21 @@ def unpriced(spec: AgentSpec, catalog: Catalog) -> Violation | None:
 def assumed(spec: AgentSpec, catalog: Catalog) -> Violation | None:
     """Return a violation that lists the models whose window or price is assumed.
 
-    The catalog contains neither the model nor its family, or only the family.
+    The catalog states no window of the model, or contains only the family of the model.
     """
     unknown, dated = [], []
     for field, model in priced_models(spec):
         name, family = model.name, catalog.entry(model.name)
-        takes = [word for word, value in (("window", model.context_window), ("price", model.price)) if value is None]
-        if not family and _window_assumed(model, catalog):
+        is_assumed = _window_assumed(model, catalog)
+        takes = [
+            *(["window"] if model.context_window is None and not is_assumed else []),
+            *(["price"] if model.price is None else []),
+        ]
+        if is_assumed:
             unknown.append(
                 f"{field}: the window of {name!r} is unknown, so a small one is assumed; set {field}.contextWindow"
             )
-        elif family and family != name and takes:
+        if family and family != name and takes:
             dated.append(f"{field}: {name!r} is not in the catalog and uses the {' and '.join(takes)} of {family!r}")
     if not unknown and not dated:
         return None
@@ -82,14 +86,13 @@ def assumed(spec: AgentSpec, catalog: Catalog) -> Violation | None:
 
 
 def _window_assumed(model: NamedModelSpec, catalog: Catalog) -> bool:
-    return model.context_window is None and not catalog.entry(model.name)
+    return model.context_window is None and catalog.lookup(model.name).context_window is None
 
 
 def window_of(model: NamedModelSpec, catalog: Catalog, *, output: int) -> int:
     """Return the context window of a model. An assumed window leaves room for an answer of `output` tokens."""
-    if _window_assumed(model, catalog):
-        return max(UNKNOWN_WINDOW, 2 * output)
-    return catalog.lookup(model.name).context_window if model.context_window is None else model.context_window
+    known = catalog.lookup(model.name).context_window if model.context_window is None else model.context_window
+    return max(UNKNOWN_WINDOW, 2 * output) if known is None else known
 
 
 def output_of(model: ModelEndpointSpec, catalog: Catalog) -> int:
@@ -151,6 +154,10 @@ def _caches_prompts(model: ModelEndpointSpec) -> bool:
 
 def other_model(model: NamedModelSpec, catalog: Catalog, *, output: int) -> dict[str, Any]:
     """Return another model at the address of the agent's own model. The answers have at most `output` tokens."""
-    window = window_of(model, catalog, output=output)
     price = price_of(model, catalog)
-    return {"name": model.name, "contextWindow": window, **({"price": dict(price)} if price else {})}
+    return {
+        "name": model.name,
+        "contextWindow": window_of(model, catalog, output=output),
+        **({"contextWindowAssumed": True} if _window_assumed(model, catalog) else {}),
+        **({"price": dict(price)} if price else {}),
+    }

@@ -65,4 +65,8 @@ CREATE TABLE grants (
   PRIMARY KEY (thread, tool, key)) WITHOUT ROWID;
 """
 """Version 5: grants, the permissions of persons for certain calls of a tool in the rest of a conversation."""
-SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED)
+_SIZED: Final = """
+CREATE TABLE call_sizes (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);
+"""
+"""Version 6: the sizes of earlier model calls, which tell after a restart whether another call fits into a budget."""
+SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED, _SIZED)

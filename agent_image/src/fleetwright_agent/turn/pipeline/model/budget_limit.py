@@ -23,7 +23,6 @@ def enforce_budget(over: OverBudget, context: TurnContext, metrics: Metrics) -> 
         GraphInterrupt: The turn waits, as it does for any other question to its caller.
     """
     full = over.full
-    full.refused = True
     metrics.budget_rejections.labels(full.budget.period.value).inc()
     # Only people are asked: calling agents do not read questions. For a sub-agent, the agent itself asks.
     waits = full.budget.on_exceeded is Exceeded.PAUSE and context.attended and is_client(context.request.owner)
