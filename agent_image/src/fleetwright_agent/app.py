@@ -275,6 +275,7 @@ def _task_runner(parts: TurnDependencies, worker: Executor) -> TaskRunner:
     return TaskRunner(
         worker,
         limit=limits.max_turn_seconds,
+        most=limits.max_concurrent_turns,
         stall=limits.stall_seconds,
         metrics=parts.metrics,
         clock=parts.clock,

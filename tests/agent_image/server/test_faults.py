@@ -254,7 +254,11 @@ async def test_r9_slow_reader_gets_every_event_and_delays_no_other(open_door: Op
     assert "x" * 400_000 in text
 
 
-async def test_r9_vanishing_readers_leak_nothing_and_tasks_continue(open_door: Open) -> None:
+async def test_r9_vanishing_readers_leak_nothing_and_tasks_continue(
+    open_door: Open, mounted: Any, documents: Any
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(limits={"maxConcurrentTurns": 100}))
+
     async def waits(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Waiting. ")
         await asyncio.sleep(60)

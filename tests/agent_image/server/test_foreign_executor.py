@@ -122,6 +122,32 @@ async def test_sdk_executor_stream_opens_before_the_first_event(open_door: Open)
     assert only["result"]["message"]["parts"] == [{"text": "Hello, Ida."}]
 
 
+async def test_sdk_executor_message_reply_after_a_wait_is_the_only_event(
+    open_door: Open, mounted: Any, documents: Any
+) -> None:
+    """The position in the queue is not streamed before it is known whether the answer is a message."""
+    mounted.write(mounted.layout.config_file, documents(limits={"maxConcurrentTurns": 1}))
+    gate = asyncio.Event()
+
+    async def waits(context: RequestContext, queue: EventQueue) -> None:
+        await gate.wait()
+        await replies(context, queue)
+
+    door = await open_door(executor=Scripted(waits))
+    await door.call("SendMessage", {"message": _said("Ida"), "configuration": {"returnImmediately": True}})
+    second = {**_said("Max"), "messageId": "second"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": second}}
+    async with asyncio.timeout(10), door.http() as http, http.stream("POST", "/a2a", json=body) as response:
+        (waiting,) = (await door.call("ListTasks", {"status": "TASK_STATE_SUBMITTED", "pageSize": 1}))["result"][
+            "tasks"
+        ]
+        assert waiting["status"]["message"]["metadata"]["queuePosition"] == 1
+        gate.set()
+        told = [json.loads(line[6:]) async for line in response.aiter_lines() if line.startswith("data: ")]
+    (only,) = told
+    assert only["result"]["message"]["parts"] == [{"text": "Hello, Max."}]
+
+
 async def test_sdk_executor_stream_slot_is_freed_on_early_disconnect(
     open_door: Open, mounted: Any, documents: Callable[..., Any]
 ) -> None:

@@ -130,7 +130,8 @@ async def test_r2_kill_loses_nothing_and_runs_nothing_twice(start: Start) -> Non
             ended = (await agent.call("GetTask", {"id": task["id"]}))["result"]
             assert ended["status"]["state"] == "TASK_STATE_FAILED"
             assert "restarted while this task was running" in ended["status"]["message"]["parts"][0]["text"]
-            assert ended["artifacts"][0]["parts"] == [{"text": "Working on it. "}]
+            parts = [part for artifact in ended.get("artifacts", ()) for part in artifact["parts"]]
+            assert parts == ([{"text": "Working on it. "}] if n < 4 else []), "the others waited for their turn"
             again = await agent.say("hang", f"hanging {n}", contextId=f"c{n}")
             assert again == ended
         assert (await agent.call("CancelTask", {"id": running[0]["id"]}))["error"]["code"] == -32002

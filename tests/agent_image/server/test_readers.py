@@ -100,7 +100,9 @@ class Stubborn:
 async def test_task_runner_abandons_work_that_ignores_cancellation() -> None:
     _, live = await live_task(MemoryTaskLog())
     work = Stubborn()
-    runs = TaskRunner(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
+    runs = TaskRunner(
+        work, limit=600, most=4, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05
+    )
     runs.take_up(live, TaskJob(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)()
     await asyncio.sleep(0)
     runs.stop(live, CANCELED)
@@ -147,7 +149,7 @@ async def another_task(log: MemoryTaskLog, tasks: ActiveTasks, name: str) -> Any
 async def test_task_runner_cancels_a_task_before_its_work_begins() -> None:
     _, live = await live_task(MemoryTaskLog())
     work = Counting()
-    runs = TaskRunner(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    runs = TaskRunner(work, limit=600, most=4, metrics=Metrics(CollectorRegistry()), clock=Clock())
     begin = runs.take_up(live, TaskJob(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)
     await runs.cancel(live)
     assert (await live.rested()).status.state == TaskState.TASK_STATE_CANCELED
@@ -158,7 +160,7 @@ async def test_task_runner_cancels_a_task_before_its_work_begins() -> None:
 
 async def test_task_runner_cancels_a_task_before_its_recovery() -> None:
     _, live = await live_task(MemoryTaskLog())
-    runs = TaskRunner(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    runs = TaskRunner(Counting(), limit=600, most=4, metrics=Metrics(CollectorRegistry()), clock=Clock())
     await asyncio.gather(runs.cancel(live), runs.cancel(live))
     assert (await live.rested()).status.state == TaskState.TASK_STATE_CANCELED
     assert runs.recover(live, share=lambda _: lambda: None)
@@ -173,7 +175,7 @@ async def test_task_runner_counts_a_recovered_task_for_its_caller() -> None:
         held.append(taken.owner)
         return lambda: held.remove(taken.owner)
 
-    runs = TaskRunner(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    runs = TaskRunner(Counting(), limit=600, most=4, metrics=Metrics(CollectorRegistry()), clock=Clock())
     assert not runs.recover(live, share=share), "the executor cannot resume tasks"
     assert held == []
 
@@ -184,7 +186,7 @@ async def test_task_runner_counts_a_recovered_task_for_its_caller() -> None:
             return Counted(self, job)
 
     live.append(Message(message_id="m", role=Role.ROLE_USER))
-    runs = TaskRunner(Recovering(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    runs = TaskRunner(Recovering(), limit=600, most=4, metrics=Metrics(CollectorRegistry()), clock=Clock())
     assert runs.recover(live, share=share)
     assert held == ["o"]
     await live.rested()
@@ -238,7 +240,7 @@ async def test_task_runner_starts_messages_of_a_context_in_order() -> None:
     log, work = MemoryTaskLog(), Counting()
     tasks, first = await live_task(log)
     second = await another_task(log, tasks, "second")
-    runs = TaskRunner(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    runs = TaskRunner(work, limit=600, most=4, metrics=Metrics(CollectorRegistry()), clock=Clock())
     jobs = [TaskJob(owner="o", task_id=name, context_id="c", message=Message()) for name in ("t", "second")]
     begins = [runs.take_up(live, job, then=lambda: None) for live, job in zip((first, second), jobs, strict=True)]
     for begin in reversed(begins):
@@ -258,7 +260,9 @@ async def test_task_runner_abandoned_work_does_not_block_its_context() -> None:
         def begin(self, job: TaskJob, emit: Emit) -> Any:
             return (stubborn if job.task_id == "t" else counting).begin(job, emit)
 
-    runs = TaskRunner(Either(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
+    runs = TaskRunner(
+        Either(), limit=600, most=4, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05
+    )
     for live, name in ((first, "t"), (second, "second")):
         runs.take_up(live, TaskJob(owner="o", task_id=name, context_id="c", message=Message()), then=lambda: None)()
     await asyncio.sleep(0.01)
@@ -468,7 +472,9 @@ class Returning(Stubborn):
 async def test_task_runner_drain_leaves_work_unless_it_is_cancelled(last: str, left: bool) -> None:
     stubborn = Returning()
     _, live = await live_task(MemoryTaskLog())
-    runs = TaskRunner(stubborn, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.3)
+    runs = TaskRunner(
+        stubborn, limit=600, most=4, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.3
+    )
     runs.take_up(live, TaskJob(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)()
     await asyncio.sleep(0.01)
     draining = asyncio.create_task(runs.drain(0))

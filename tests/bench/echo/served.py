@@ -115,7 +115,12 @@ def _mounted(root: Path, *, model: str = "http://127.0.0.1:9") -> Path:
     etc = root / "etc/fleetwright"
     (root / "var/lib/fleetwright").mkdir(parents=True)
     called = {"name": "m", "baseUrl": model, "contextWindow": 100_000, "maxOutputTokens": 100, "timeoutSeconds": 5}
-    limits = {"maxStreamsPerCaller": 10_000, "maxTasksPerCaller": 10_000, "maxWaitingTasksPerCaller": 100_000}
+    limits = {
+        "maxConcurrentTurns": 10_000,
+        "maxStreamsPerCaller": 10_000,
+        "maxTasksPerCaller": 10_000,
+        "maxWaitingTasksPerCaller": 100_000,
+    }
     config = {
         "limits": limits,
         "version": 1, "revision": "0", "name": "echo", "namespace": "bench", "instructions": "Repeat.",

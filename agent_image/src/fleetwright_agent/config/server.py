@@ -76,8 +76,10 @@ class Limits(Part):
     """The size of one request body; a larger one is rejected before it is read."""
     max_requests_per_minute: int | None = Field(default=None, gt=0)
     """Requests of one caller; unlimited if unset."""
+    max_concurrent_turns: int = Field(default=4, gt=0)
+    """Turns that run at the same time. Further tasks are accepted and wait for their turn, in order of acceptance."""
     max_tasks_per_caller: int = Field(default=100, gt=0)
-    """Tasks of one caller that run at the same time."""
+    """Tasks of one caller that run or wait for their turn at the same time."""
     max_waiting_tasks_per_caller: int = Field(default=1000, gt=0)
     """Tasks that wait for an answer of one caller. A caller that has this many cannot start another task."""
     max_streams_per_caller: int = Field(default=100, gt=0)

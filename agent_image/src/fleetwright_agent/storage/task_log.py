@@ -249,7 +249,11 @@ class TaskQueries(Protocol):
     async def page(self, query: TaskQuery) -> TaskPage: ...
 
     async def busy(self) -> tuple[Key, ...]:
-        """Return the busy tasks in the order of acceptance. At the start of a process, earlier processes left them."""
+        """Return the busy tasks. At the start of a process, earlier processes left them.
+
+        Tasks whose work has begun come first. The others follow in the order in which their newest messages were
+        accepted.
+        """
 
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
         """Return the tasks whose wait for their caller has expired."""

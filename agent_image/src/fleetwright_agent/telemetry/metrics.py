@@ -77,6 +77,7 @@ class Metrics:
     def _serving(self, make: _Series) -> None:
         self.agent_info = make.gauge("agent_info", "The running revision; always 1.", "agent", "namespace", "revision")
         self.tasks = make.gauge("tasks", "Running and waiting tasks, by state.", "state")
+        self.turns = make.gauge("turns", "Turns of tasks that run, and that wait to run.", "phase")
         self.tasks_lost = make.counter("tasks_lost_total", "Tasks in the log that could not be read.")
         self.upkeep_failures = make.counter("upkeep_failures_total", "Failed maintenance steps.")
         self.task_seconds = make.histogram(

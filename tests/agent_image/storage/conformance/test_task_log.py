@@ -110,6 +110,23 @@ async def test_busy_returns_running_tasks_in_order(log: TaskLog) -> None:
     assert await log.busy() == (Key("me", "running"), Key("you", "another"))
 
 
+async def test_busy_keeps_the_order_of_the_queue(log: TaskLog) -> None:
+    await finished(log, "parked", WAITING)
+    await finished(log, "asked", WAITING)
+    await accepted(log, "first", at_ns=10)
+    begun = await accepted(log, "begun", at_ns=11)
+    log.began(begun, 12, again=True)
+    for at_ns, name in ((13, "asked"), (14, "parked")):
+        waits = await log.find("me", name)
+        assert waits is not None
+        works = status_event(name, "c", TaskState.TASK_STATE_WORKING, at_ns=at_ns)
+        records = (EventRecord(3, at_ns, Message(message_id="m")), EventRecord(4, at_ns, works))
+        assert isinstance(await log.resume(claim(f"yes-{name}"), waits, records), AcceptedClaim)
+    await accepted(log, "last", at_ns=1)
+    await log.of("me")  # The log has then written its buffer.
+    assert [key.task_id for key in await log.busy()] == ["begun", "first", "asked", "parked", "last"]
+
+
 async def test_expired_returns_tasks_past_their_wait(log: TaskLog) -> None:
     await finished(log, "early", WAITING, expires_ns=10)
     await finished(log, "late", WAITING, expires_ns=20)

@@ -101,7 +101,7 @@ async def test_open_migrates_a_log_without_expiry(tmp_path: Path) -> None:
         )
         event = status_event(name, "c", WAITING, at_ns=9, message=message)
         await log.rest(run, (EventRecord(2, 9, event),), Task(id=name, context_id="c", status=event.status))
-    added = {"tasks": ("expires_ns", "taken_up", "began_ns", "epoch"), "numbers": ("alive_ns",)}
+    added = {"tasks": ("expires_ns", "taken_up", "began_ns", "epoch", "after_n"), "numbers": ("alive_ns",)}
     before = [
         *(f"DROP INDEX {index}" for index in ("tasks_by_expiry", "tasks_waiting")),
         *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, columns in added.items() for column in columns),
@@ -221,12 +221,31 @@ async def test_resume_resets_the_start_of_the_work(tmp_path: Path) -> None:
     await log.aclose()
 
 
-async def test_open_migrates_the_previous_version(tmp_path: Path) -> None:
+async def test_open_migrates_a_log_without_queue_order(tmp_path: Path) -> None:
+    """Tasks from before keep the order of their numbers, and a continued task gets its place behind them."""
+    log = await open_at(tmp_path / "tasks.db")
+    await finished(log, "parked", WAITING)
+    await accepted(log, "busy")
+    before = ("ALTER TABLE tasks DROP COLUMN after_n", "PRAGMA user_version = 11")
+    await log._commit(lambda c: [c.execute(word) for word in before])
+    await log.aclose()
+    log = await open_at(tmp_path / "tasks.db")
+    parked = await log.find("me", "parked")
+    assert parked is not None
+    await log.resume(claim("yes"), parked, (EventRecord(3, 11, Message(message_id="m")),))
+    assert await log.busy() == (Key("me", "busy"), Key("me", "parked"))
+    await log.aclose()
+
+
+async def test_open_migrates_a_log_without_epochs(tmp_path: Path) -> None:
     """Tasks from before epochs are owned like new ones: the next process takes them up, and its writes count."""
     log = await open_at(tmp_path / "tasks.db")
     await accepted(log, "busy")
     await finished(log, "parked", WAITING)
-    before = ("ALTER TABLE tasks DROP COLUMN epoch", "PRAGMA user_version = 10")
+    before = (
+        *(f"ALTER TABLE tasks DROP COLUMN {column}" for column in ("epoch", "after_n")),
+        "PRAGMA user_version = 10",
+    )
     await log._commit(lambda c: [c.execute(word) for word in before])
     await log.aclose()
     log = await open_at(tmp_path / "tasks.db")

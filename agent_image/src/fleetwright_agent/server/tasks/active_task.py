@@ -98,11 +98,17 @@ class ActiveTask:
     def resting(self) -> bool:
         return self._head.state in RESTING and not self._busy
 
-    def append(self, event: Event) -> None:
-        """Publish an event at once and write it to disk soon. Events after the end of the task are dropped."""
+    def append(self, event: Event, *, waits: bool = False) -> None:
+        """Publish an event at once and write it to disk soon. Events after the end of the task are dropped.
+
+        Args:
+            waits: True if the work has not begun. For `moved`, the task has then not changed.
+        """
         fitting = None if self._sealed else self._fit(event)
         if fitting is None:
             return
+        if waits and self._asked == self._seq:
+            self._asked += 1
         record = EventRecord(self._seq + 1, self._clock.now_ns(), mark_going_on(fitting))
         self._log.append(self._ownership, record)
         self._publish(record)

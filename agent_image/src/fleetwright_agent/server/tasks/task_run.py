@@ -26,6 +26,7 @@ from fleetwright_agent.protocol.termination_reasons import (
 )
 from fleetwright_agent.server.executors.port import Heartbeat, ReportsUsage, TaskWork
 from fleetwright_agent.server.tasks.active_task import ActiveTask
+from fleetwright_agent.server.tasks.turn_queue import TurnTicket
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class TaskRun:
         work: TaskWork,
         pulse: Heartbeat,
         *,
-        turn: asyncio.Lock,
+        ticket: TurnTicket,
         gate: asyncio.Event,
         timing: RunTimeouts,
         clock: Clock,
@@ -62,18 +63,16 @@ class TaskRun:
     ) -> None:
         """
         Args:
-            turn: The lock of the conversation.
+            ticket: The place of the run in the queue of turns.
             gate: The work begins when this event is set.
             again: True if an earlier process worked on the message.
         """
         self._again = again
         self._gate = gate
-        self._in_hand = False
-        self._begun = False
         self._live = live
         self._work = work
         self._pulse = pulse
-        self._turn = turn
+        self._ticket = ticket
         self._timing = timing
         self._clock = clock
         self._watching: asyncio.TimerHandle | None = None
@@ -101,8 +100,8 @@ class TaskRun:
 
     @property
     def waits(self) -> bool:
-        """True until the work begins."""
-        return not self._begun
+        """True until the run may begin its work."""
+        return not self._ticket.granted
 
     @property
     def used(self) -> Mapping[str, Any]:
@@ -162,14 +161,12 @@ class TaskRun:
         return terminal_status(self._live.task, outcome, at_ns=self._clock.now_ns())
 
     async def _in_turn(self) -> Sequence[Event]:
-        await self._turn.acquire()
-        self._in_hand = True
         try:
             await self._gate.wait()
-            self._begun = True
+            await self._ticket.turn()
             return await self._timed()
         finally:
-            self._let_go()
+            self._ticket.leave()
 
     async def _timed(self) -> Sequence[Event]:
         limit, stall = self._timing.limit, self._timing.stall
@@ -185,12 +182,6 @@ class TaskRun:
             deadline.cancel()
             if self._watching is not None:
                 self._watching.cancel()
-
-    def _let_go(self) -> None:
-        """Release the lock of the conversation, so that the next message of the conversation is processed."""
-        if self._in_hand:
-            self._in_hand = False
-            self._turn.release()
 
     def _watch(self, seconds: float) -> None:
         """Stop the run if it has stalled. Otherwise, schedule the next check."""
@@ -219,9 +210,11 @@ class TaskRun:
         """Cancel the work, and wait at most for the cleanup time. Return true if the work has returned a result."""
         working.cancel()
         await asyncio.wait({working}, timeout=self._timing.cleanup)
+        # The turns behind it must not wait for work that ignores its cancellation. Work that was cancelled before its
+        # first step has not left the queue itself.
+        self._ticket.leave()
         if not working.done():
             _logger.error("cancelled work does not stop", extra={"task": self._live.task_id})
-            self._let_go()
             return False
         return not working.cancelled() and working.exception() is None
 

@@ -1,4 +1,4 @@
-"""The runs of this process: one at a time for each owner and context, in the order of acceptance.
+"""The runs of this process. The queue of turns decides when each of them may begin.
 
 This module does not know how a single run ends.
 """
@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
-from weakref import WeakValueDictionary
 
 from a2a.types.a2a_pb2 import TaskState
 from google.protobuf.json_format import MessageToDict
@@ -39,6 +38,7 @@ from fleetwright_agent.server.executors.port import (
 )
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.task_run import CLEANUP_SECONDS, RunTimeouts, TaskRun
+from fleetwright_agent.server.tasks.turn_queue import TurnQueue, waiting_status
 from fleetwright_agent.storage.errors import TaskLogUnavailable, TaskNotRunning
 from fleetwright_agent.telemetry.metrics import Metrics
 
@@ -55,13 +55,18 @@ class TaskRunner:
         executor: Executor,
         *,
         limit: float,
+        most: int,
         metrics: Metrics,
         clock: Clock,
         stall: float = 0,
         cleanup_seconds: float = CLEANUP_SECONDS,
         outlived: bool = True,
     ) -> None:
-        """Args: `outlived` is true if the stored state from which the executor resumes survives the process."""
+        """
+        Args:
+            most: The maximum number of turns that run at once.
+            outlived: True if the stored state from which the executor resumes survives the process.
+        """
         self._executor = executor
         self._timing = RunTimeouts(limit, stall, cleanup_seconds)
         self._goes_on = outlived and isinstance(executor, RecoverableExecutor) and executor.recovers
@@ -71,7 +76,9 @@ class TaskRunner:
         # Strong references to tasks until the log is written. Without them, a read of the log would return a busy task.
         self._unwritten: set[ActiveTask] = set()
         self._ending: set[ActiveTask] = set()
-        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._queue = TurnQueue(most)
+        metrics.turns.labels("running").set_function(lambda: self._queue.running)
+        metrics.turns.labels("waiting").set_function(lambda: self._queue.waiting)
         for state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING):
             metrics.tasks.labels(state_word(state)).set_function(partial(self._count, state))
 
@@ -80,11 +87,11 @@ class TaskRunner:
 
     @property
     def waiting(self) -> int:
-        """The number of runs whose work has not begun. Any thread may read it."""
-        return sum(1 for _, run in tuple(self._running.values()) if run.waits)
+        """The number of runs that wait for their turn. Any thread may read it."""
+        return self._queue.waiting
 
     def take_up(self, live: ActiveTask, job: TaskJob, *, then: Callable[[], None]) -> Callable[[], None]:
-        """Queue a run in its conversation, and return a function that lets it begin. A queued run can be cancelled.
+        """Queue a run, and return a function that lets it begin. A queued run can be cancelled.
 
         Args:
             then: Called when the run is over.
@@ -112,14 +119,18 @@ class TaskRunner:
         work = begin(replace(job, pulse=pulse), emit)
         if work is None:
             return False
-        turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
-        run = TaskRun(live, work, pulse, turn=turn, gate=gate, timing=self._timing, clock=self._clock, again=again)
+        ticket = self._queue.enter((job.owner, job.context_id), partial(self._tell_position, live))
+        run = TaskRun(live, work, pulse, ticket=ticket, gate=gate, timing=self._timing, clock=self._clock, again=again)
         task = asyncio.create_task(self._observed(live, run, _told_of(job)), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
         if then is not None:
             task.add_done_callback(lambda _: then())
         return True
+
+    def _tell_position(self, live: ActiveTask, position: int) -> None:
+        now = self._clock.now_ns()
+        live.append(waiting_status(live.task_id, live.context_id, live.state, position=position, at_ns=now), waits=True)
 
     def stop(self, live: ActiveTask, outcome: Termination) -> None:
         if run := self._run_of(live):
@@ -200,12 +211,10 @@ class TaskRunner:
     async def decided(self, seconds: float) -> None:
         """Wait until every recovered task has resumed or ended, at most for this many seconds.
 
-        Wait only for the first task of each conversation, because the other tasks run after it.
+        Do not wait for the tasks that wait for their turn.
         """
-        first: dict[tuple[str, str], TaskRun] = {}
-        for live, run in self._running.values():
-            first.setdefault((live.owner, live.context_id), run)
-        waiting = [asyncio.create_task(run.decided.wait()) for run in first.values()]
+        begun = [run for _, run in self._running.values() if not run.waits]
+        waiting = [asyncio.create_task(run.decided.wait()) for run in begun]
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=seconds)
             for each in late:

@@ -40,6 +40,8 @@ class _Row:
     epoch: int = 1
     taken_up: int = 0
     began_ns: int | None = None
+    after_n: int | None = None
+    """For a task that a message has continued: the highest task number at that time."""
     events: list[EventRecord] = field(default_factory=list)
     """The events of a busy task after its snapshot."""
     snapshot_seq: int = 1
@@ -126,7 +128,7 @@ class MemoryTaskLog:
             return False
         row.busy = True
         row.epoch += 1
-        row.taken_up, row.began_ns = 0, None
+        row.taken_up, row.began_ns, row.after_n = 0, None, self._last
         self._waiting[row.owner] -= 1
         return True
 
@@ -238,7 +240,13 @@ class MemoryTaskLog:
         )
 
     async def busy(self) -> tuple[Key, ...]:
-        return tuple(Key(row.owner, row.task.id) for row in self._rows.values() if row.busy)
+        busy = sorted(
+            (row.began_ns is None, row.after_n or n, row.after_n is not None, row.updated_ns, n)
+            for n, row in self._rows.items()
+            if row.busy
+        )
+        rows = [self._rows[n] for *_, n in busy]
+        return tuple(Key(row.owner, row.task.id) for row in rows)
 
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
         return tuple(

@@ -79,6 +79,8 @@ END;
 """
 """When a task ends or starts to wait, its snapshot contains all events, so the events are deleted. A trigger deletes
 them within the same statement: each further statement may have to wait for Python's global interpreter lock."""
+_QUEUE = "ALTER TABLE tasks ADD COLUMN after_n INTEGER;"
+"""For a task that a message has continued: the highest task number at that time, which is its place in the queue."""
 _SCHEMAS = (
     TASKS,
     push.SCHEMA,
@@ -91,6 +93,7 @@ _SCHEMAS = (
     push.ONE_CONTENT,
     _KEPT_BY_THE_FILE,
     _EPOCH,
+    _QUEUE,
 )
 """The migration script of each version, in order."""
 _VERSION = len(_SCHEMAS)

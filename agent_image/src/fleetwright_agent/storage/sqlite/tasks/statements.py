@@ -50,7 +50,14 @@ BEGIN_TASK = "UPDATE tasks SET began_ns = ? WHERE n = ? AND busy = 1 AND epoch =
 LEAVE_TASK = "UPDATE tasks SET taken_up = 0 WHERE n = ? AND epoch = ?"
 FIND_STATE = "SELECT state FROM tasks WHERE n = ?"
 FIND_TASK = f"{_ROW} WHERE owner = ? AND id = ?"
-BUSY_TASKS = "SELECT owner, id FROM tasks WHERE busy = 1 ORDER BY n"
+BUSY_TASKS = (
+    "SELECT owner, id FROM tasks WHERE busy = 1"
+    " ORDER BY began_ns IS NULL, coalesce(after_n, n), after_n IS NOT NULL, updated_ns, n"
+)
+"""Tasks whose work has begun come first. A continued task comes after the tasks that were accepted before its message.
+
+Waiting tasks get their changed positions in the order of the queue, so `updated_ns` keeps the order among them.
+"""
 EXPIRED_TASKS = "SELECT owner, id FROM tasks WHERE busy = 0 AND expires_ns <= ?"
 NEXT_EXPIRY = "SELECT min(expires_ns) FROM tasks WHERE busy = 0 AND expires_ns IS NOT NULL"
 EVENTS_AFTER = "SELECT seq, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
@@ -79,7 +86,8 @@ KEYS_OF = f"SELECT owner, id FROM tasks WHERE {_OF} ORDER BY n"
 NUMBERS_OF = f"SELECT n FROM tasks WHERE {_OF}"
 HELD = f"SELECT DISTINCT owner, context_id FROM tasks WHERE busy = 1 OR ({_WAITING})"
 WAKE_TASK = (
-    "UPDATE tasks SET busy = 1, epoch = epoch + 1, taken_up = 0, began_ns = NULL"
+    "UPDATE tasks SET busy = 1, epoch = epoch + 1, taken_up = 0, began_ns = NULL,"
+    " after_n = (SELECT last FROM numbers)"
     f" WHERE n = ? AND seq = ? AND {_WAITING} RETURNING epoch"
 )
 

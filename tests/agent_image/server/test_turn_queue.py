@@ -1,0 +1,226 @@
+"""The limit on concurrent turns: order, positions, cancellation, and restarts."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, TurnDone, TurnRequest
+from fleetwright_agent.server.tasks.turn_queue import TurnQueue, TurnTicket
+
+Open = Callable[..., Any]
+
+
+class Gates:
+    """A turn that waits until the test opens the gate of its text. It records the order in which turns begin."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self._gates: dict[str, asyncio.Event] = {}
+
+    def open(self, text: str) -> None:
+        self._gates.setdefault(text, asyncio.Event()).set()
+
+    async def __call__(self, request: TurnRequest) -> AsyncIterator[Frame]:
+        self.begun.append(request.text)
+        if request.text == "ask" and request.reply is None:
+            yield InterruptRequest(
+                InterruptKind.QUESTION, "Which?", {"question": "Which?"}, identity="i", tool="ask_human"
+            )
+            return
+        await self._gates.setdefault(request.text, asyncio.Event()).wait()
+        yield TurnDone("Done.")
+
+
+@pytest.fixture
+def limited(mounted: Any, documents: Any) -> Callable[[int], None]:
+    """Set the maximum number of concurrent turns."""
+
+    def limit(most: int) -> None:
+        mounted.write(mounted.layout.config_file, documents(limits={"maxConcurrentTurns": most}))
+
+    return limit
+
+
+async def until(check: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not check():  # noqa: ASYNC110 - the turns tell nobody
+            await asyncio.sleep(0.01)
+
+
+async def counts(door: Any) -> tuple[int, int]:
+    async with door.ops() as ops:
+        activity = (await ops.get("/status")).json()["activity"]
+    return activity["runningTasks"], activity["waitingTasks"]
+
+
+async def test_tasks_beyond_the_limit_run_in_order_of_acceptance(open_door: Open, limited: Any) -> None:
+    limited(2)
+    gates = Gates()
+    door = await open_door(gates)
+    tasks = [await door.say(text, now=True) for text in "abcd"]
+    await until(lambda: gates.begun == ["a", "b"])
+    assert await counts(door) == (2, 2)
+    async with door.ops() as ops:
+        text = (await ops.get("/metrics")).text
+    assert 'fleetwright_turns{phase="running"} 2.0' in text
+    assert 'fleetwright_turns{phase="waiting"} 2.0' in text
+    gates.open("b")
+    await until(lambda: gates.begun == ["a", "b", "c"])
+    for each in "acd":
+        gates.open(each)
+    for task in tasks:
+        await door.until(task["id"], "TASK_STATE_COMPLETED")
+    assert gates.begun == ["a", "b", "c", "d"]
+
+
+async def test_default_limit_is_four_turns(open_door: Open) -> None:
+    gates = Gates()
+    door = await open_door(gates)
+    for text in "abcde":
+        await door.say(text, now=True)
+    await until(lambda: len(gates.begun) == 4)
+    assert await counts(door) == (4, 1)
+
+
+async def test_waiting_stream_reports_its_position_and_each_change(open_door: Open, limited: Any) -> None:
+    limited(1)
+    gates = Gates()
+    door = await open_door(gates)
+    await door.say("a", now=True)
+    await door.say("b", now=True)
+    message = {"messageId": "c", "role": "ROLE_USER", "parts": [{"text": "c"}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+    seen: list[Any] = []
+    async with door.http() as http, http.stream("POST", "/a2a", json=body) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data:"):
+                seen.append(_seen(json.loads(line.removeprefix("data:"))["result"]))
+                if seen[-1] == ("TASK_STATE_SUBMITTED", 2):
+                    gates.open("a")
+                if seen[-1] == ("TASK_STATE_SUBMITTED", 1):
+                    gates.open("b")
+                    gates.open("c")
+    assert seen == [
+        ("TASK_STATE_SUBMITTED", None),
+        ("TASK_STATE_SUBMITTED", 2),
+        ("TASK_STATE_SUBMITTED", 1),
+        ("TASK_STATE_WORKING", None),
+        "artifact",
+        ("TASK_STATE_COMPLETED", None),
+    ]
+
+
+def _seen(event: dict[str, Any]) -> Any:
+    """Return the state and the position of a status."""
+    status = (event.get("statusUpdate") or event.get("task") or {}).get("status")
+    if status is None:
+        return "artifact"
+    message = status.get("message", {})
+    position = message.get("metadata", {}).get("queuePosition")
+    if position is not None:
+        assert message["parts"] == [{"text": f"Waiting for a turn; position {position:g} in the queue."}]
+    return status["state"], position
+
+
+async def test_answered_task_waits_for_its_turn_as_working(open_door: Open, limited: Any) -> None:
+    limited(1)
+    gates = Gates()
+    door = await open_door(gates)
+    asked = await door.say("ask")
+    assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    await door.say("a", now=True)
+    await until(lambda: gates.begun == ["ask", "a"])
+    await door.say("this one", now=True, taskId=asked["id"])
+    task = await door.get(asked["id"])
+    assert task["status"]["state"] == "TASK_STATE_WORKING"
+    assert task["status"]["message"]["metadata"]["queuePosition"] == 1
+    gates.open("a")
+    gates.open("this one")
+    await door.until(asked["id"], "TASK_STATE_COMPLETED")
+
+
+async def test_waiting_task_can_be_cancelled_and_makes_room(open_door: Open, limited: Any) -> None:
+    limited(1)
+    gates = Gates()
+    door = await open_door(gates)
+    first, second, third = [await door.say(text, now=True) for text in "abc"]
+    assert (await door.call("CancelTask", {"id": second["id"]}))["result"]["status"]["state"] == "TASK_STATE_CANCELED"
+    assert await counts(door) == (1, 1)
+    assert (await door.call("CancelTask", {"id": first["id"]}))["result"]["status"]["state"] == "TASK_STATE_CANCELED"
+    gates.open("c")
+    await door.until(third["id"], "TASK_STATE_COMPLETED")
+    assert gates.begun == ["a", "c"]
+
+
+async def test_waiting_task_of_a_busy_conversation_is_overtaken(open_door: Open, limited: Any) -> None:
+    limited(2)
+    gates = Gates()
+    door = await open_door(gates)
+    for text, context in (("a", "talk"), ("b", "talk"), ("c", "other")):
+        await door.say(text, now=True, contextId=context)
+    await until(lambda: gates.begun == ["a", "c"])
+    for text in "abc":
+        gates.open(text)
+    await until(lambda: gates.begun == ["a", "c", "b"])
+
+
+class Scene:
+    """A queue whose turns record their positions."""
+
+    def __init__(self, most: int) -> None:
+        self.queue = TurnQueue(most)
+        self.tickets: dict[str, TurnTicket] = {}
+        self.told: list[tuple[str, int]] = []
+
+    def enter(self, name: str, conversation: str = "") -> None:
+        def tell(position: int) -> None:
+            self.told.append((name, position))
+
+        self.tickets[name] = self.queue.enter(("me", conversation or name), tell)
+
+    def leave(self, name: str) -> None:
+        self.tickets[name].leave()
+
+    def granted(self) -> str:
+        return "".join(name for name, ticket in self.tickets.items() if ticket.granted)
+
+
+ORDERS = [
+    pytest.param(2, "abcd", "", "ab", id="the first of four"),
+    pytest.param(2, "abcd", "b", "abc", id="the next after one has ended"),
+    pytest.param(1, "abc", "b", "a", id="a waiting turn that leaves makes no room"),
+    pytest.param(1, "abc", "ba", "ac", id="it is passed over"),
+    pytest.param(3, "aAb", "", "ab", id="one of a conversation at a time"),
+    pytest.param(3, "aAb", "a", "aAb", id="the next of the conversation"),
+    pytest.param(2, "aAbc", "a", "aAb", id="it is older than one of another conversation"),
+    pytest.param(1, "ab", "aa", "ab", id="leaving twice makes room for one"),
+]
+
+
+@pytest.mark.parametrize(("most", "entered", "left", "granted"), ORDERS)
+async def test_turn_queue_grants_the_oldest_turn_that_may_run(most: int, entered: str, left: str, granted: str) -> None:
+    """Names that differ only in case belong to one conversation."""
+    scene = Scene(most)
+    for name in entered:
+        scene.enter(name, name.lower())
+    for name in left:
+        scene.leave(name)
+    assert scene.granted() == granted
+
+
+async def test_turn_queue_reports_positions_only_while_awaited() -> None:
+    scene = Scene(1)
+    for name in "abc":
+        scene.enter(name)
+    awaited = asyncio.create_task(scene.tickets["c"].turn())
+    await asyncio.sleep(0)
+    assert scene.told == [("c", 2)]
+    scene.leave("a")
+    assert scene.granted() == "ab"
+    await until(lambda: scene.told == [("c", 2), ("c", 1)])
+    scene.leave("b")
+    await awaited
+    assert (scene.queue.running, scene.queue.waiting, scene.tickets["c"].position) == (1, 0, 0)
