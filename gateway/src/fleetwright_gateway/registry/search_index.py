@@ -33,7 +33,7 @@ class Document:
     texts: tuple[str, str, str]
     """In lower case: the name, the skills and tags, and the description."""
     text: str
-    """All of them in one text."""
+    """The three `texts`, joined by line breaks."""
 
     @property
     def phase(self) -> str:
