@@ -81,7 +81,7 @@ def _parsed(text: bytes) -> Any:
 
 
 @pytest.fixture
-def gateway(control_plane, account_token, space, tmp_path: Path) -> Iterator[Process]:
+def gateway(control_plane, account_token, operator, space, tmp_path: Path) -> Iterator[Process]:
     key = ECKey.generate_key("P-256", auto_kid=True).as_dict(private=True)
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [{**key, "iat": 0}]}))
     (tmp_path / "token").write_text(account_token)
@@ -108,28 +108,9 @@ def gateway(control_plane, account_token, space, tmp_path: Path) -> Iterator[Pro
 
 
 def add_callee(space: Any) -> None:
-    """Create an Agent and its card, as the operator would."""
+    """Create an Agent, and wait until the operator has written its card."""
     space.agent("callee")
-    agent = space.get("Agent", "callee")
-    owner = {
-        "apiVersion": agent["apiVersion"],
-        "kind": "Agent",
-        "name": "callee",
-        "uid": agent["metadata"]["uid"],
-        "controller": True,
-    }
-    space.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": "callee-card",
-                "labels": {"app.kubernetes.io/managed-by": "fleetwright"},
-                "ownerReferences": [owner],
-            },
-            "data": {"agent-card.json": json.dumps({"name": "callee"})},
-        }
-    )
+    space.get("ConfigMap", "callee-card")
 
 
 def add_account(space: Any, name: str, *, invokes: bool) -> None:
