@@ -15,7 +15,7 @@ RESOLVED = "ReferencesResolved"
 PROGRAMMED = "Programmed"
 """The children match the spec."""
 AVAILABLE = "Available"
-"""The current revision is rolled out and its pod is ready. The status is Unknown if the rollout could not be observed."""
+"""The current revision is rolled out and its pod is ready. Unknown if the rollout could not be observed."""
 READY = "Ready"
 """All of the stages above are true."""
 
