@@ -47,7 +47,8 @@ class FileWatcher(Generic[T]):
             if identity != self._seen[0]:
                 self._seen = (identity, *self._parsed(self._path.read_bytes()))
         except OSError as error:
-            # The error may be temporary and the file unchanged, for example if the process has no file handles left.
+            # The error may be temporary, for example if the process has no file handles left. The next read must parse
+            # the file again even if the file is unchanged, so the identity is cleared.
             self._seen = (None, None, f"{self._path.name} cannot be read: {error.strerror}")
         return self._seen[1:]
 

@@ -44,7 +44,10 @@ def needs_approval(config: AgentConfig) -> frozenset[str]:
 
 
 def servers_of(config: AgentConfig) -> tuple[McpServer, ...]:
-    """Return the servers. Each includes the tools that `approvals` or the server's own entry subjects to approval."""
+    """Return the servers with a complete `require_approval`.
+
+    The field then lists the tools that the server's own entry names, and those that `approvals` names.
+    """
     named = config.approvals.tools
     return tuple(
         server.model_copy(update={"require_approval": (*server.require_approval, *_of_server(named, server.name))})
@@ -53,9 +56,10 @@ def servers_of(config: AgentConfig) -> tuple[McpServer, ...]:
 
 
 def of_uncertain_plugins(tools: Collection[str], config: AgentConfig) -> Iterator[str]:
-    """Yield all tools of each plugin for which the configuration restricts a tool that the plugin does not have.
+    """Yield all tools of each plugin that lacks a restricted tool.
 
-    The plugin may offer the intended tool under another name.
+    A restricted tool is one that the configuration denies, limits or makes subject to approval. The plugin may offer
+    the intended tool under another name.
     """
     for plugin in config.plugins:
         named = (*guarded_by_policy(config, plugin.name), *_of_server(config.approvals.tools, plugin.name))

@@ -32,7 +32,7 @@ Listener = Callable[[Change], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod of an agent, of which the chain of owners was checked."""
+    """An agent's pod, whose chain of owners was checked."""
 
     name: str
     uid: str
@@ -53,7 +53,7 @@ class Fleet:
         self._listeners: list[Listener] = []
 
     def observe(self, listener: Listener) -> Callable[[], None]:
-        """Call the listener for each change. Return the function that ends this."""
+        """Call the listener for each change. Return a function that unsubscribes the listener."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -79,7 +79,7 @@ class Fleet:
 
     @property
     def sorted_agents(self) -> Sequence[AgentView]:
-        """All agents by namespace and name. The order is kept until an agent changes."""
+        """All agents, sorted by namespace and name. The sorted list is cached until an agent changes."""
         if self._sorted is None:
             self._sorted = [self._agents[each] for each in sorted(self._agents)]
         return self._sorted
@@ -102,7 +102,10 @@ class Fleet:
         return pod if pod is not None and pod.ready else None
 
     def running_pod(self, agent: AgentView) -> Pod | None:
-        """Return the pod of the agent that has an address, whether it is ready or not."""
+        """Return the agent's running pod if the pod has an address, even if the pod is not ready.
+
+        Return None if no such pod exists, or if the identity of the pod cannot be verified.
+        """
         if len(self.agents_with_account(agent.namespace, account_of(agent.spec, agent.name))) != 1:
             return None
         pods = [pod for pod in self._pods(agent) if not pod.deleting and pod.projection["phase"] == "Running"]
@@ -112,7 +115,7 @@ class Fleet:
         return Pod(name=pod.name, uid=pod.uid, ip=pod.projection["ip"], ready=pod.projection["ready"])
 
     def agent_of_pod(self, namespace: str, name: str, uid: str) -> AgentView | None:
-        """Return the agent that this pod is, or None if any part of the chain does not hold."""
+        """Return the agent that runs in a pod, or None if the identity of the pod cannot be verified."""
         pod = self.cache.get(POD, namespace, name)
         if pod is None or pod.uid != uid or pod.projection["hostNetwork"]:
             return None
@@ -135,7 +138,10 @@ class Fleet:
         return account_of(agent.spec, agent.name)
 
     def is_managed_pod(self, namespace: str, pod: tuple[str, str] | None) -> bool:
-        """Return whether a pod, given by name and uid, has the labels of a pod that Fleetwright manages."""
+        """Return whether Fleetwright manages the pod, which is given by name and uid.
+
+        The cache contains only pods with Fleetwright's labels, so a lookup by name is sufficient.
+        """
         entry = None if pod is None else self.cache.get(POD, namespace, pod[0])
         return entry is not None
 
@@ -162,7 +168,7 @@ class Fleet:
         return self.cache.find(*with_account(POD, namespace, account))
 
     def _is_stranger(self, pod: CachedObject, agent: AgentView) -> bool:
-        """Return whether a pod uses the agent's ServiceAccount without being its own pod or its preflight pod."""
+        """Return whether a pod uses the agent's ServiceAccount but is neither the agent's pod nor its preflight pod."""
         if not _is_active(pod) or (pod.controller is not None and pod.controller.uid == agent.uid):
             return False
         above = self._agent_above(pod)

@@ -33,7 +33,7 @@ class Document:
     texts: tuple[str, str, str]
     """In lower case: the name, the skills and tags, and the description."""
     text: str
-    """All of them in one text."""
+    """The three `texts`, joined by line breaks."""
 
     @property
     def phase(self) -> str:
@@ -46,7 +46,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
-    """A text that is searched."""
+    """The text of a search query, and its words."""
 
     text: str
     words: tuple[str, ...] = field(init=False)
@@ -55,7 +55,7 @@ class TextQuery:
         object.__setattr__(self, "words", tuple(_WORD.findall(self.text.lower())))
 
     def matches(self, document: Document) -> bool:
-        """Return whether at least one word occurs."""
+        """Return whether at least one word of the query occurs in the document."""
         text = document.text
         for word in self.words:  # noqa: SIM110 - a generator would take three times as long for each document
             if word in text:

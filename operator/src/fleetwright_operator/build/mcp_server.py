@@ -1,5 +1,6 @@
-"""The children of an McpServer with a workload, with the same restrictions as an agent's, and the probe of any
-McpServer.
+"""Builds the probe of an McpServer. If the server has a workload, also builds its children.
+
+The pod of the workload has the same restrictions as the pod of an agent.
 """
 
 from collections.abc import Sequence

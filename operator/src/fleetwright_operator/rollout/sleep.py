@@ -1,4 +1,4 @@
-"""Decides whether an agent sleeps: whether its Deployment has no pod because the agent is idle. Pure.
+"""Decides whether an agent sleeps. The Deployment of a sleeping agent has no pod, because the agent is idle. Pure.
 
 An agent goes to sleep only if a report of its current pod shows that nothing runs, that the last activity is long
 enough ago, and that its counters were scraped since. A sleeping agent wakes at a request, when its revision changes, or

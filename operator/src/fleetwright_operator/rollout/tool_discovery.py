@@ -1,4 +1,4 @@
-"""The discovered tools of an McpServer, and what its pin means for the agents that use it. Pure.
+"""The discovered tools of an McpServer, and their comparison with the pinned tools. Pure.
 
 The status stores the result of a probe together with the probe's inputs, so a restart repeats no probe. A failed probe
 keeps the tools that were discovered before.
@@ -20,7 +20,7 @@ _NAMED = 20
 
 
 def has_answer(status: Mapping[str, Any], question: str) -> bool:
-    """Return whether the status contains the result of a probe with these inputs."""
+    """Return whether the status contains the result of a probe with the inputs in `question`."""
     return bool(status.get("discovery", {}).get("question") == question)
 
 
@@ -39,9 +39,9 @@ def discovery_status(server: McpServerView, question: str, answer: ProbeReport |
 
 
 def discovery_health(server: McpServerView) -> WorkloadHealth:
-    """Return the server's health by its tools.
+    """Return the server's health according to the discovery of its tools.
 
-    The caller has already checked the health of a process that the operator runs.
+    If the operator runs the server, the caller has already checked the health of the server's pod.
     """
     status = server.status
     if "discovery" not in status:

@@ -55,7 +55,7 @@ class BudgetReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The end of the audit trail, and the end at which the running process resumed the trail."""
+    """The last line of the audit trail, and the line after which the running process resumed the trail."""
 
     lines: int
     hash: str
@@ -101,7 +101,7 @@ class AgentReports:
         return found[0] if found else None
 
     def connection_errors(self, namespace: str, agent: str) -> Mapping[str, str]:
-        """Return the error of each McpServer that the agent cannot reach. The text of a reachable server is empty."""
+        """Return the connection error of each McpServer of the agent; empty if the agent can reach the server."""
         report = self.get(namespace, agent)
         return {name: server.unreachable for name, server in report.servers.items()} if report else {}
 

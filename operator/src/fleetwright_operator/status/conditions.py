@@ -15,7 +15,7 @@ RESOLVED = "ReferencesResolved"
 PROGRAMMED = "Programmed"
 """The children match the spec."""
 AVAILABLE = "Available"
-"""The current revision is rolled out and its pod is ready. Unknown if that could not be observed."""
+"""The current revision is rolled out and its pod is ready. Unknown if the rollout could not be observed."""
 READY = "Ready"
 """All of the stages above are true."""
 
@@ -41,7 +41,7 @@ MODEL_ASSUMED = "ModelAssumed"
 """Abnormal-true, present only when true: a model's window is assumed, or its data is that of the model family."""
 
 FLEET_INCOMPLETE = "FleetIncomplete"
-"""Abnormal-true, present only when true: the agent's place in its team cannot take effect."""
+"""Abnormal-true, present only when true: a setting in `spec.fleet` cannot take effect."""
 
 ABNORMAL = {
     AUDIT_TRAIL_CUT,

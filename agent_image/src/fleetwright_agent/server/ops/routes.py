@@ -37,7 +37,7 @@ def ops_app(
     Args:
         scraped: Called before the metrics are read for a response.
         is_starting: Returns true until the agent has opened its memory. Until then, the response to a readiness probe
-            is delayed, because the kubelet would repeat a failed probe only a second later.
+            is delayed, because the kubelet would wait a whole second before it repeats a failed probe.
     """
 
     async def healthz(_: Request) -> Response:

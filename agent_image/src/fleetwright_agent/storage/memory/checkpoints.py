@@ -58,7 +58,10 @@ class MemoryConversationSaver(ConversationSaver):
         return {"configurable": {"thread_id": name, "checkpoint_ns": ns, "checkpoint_id": identity}}
 
     def _extended(self, stored: Sequence[StoredMessage], history: Sequence[Any]) -> list[StoredMessage]:
-        """Return the stored history with the new messages; a history that does not extend it is rewritten."""
+        """Return `history` as stored messages.
+
+        If `history` extends the stored messages, only the new messages are serialised; otherwise all of them are.
+        """
         extends = [each.id for each in stored] == [message.id for message in history[: len(stored)]]
         kept = list(stored) if extends else []
         return kept + [StoredMessage(each.id, *self.serde.dumps_typed(each)) for each in history[len(kept) :]]

@@ -32,8 +32,8 @@ from fleetwright_agent.config.tools import McpServer, Transport
 from fleetwright_agent.tools.mcp.wire import Arrival, McpTransport, McpUnreachable, http_client, wire_of
 
 _NOTICE_SECONDS = 1.0
-# The MCP client reports both as protocol errors. After "Session terminated", the server cannot have processed the
-# request.
+# The MCP client reports a closed connection and an unknown session as protocol errors with these messages. After
+# "Session terminated", the server cannot have processed the request.
 _CLOSED, _UNKNOWN_SESSION = "Connection closed", "Session terminated"
 T = TypeVar("T")
 Work = Callable[[ClientSession], Awaitable[T]]
@@ -170,7 +170,11 @@ class SessionActor:
 
 
 class _Session(ClientSession):
-    """Fails a request once it can get no answer, and notifies the server when a caller cancels a tool call."""
+    """An MCP client session that also handles lost answers and cancelled calls.
+
+    A request fails as soon as the transport reports that no answer can arrive. If a caller cancels a tool call, the
+    session notifies the server.
+    """
 
     def __init__(self, read: Any, write: Any, *, wire: McpTransport, heard: MessageHandlerFnT) -> None:
         super().__init__(read, write, message_handler=heard)
@@ -209,7 +213,7 @@ async def _answer(session: ClientSession, job: _Job) -> None:
     except McpError as error:
         _fail(job, _break(error) or error)
     except asyncio.CancelledError:
-        # If the session or this task ends, a cancellation is raised. The request may contain a more precise error.
+        # The session is closing, or the caller cancelled the call. `call` may end with a more precise error.
         await asyncio.wait({call}, timeout=_NOTICE_SECONDS)
         known = call.exception() if call.done() and not call.cancelled() else None
         _fail(job, known or McpUnreachable("closed the connection"))

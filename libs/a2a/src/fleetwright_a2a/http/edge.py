@@ -29,7 +29,7 @@ class OriginCheck:
     """ASGI middleware that checks the Origin header of browsers; requests without the header pass.
 
     Pages of allowed origins may read the responses (CORS). Without a configured list, every origin is allowed, because
-    a page needs a token like every other caller. The first such request then logs a warning.
+    a page needs a token like every other caller. The first request with an Origin header then logs a warning.
     """
 
     def __init__(self, app: ASGIApp, *, allowed: Collection[str] | None = None) -> None:
@@ -39,7 +39,9 @@ class OriginCheck:
         self._app = app
         self._shared = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if self._allowed else app
         self._varies = _EVERY not in self._allowed
-        """True if responses depend on the origin. If any origin is allowed, every response then has a `Vary` header."""
+        """True if responses depend on the origin, because `allowed` does not contain `*`. If `allowed` contains at
+        least one origin, every response then has a `Vary` header.
+        """
         self._warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

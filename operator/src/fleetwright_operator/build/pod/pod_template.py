@@ -1,4 +1,4 @@
-"""Applies a user's `podTemplate` patch to a pod. It can place and extend the pod, but not weaken its security.
+"""Applies a user's `podTemplate` patch to a pod. The patch can place and extend the pod, but not weaken its security.
 
 Allowed fields are listed and all others are rejected, so a field that Kubernetes adds later is rejected as well. Added
 containers get the same security settings.

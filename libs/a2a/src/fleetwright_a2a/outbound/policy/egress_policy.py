@@ -2,7 +2,7 @@
 
 A host that the configuration names may resolve to private addresses, as Services of the cluster do. No name except
 `localhost` may resolve to loopback, link-local or cloud metadata addresses: the owner of a DNS zone controls the
-addresses of a name. Those addresses need the literal address, or an explicit range that contains nothing else.
+addresses of a name. The configuration must contain such an address literally, or a range of only such addresses.
 Everything that is not named is denied, unless all public addresses are allowed. Spellings that resolvers and libraries
 interpret differently are rejected.
 """
