@@ -45,7 +45,10 @@ class Application:
         )
 
     async def build(self) -> None:
-        """Build the turn as the first task would, so that the `probe` command can report failures."""
+        """Build the `Turn` object, which a serving agent builds when the first task needs it.
+
+        The `probe` command calls this method, so that a failure of the build also fails the preflight.
+        """
         await self._dependencies.turn_loader.get()
 
     async def start(self) -> None:
@@ -128,7 +131,7 @@ class Application:
     async def drain(self) -> None:
         """Stop accepting messages, and wait up to `drain_seconds` for running tasks.
 
-        Tasks that still run then are ended, or left for the next process to resume.
+        After this time, each remaining task ends or is left for the next process to resume.
         """
         self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._runs)})
@@ -222,7 +225,10 @@ class Application:
 
 
 def _audit(trail: AuditTrail) -> dict[str, Any]:
-    """Return the end of the audit trail, from which a truncation can be detected; empty before the first line."""
+    """Return the line count and the last hash of the audit trail, so that a truncation can be detected.
+
+    The result is empty while the trail has no lines.
+    """
     head, resumed = trail.head, trail.resumed
     if head is None or resumed is None:
         return {}

@@ -74,7 +74,7 @@ def terminal_status(task: Task, outcome: Termination, *, at_ns: int) -> TaskStat
     message.metadata.update({**outcome.details, "reason": outcome.reason})
     pause = pause_of(task)
     if pause is not None and pause.cost is not None:
-        # In the same form (metadata or part) as in the message with which the task began to wait.
+        # The question's status message has the cost as metadata or as a data part. Use the same form here.
         as_part = has_part(task.status.message, COST)
         attach(message, COST, {**pause.cost, "success": False}, as_part=as_part)
     return status_event(task.id, task.context_id, outcome.state, at_ns=at_ns, message=message)

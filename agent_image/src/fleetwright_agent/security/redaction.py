@@ -20,8 +20,9 @@ _SHORTEST_SECRET: Final = 8
 _LOOK_SECONDS: Final = 1.0
 
 # The input is untrusted, so the time must be linear in its length. Therefore, no expression can match the same text in
-# two ways, and none restarts inside text that it has already scanned. Every match of an expression contains one of the
-# lower-case substrings before it. Searching for these substrings first takes a fiftieth of the time.
+# two ways, and none restarts inside text that it has already scanned. Each entry has lower-case substrings and an
+# expression, and every match of the expression contains one of the substrings. Searching for the substrings first takes
+# a fiftieth of the time.
 _KINDS: Final = (
     # Requires 24 characters, or 8 with a digit or symbol: "basic authentication" is not a credential.
     (
@@ -64,7 +65,7 @@ _KINDS: Final = (
 )
 _SIGNS: Final = tuple((sign, kind) for signs, kind in _KINDS for sign in signs)
 # A name is followed by an optional quote (escaped in nested JSON), a separator and a value. The value is a quoted text,
-# which extends to the end of the input if the quote is not closed, or a list, a YAML block or a word.
+# a list, a YAML block or a word. A quoted text without a closing quote extends to the end of the input.
 _IS: Final = r"(?P<is>\\{0,16}[\"']?\s{0,4}[:=]\s{0,4})"
 _QUOTED: Final = r"(?P<quote>\\{0,16}[\"'])(?:(?!(?<!\\)(?P=quote)).)*+(?:(?P=quote))?"
 _LIST: Final = r"[\[{][^\]}]*+[\]}]?"

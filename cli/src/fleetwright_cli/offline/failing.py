@@ -2,8 +2,9 @@
 
 `[[fail:KIND]]` in the newest user message fails every time. `[[fail:KIND*N]]` fails the first N times that message is
 seen. `[[fail:KIND@MODEL]]` fails only the model of that name. `[[pause:SECONDS]]` waits between the pieces of a
-streamed answer. Markers in quotation marks are for the receiver of a delegated message and are ignored. Control
-characters are refused, as by some providers, and so is a tool result with `[[refuse]]`.
+streamed answer. This model ignores markers in quotation marks, because they are for the sub-agent or peer that receives
+the quoted text. The server refuses a request with control characters, as some providers do. It also refuses a request
+with `[[refuse]]` in a tool result.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Admits a request: who sends it, and whether this caller may send another one. Nothing is looked up before.
+"""Authenticates the caller of a request and applies its rate limit, before the gateway looks up an agent.
 
 Every route uses this module, so that an unknown caller gets the same answer everywhere.
 """

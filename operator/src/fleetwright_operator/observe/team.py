@@ -1,4 +1,4 @@
-"""The team of an agent: its ancestors, whether it is suspended with one of them, and problems of its place. Pure."""
+"""The result of walking up an agent's ancestors: a missing parent, a cycle, or a suspended ancestor. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ from fleetwright_operator.settings import Settings
 class AgentCredentials:
     tokens: Tokens
     pending: Mapping[str, str]
-    """By digest of each token that is not in use yet: the time at which the token was added to `callers.json`."""
+    """The times at which tokens that are not in use yet were added to `callers.json`, by the digest of the token."""
     next_rotation: int | None
     """The time at which the next credential is due; None without credentials."""
     expires: int | None

@@ -49,7 +49,10 @@ class InterruptExpiry:
         self._activity.expires_ns = await self._log.next_expiry_ns()
 
     async def tidy(self) -> None:
-        """Delete separate threads, usage records and open questions of peers for tasks that will not continue."""
+        """Delete data of tasks that will not continue.
+
+        The data is the tasks' conversation threads, their usage records, and the open questions that peers asked them.
+        """
         with suppress(MemoryUnusable):
             for aside in await self._storage.conversations.side_threads():
                 if await self._is_over(aside.owner, aside.task_id):

@@ -18,7 +18,10 @@ FOLDER: Final = "knowledge"
 _PLACES: Final = 400
 """The largest number of facts that a search ranks."""
 _COMMON: Final = 3
-"""If all words of the question are frequent, a fact must contain this many of them, or all if there are fewer."""
+"""The number of words that a fact must contain if every word of the question occurs in more than 400 facts.
+
+A fact must contain all words of a question that has fewer words.
+"""
 SCHEMA: Final = (
     """
 CREATE TABLE facts (
@@ -138,7 +141,7 @@ def _recall(db: sqlite3.Connection, question: str, most: int) -> list[Fact]:
 
 
 def _told_apart(db: sqlite3.Connection, question: str) -> tuple[list[str], list[str]]:
-    """Return the rarest words of the question, which together occur in at most 400 facts, and the next three words.
+    """Return the question's rarest words that together occur in at most 400 facts, and the next three by rarity.
 
     A frequent word distinguishes few facts, and SQLite would read and rank every fact that contains it.
     """

@@ -28,7 +28,8 @@ MOST_BYTES = 8 * 1024 * 1024
 _FLOODED = "sends more than this agent reads"
 _CONNECT_SECONDS = 10.0
 _ANSWER_GRACE_SECONDS = 1.0
-# If the server numbers its events, the MCP client resumes a truncated stream: twice, each time after a second.
+# If the server numbers its events, the MCP client tries to resume a truncated stream at most twice. Before each of the
+# two attempts it waits a second.
 _RESUME_GRACE_SECONDS = 2 * (_CONNECT_SECONDS + 1.0)
 # With these statuses, the server or a proxy in front of it rejected the request without processing it.
 _TURNED_AWAY = frozenset({400, 401, 403, 404, 405, 406, 413, 415, 429})

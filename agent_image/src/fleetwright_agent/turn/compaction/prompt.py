@@ -42,7 +42,10 @@ class Prompt:
         return position(self.stored, self.view.cut) if self.view else 0
 
     def leaving(self, until: int) -> tuple[list[AnyMessage], int]:
-        """Return the shown form of the first `until` stored messages, without the head, and its size in tokens."""
+        """Return the first `until` stored messages as the model sees them under the view, and their size in tokens.
+
+        The head is left out.
+        """
         if until not in self._leaving:
             messages = visible_messages(self.stored[:until], self.view, self.prior_sessions)[len(self.head) :]
             self._leaving[until] = messages, estimate(messages)

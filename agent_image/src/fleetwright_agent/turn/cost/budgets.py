@@ -51,7 +51,7 @@ class BudgetWindow:
     spent: BudgetUsage = field(default_factory=BudgetUsage)
     warned: bool = False
     opened: bool = False
-    """True once `spent` includes the costs from before this process first used the window."""
+    """True once `spent` includes the stored costs of the window. Before, it has only charges of this process."""
 
     def fits(self, more: BudgetUsage) -> bool:
         return _holds(self.budget, self.spent + more)

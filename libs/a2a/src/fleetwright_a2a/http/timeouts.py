@@ -30,7 +30,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         self._received = 0
         """Bytes received on this connection that are not known to belong to the body of a request."""
         self._excused = 0
-        """The value of `_received` when the headers or the last piece of the body were parsed."""
+        """The value of `_received` when the parser most recently completed the headers or a piece of the body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the parent
         super().connection_made(transport)
@@ -44,7 +44,8 @@ class TimeoutProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         cycle = cast("RequestResponseCycle | None", self.cycle)  # the parent's annotation omits the initial None
         if self._whole is None and (cycle is None or cycle.response_complete):
-            # Any data starts the deadline, even if it does not begin a request: it ends the keep-alive wait.
+            # The server stops its keep-alive timer at any data, even if no request begins. Any data therefore starts
+            # the deadline for headers; otherwise, the connection would have no deadline.
             self._await_headers()
         self._received += len(data)
         super().data_received(data)
@@ -62,7 +63,8 @@ class TimeoutProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        # Bytes that follow in the same read are not counted either; that is at most a quarter of a megabyte.
+        # The size limit for trailers then also excludes the bytes after this piece in the same read. These bytes are at
+        # most a quarter of a megabyte.
         self._received -= len(body)
         self._excused = self._received
         super().on_body(body)

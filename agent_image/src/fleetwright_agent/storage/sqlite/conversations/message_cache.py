@@ -1,8 +1,8 @@
 """A cache of decoded histories: a turn decodes only new messages, not the whole conversation.
 
 Before a reader uses a cached history, it must check that the stored history still begins with the cached history. For
-this, it compares the id at the position of the last cached message. Code that deletes messages from the middle
-invalidates the cache. The size of the cache is limited, measured in stored bytes.
+this, it compares the id at the position of the last cached message. This comparison does not detect a deletion before
+that position, so code that deletes such messages must clear the cache. The limit on the size counts stored bytes.
 """
 
 from collections import OrderedDict

@@ -48,7 +48,7 @@ from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.views import Views
 
 _LONGEST_PAUSE: Final = 4
-"""The longest pause after a failure is two to this power minus one, in model calls."""
+"""The number of failures after which the pause no longer grows. The longest pause is 2**4 - 1 = 15 model calls."""
 _NEARLY_FULL: Final = 0.95
 """Above this fraction of the window, a summary is made at any cost, because the provider may refuse the next prompt."""
 _HALF: Final = 2

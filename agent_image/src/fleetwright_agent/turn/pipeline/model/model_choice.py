@@ -26,7 +26,7 @@ class ModelChoice:
     async def instead_of(self, chat: Chat, context: TurnContext) -> Chat:
         """Return the cheaper model that a budget requires, otherwise `chat`.
 
-        The cheaper model replaces only models with the same base URL as the agent's own model, and no fallback.
+        The cheaper model never replaces a fallback, or a model with another base URL than the agent's own model.
         """
         if not self._accounting.has_budgets or context.stands_in or chat.endpoint.base_url != self._own.base_url:
             return chat

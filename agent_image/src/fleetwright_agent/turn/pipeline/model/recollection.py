@@ -1,4 +1,4 @@
-"""Adds memories to the prompt: remembered facts, and how similar tasks were done, if they match the caller's message.
+"""Adds memories that match the caller's message to the prompt: remembered facts, and skills from similar tasks.
 
 The memories are fenced data in a user-role message at the end of each prompt. They are not stored in the conversation,
 so a forgotten fact appears in no later prompt. Providers can cache everything before this message. Callers that are
@@ -25,7 +25,7 @@ _BEFORE: Final = 8
 
 
 class RecollectionLink:
-    """This link is inside the compaction link, because its message is not part of the conversation."""
+    """Adds the message after the compaction link, because compaction must neither count nor summarise this message."""
 
     def __init__(self, sources: Sequence[Recollect]) -> None:
         self._sources = tuple(sources)
