@@ -46,12 +46,14 @@ class Release:
 def resting(operator: Kubectl) -> Iterator[Kubectl]:
     """The cluster with its own operator scaled down, because two operators must not serve the same namespaces."""
     deployment = (f"deployment/{RELEASE}-operator", f"--namespace={SYSTEM}")
+    pods = ("pods", f"--namespace={SYSTEM}", "--selector=app.kubernetes.io/name=fleetwright-operator")
     operator.run("scale", *deployment, "--replicas=0")
-    pods = ("pods", f"--namespace={SYSTEM}", f"--selector=app.kubernetes.io/instance={RELEASE}")
-    waiting.until(lambda: not operator.get(*pods)["items"], what="the operator is gone", seconds=60, pause=0.5)
-    yield operator
-    operator.run("scale", *deployment, "--replicas=1")
-    operator.run("rollout", "status", *deployment, "--timeout=120s")
+    try:
+        waiting.until(lambda: not operator.get(*pods)["items"], what="the operator is gone", seconds=60, pause=0.5)
+        yield operator
+    finally:
+        operator.run("scale", *deployment, "--replicas=1")
+        operator.run("rollout", "status", *deployment, "--timeout=120s")
 
 
 @pytest.fixture
