@@ -21,9 +21,9 @@ def test_kubectl_get_agents_prints_url_and_readiness(
 ) -> None:
     fleet, _, _ = quickstart
     header, *rows = fleet.run("get", "agents").splitlines()
-    assert header.split() == ["NAME", "URL", "MODEL", "READY", "AGE"]
-    shown = {row.split()[0]: row.split()[1:4] for row in rows}
-    assert shown["support"] == [f"http://support.{fleet.namespace}.svc.cluster.local", "offline", "True"]
+    assert header.split() == ["NAME", "URL", "MODEL", "PHASE", "READY", "AGE"]
+    shown = {row.split()[0]: row.split()[1:5] for row in rows}
+    assert shown["support"] == [f"http://support.{fleet.namespace}.svc.cluster.local", "offline", "Running", "True"]
 
 
 def test_message_is_answered_with_a_skill_a_tool_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
