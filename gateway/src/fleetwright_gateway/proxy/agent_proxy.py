@@ -193,7 +193,7 @@ class AgentProxy:
 
     def _url(self, target: Target, path: AgentPath, query: bytes) -> str:
         suffix = f"?{query.decode('ascii', 'replace')}" if query else ""
-        return target.pod.url(self._agent_port, f"{path.rest}{suffix}")
+        return target.pod.url("a2a", f"{path.rest}{suffix}", default=self._agent_port)
 
 
 class _Call:
