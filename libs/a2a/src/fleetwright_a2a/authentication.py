@@ -5,8 +5,8 @@ malformed or ambiguous. For any other rejected credential, the `Identity` choose
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol, runtime_checkable
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,6 +18,17 @@ PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.j
 _READS: Final = frozenset({"GET", "HEAD"})
 _MAX_TOKEN: Final = 8192
 _API_KEY: Final = "x-api-key"
+DELEGATION: Final = "fleetwright-delegation"
+"""The header of a delegation. It counts only together with the credential that the gateway or an agent sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """The right of this agent to act for the principal of a request while the agent works on it."""
+
+    token: str = field(repr=False)
+    expires_at: int
+    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,7 @@ class CallerUser:
 
     display_name: str
     is_authenticated: bool = True
+    delegation: Delegation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,15 @@ class Principal(Protocol):
         """The key of everything that the caller creates, such as `client:default` or `agent:<namespace>/<name>`."""
 
 
+@runtime_checkable
+class DelegatingPrincipal(Principal, Protocol):
+    """An authenticated caller that may let the agent act for a principal."""
+
+    @property
+    def delegation(self) -> Delegation | None:
+        """The delegation of the request; None if the agent can act for itself only."""
+
+
 class Identity(Protocol):
     """A method of authentication; another method is another implementation."""
 
@@ -115,4 +136,5 @@ class AuthenticationMiddleware:
             headers = {"WWW-Authenticate": ", ".join([f"{first}{error}", *others])}
             await refuse(401, caller.sentence, headers=headers)(scope, receive, send)
             return
-        await self._app({**scope, "user": CallerUser(caller.owner)}, receive, send)
+        delegation = caller.delegation if isinstance(caller, DelegatingPrincipal) else None
+        await self._app({**scope, "user": CallerUser(caller.owner, delegation=delegation)}, receive, send)
