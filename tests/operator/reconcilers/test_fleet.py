@@ -28,7 +28,7 @@ def put_pod(api, name):
 def report(world, pod, **activity):
     """Handle a report as if the status of the pod had just been read."""
     document = {"activity": {**QUIET, "startedAt": format_timestamp(world.moment), **activity}}
-    world.manager.report_handler.handle(world.manager.cache.get("Pod", "shop", pod), document)
+    return world.manager.report_handler.handle(world.manager.cache.get("Pod", "shop", pod), document)
 
 
 async def running(world, api, objects, name="poet", **spec):
@@ -101,6 +101,21 @@ async def test_new_revision_wakes_the_agent(fleet, api, objects):
 async def test_busy_agent_does_not_sleep(fleet, api, objects):
     await asleep(fleet, api, objects, runningTasks=1)
     assert replicas(api) == 1
+
+
+@pytest.mark.parametrize(
+    ("activity", "wanted"),
+    [
+        pytest.param({}, 301, id="idle for ten of fifteen minutes"),
+        pytest.param({"runningTasks": 1}, None, id="busy"),
+        pytest.param({"startedAt": "2026-02-01T12:00:00Z"}, None, id="idle for long enough"),
+    ],
+)
+async def test_report_tells_when_an_idle_agent_may_sleep(fleet, api, objects, activity, wanted):
+    pod = await running(fleet, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(fleet.moment)
+    await fleet.later(600)
+    assert report(fleet, pod, **{"startedAt": started, **activity}).sleeps_in == wanted
 
 
 async def test_sleep_without_a_gateway_is_refused(world, api, objects):
