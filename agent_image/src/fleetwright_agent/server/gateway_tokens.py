@@ -7,22 +7,20 @@ principal together with the immediate actor, so two agents that act for one pers
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from fleetwright_a2a.clock import Clock
-from fleetwright_agent.config.callers import CallerKind
+from fleetwright_agent.config.callers import CallerKind, person
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.gateway import GatewayKeys
 
 if TYPE_CHECKING:
-    from fleetwright_a2a.tokens.pair_token import KeySet, PairTokenClaims
+    from fleetwright_a2a.tokens.pair_token import Actor, KeySet, PairTokenClaims
 
 _AGENT: Final = re.compile(r"agent:[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?")
 _USER: Final = "user:"
 _MAX_NAME: Final = 512
-_SAFE: Final = ":/@.-_+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +35,8 @@ class GatewayCaller:
     """The caller of a request that the gateway has forwarded."""
 
     owner: str
+    chain: tuple[str, ...] = ()
+    """The agents that the request came through, the first caller first."""
 
 
 def parse_gateway_keys(raw: bytes) -> GatewayTrust:
@@ -79,7 +79,7 @@ class GatewayTokens:
             except InvalidToken:
                 continue
             owner = owner_of(claims)
-            return None if owner is None else GatewayCaller(owner)
+            return None if owner is None else GatewayCaller(owner, chain_of(claims))
         return None
 
 
@@ -98,8 +98,18 @@ def owner_of(claims: "PairTokenClaims") -> str | None:
     return f"{principal} via {actor}" if actor.startswith(f"{CallerKind.AGENT}:") else None
 
 
+def chain_of(claims: "PairTokenClaims") -> tuple[str, ...]:
+    """Return the agents of the calling chain, the first caller first."""
+    subjects: list[str] = []
+    actor: Actor | None = claims.actor
+    while actor is not None:
+        subjects.append(actor.subject)
+        actor = actor.actor
+    return tuple(subject for subject in reversed(subjects) if _AGENT.fullmatch(subject))
+
+
 def _principal(subject: str) -> str | None:
     if subject.startswith(_USER):
         name = subject.removeprefix(_USER)
-        return f"{_USER}{quote(name, safe=_SAFE)}" if 0 < len(name) <= _MAX_NAME else None
+        return person(name) if 0 < len(name) <= _MAX_NAME else None
     return subject if _AGENT.fullmatch(subject) else None

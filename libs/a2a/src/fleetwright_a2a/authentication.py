@@ -6,7 +6,7 @@ malformed or ambiguous. For any other rejected credential, the `Identity` choose
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,6 +26,8 @@ class CallerUser:
 
     display_name: str
     is_authenticated: bool = True
+    chain: tuple[str, ...] = ()
+    """The agents that the request came through, the first caller first, if the credential names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,15 @@ class Principal(Protocol):
         """The key of everything that the caller creates, such as `client:default` or `agent:<namespace>/<name>`."""
 
 
+@runtime_checkable
+class ForwardedPrincipal(Protocol):
+    """An authenticated caller whose credential names the agents that the request came through."""
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The agents as `agent:<namespace>/<name>`, the first caller first."""
+
+
 class Identity(Protocol):
     """A method of authentication; another method is another implementation."""
 
@@ -115,4 +126,5 @@ class AuthenticationMiddleware:
             headers = {"WWW-Authenticate": ", ".join([f"{first}{error}", *others])}
             await refuse(401, caller.sentence, headers=headers)(scope, receive, send)
             return
-        await self._app({**scope, "user": CallerUser(caller.owner)}, receive, send)
+        chain = caller.chain if isinstance(caller, ForwardedPrincipal) else ()
+        await self._app({**scope, "user": CallerUser(caller.owner, chain=chain)}, receive, send)

@@ -18,6 +18,7 @@ from a2a.server.routes.common import StarletteUser
 from a2a.utils.errors import A2AError, ExtensionSupportRequiredError, UnsupportedOperationError
 from starlette.requests import Request
 
+from fleetwright_a2a.authentication import CallerUser
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.dialects.dialect import STREAMS, Dialect, Operation, Params
 from fleetwright_a2a.errors import NoStreams, ServiceUnavailable, internal
@@ -31,6 +32,8 @@ DIALECT: Final = "dialect"
 """The key in the state of a call context that holds the protocol version of the request."""
 CALLED: Final = "called"
 """The key in the state of a call context that holds the request id, for callers that send no message ids (A2A 0.1)."""
+CHAIN: Final = "chain"
+"""The key in the state of a call context that holds the agents that the request came through."""
 TRACEPARENT: Final = "traceparent"
 """The key in the state of a call context that holds the W3C `traceparent` header, if there was one."""
 _EXTENSION_HEADERS: Final = (HTTP_EXTENSION_HEADER, LEGACY_HTTP_EXTENSION_HEADER)
@@ -158,7 +161,9 @@ def public_error(error: Exception) -> A2AError:
 def context_of(request: Request, dialect: Dialect, *, called: RequestId = None) -> ServerCallContext:
     """Return the SDK's context of a call. Args: `called` is the id of the request."""
     name = "" if called is None else json.dumps(called)
-    state = {DIALECT: dialect.version, TRACEPARENT: request.headers.get(TRACEPARENT, "")}
+    state: dict[str, Any] = {DIALECT: dialect.version, TRACEPARENT: request.headers.get(TRACEPARENT, "")}
+    if isinstance(request.user, CallerUser):
+        state[CHAIN] = request.user.chain
     return ServerCallContext(
         user=StarletteUser(request.user),
         state={**state, **({CALLED: name} if dialect.chooses_ids else {})},
