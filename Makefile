@@ -11,11 +11,11 @@ help: ## List the targets
 env: ## Install the development environment into .venv
 	@locks/sync
 
-demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves it running)
-	@state=$(if $(KEEP),build/demo,"$$(mktemp -d -t fleetwright-demo-XXXXXX)") && \
+demo: env ## Run the quickstart without a cluster and talk to it (TEAM=1: the research team; KEEP=1 leaves it running)
+	@example=examples/$(if $(TEAM),research-team,quickstart) && state=$(if $(KEEP),build/demo,"$$(mktemp -d -t fleetwright-demo-XXXXXX)") && \
 		$(if $(KEEP),,trap 'rm -rf "$$state"' EXIT &&) \
-		.venv/bin/fleetwright dev -f examples/quickstart --state "$$state" \
-		--conversation examples/quickstart/conversation.toml $(if $(KEEP),--keep)
+		.venv/bin/fleetwright dev -f $$example --state "$$state" \
+		--conversation $$example/conversation.toml $(if $(KEEP),--keep)
 
 test: env ## Run all tests, with a quarter of the sweep (SHARE=1 for all of it); builds Kubernetes the first time
 	@SHARE=$(SHARE) $(PYTHON) tests/rings.py

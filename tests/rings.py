@@ -37,6 +37,7 @@ RINGS = (
     # More than half of the time is spent waiting for processes and clocks, so two processors suffice for four workers.
     Ring("process", (*_PYTEST, "-n", "4", "--dist", "loadfile", "-m", "process", *_WITHOUT_CLUSTER)),
     Ring("demo", ("make", "--no-print-directory", "demo")),
+    Ring("team", ("make", "--no-print-directory", "demo", "TEAM=1")),
     # Each worker has a control plane and an operator of its own.
     Ring("controlplane", (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/controlplane")),
     # Fixed samples. `make sweep` and `make walk` run everything.

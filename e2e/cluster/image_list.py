@@ -84,6 +84,8 @@ OFFLINE = Image(
         *_libraries("api", "kube"),
         "operator/pyproject.toml",
         "operator/src",
+        "gateway/pyproject.toml",
+        "gateway/src",
         "locks/offline.txt",
         _BUILD,
     ),

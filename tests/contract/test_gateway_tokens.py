@@ -7,7 +7,9 @@ import pytest
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.server.gateway_tokens import GatewayTokens, parse_gateway_keys
+from fleetwright_api.spec.agent import parse_agent
 from fleetwright_gateway.identity.principals import AgentPrincipal, PersonPrincipal, Principal, User
+from fleetwright_gateway.tokens.call_chain import own_chain
 from fleetwright_gateway.tokens.key_ring import KeyRing
 from fleetwright_gateway.tokens.pair_tokens import PairTokenIssuer
 from fleetwright_operator.build.config.fleet import GatewayTrust
@@ -45,8 +47,12 @@ class Installation:
             fresh.write_text(text)
             fresh.replace(self._folder / name)
 
+    def pair_token(self, caller: Principal, audience: str) -> str:
+        agent = parse_agent({"metadata": {"namespace": "team", "name": "callee", "uid": audience}, "spec": {}})
+        return self.gateway.credentials_for(own_chain(caller), agent).pair_token
+
     def owner(self, caller: Principal, *, audience: str = CALLEE) -> str | None:
-        found = self.agent.identify(self.gateway.token_for(caller, audience))
+        found = self.agent.identify(self.pair_token(caller, audience))
         return None if found is None else found.owner
 
 
@@ -65,7 +71,7 @@ def test_agent_refuses_the_token_for_another_agent(installation):
 
 
 def test_token_ends_after_a_minute(installation):
-    token = installation.gateway.token_for(ADA, CALLEE)
+    token = installation.pair_token(ADA, CALLEE)
     installation.seconds += 60 + 29
     assert installation.agent.identify(token) is not None
     installation.seconds += 2

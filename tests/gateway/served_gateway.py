@@ -16,6 +16,7 @@ from fleetwright_gateway.app import Gateway, build_gateway
 from fleetwright_gateway.process.serving import serve
 from fleetwright_gateway.process.sockets import listen
 from fleetwright_gateway.settings import Settings
+from fleetwright_gateway.wake.waker import IsReady
 
 URL = "http://fleetwright-gateway.system"
 CARD = {
@@ -83,12 +84,17 @@ class Client:
 
 @asynccontextmanager
 async def running(
-    api: FleetApi, settings: Settings, *, filled: bool = True, clock: Clock | None = None
+    api: FleetApi,
+    settings: Settings,
+    *,
+    filled: bool = True,
+    clock: Clock | None = None,
+    is_ready: IsReady | None = None,
 ) -> AsyncIterator[Client]:
     clock = clock or Clock(now_ns=lambda: int(NOW * 1e9))
     traffic, ops = listen(0, host="127.0.0.1"), listen(0, host="127.0.0.1")
     leaving = asyncio.Event()
-    async with build_gateway(api, settings, clock=clock) as gateway:
+    async with build_gateway(api, settings, clock=clock, is_ready=is_ready) as gateway:
         if filled:
             assert await gateway.synchroniser.fill()
             informer = gateway.synchroniser.informer

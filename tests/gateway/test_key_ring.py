@@ -8,11 +8,17 @@ from joserfc.jwk import ECKey
 from tests.gateway.fleet_api import NOW
 
 from fleetwright_a2a.clock import Clock
+from fleetwright_api.spec.agent import parse_agent
 from fleetwright_gateway.identity.principals import PersonPrincipal, User
+from fleetwright_gateway.tokens.call_chain import own_chain
 from fleetwright_gateway.tokens.key_ring import KeyRing
 from fleetwright_gateway.tokens.pair_tokens import NoSigningKey, PairTokenIssuer
 
-ADA = PersonPrincipal(user=User(username="ada"))
+ADA = own_chain(PersonPrincipal(user=User(username="ada")))
+CALLEE, OTHER = (
+    parse_agent({"metadata": {"namespace": "team", "name": name, "uid": f"uid-of-{name}"}, "spec": {}})
+    for name in ("callee", "other")
+)
 
 
 def write(path: Path, *keys: dict) -> None:
@@ -29,7 +35,7 @@ def test_ring_without_a_file_names_the_problem(tmp_path):
     assert ring.problem(NOW) == f"{tmp_path / 'keys.json'} cannot be read: No such file or directory"
     clock = Clock(now_ns=lambda: int(NOW * 1e9))
     with pytest.raises(NoSigningKey, match="cannot be read"):
-        PairTokenIssuer(ring, issuer="http://gateway", clock=clock).token_for(ADA, "uid")
+        PairTokenIssuer(ring, issuer="http://gateway", clock=clock).credentials_for(ADA, CALLEE)
 
 
 def test_ring_publishes_no_private_part(tmp_path):
@@ -71,9 +77,9 @@ def test_issuer_uses_a_token_again_for_half_of_its_life(tmp_path):
     issuer = PairTokenIssuer(
         KeyRing(tmp_path / "keys.json"), issuer="http://gateway", clock=Clock(now_ns=lambda: int(seconds * 1e9))
     )
-    first = issuer.token_for(ADA, "uid")
-    assert issuer.token_for(ADA, "other") != first
+    first = issuer.credentials_for(ADA, CALLEE)
+    assert issuer.credentials_for(ADA, OTHER) != first
     seconds = NOW + 29
-    assert issuer.token_for(ADA, "uid") == first
+    assert issuer.credentials_for(ADA, CALLEE) == first
     seconds = NOW + 31
-    assert issuer.token_for(ADA, "uid") != first
+    assert issuer.credentials_for(ADA, CALLEE) != first

@@ -10,7 +10,8 @@ from aiohttp import web
 from tests.gateway.fleet_api import NOW, FleetApi
 from tests.gateway.served_gateway import CARD, URL, Client, Upstream, running
 
-from fleetwright_a2a.tokens.pair_token import KeySet, PairTokenClaims, verify
+from fleetwright_a2a.tokens.keys import KeySet
+from fleetwright_a2a.tokens.pair_token import PairTokenClaims, verify
 
 pytestmark = pytest.mark.process
 CALLEE = "/agents/team/callee"
@@ -96,6 +97,7 @@ async def test_proxy_strips_headers_that_claim_an_identity(api, client, upstream
         "authorization",
         "content-length",
         "content-type",
+        "fleetwright-delegation",
         "host",
         "traceparent",
         "user-agent",

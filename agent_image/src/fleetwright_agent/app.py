@@ -48,7 +48,7 @@ from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.task_log import TaskDelegations, TaskLog
 from fleetwright_agent.storage.volume import MemoryVolume
 from fleetwright_agent.telemetry.logs import LogLevel
 from fleetwright_agent.telemetry.metrics import Metrics
@@ -92,10 +92,10 @@ def create_app(
     clock, metrics = clock or Clock(), _declared(config, metrics or Metrics(CollectorRegistry()))
     storage = storage or sqlite_storage(layout.memory, now=clock.now)
     plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed_entry_points)
-    parts = _turn_dependencies(config, layout, clock, metrics, storage, tool_cache or ToolCache(), plugins)
+    task_log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc, now_ns=clock.now_ns)
+    parts = _turn_dependencies(config, layout, clock, metrics, storage, task_log, tool_cache or ToolCache(), plugins)
     turns = TurnLoader(load_turn(parts), recovers=True) if turn is None else TurnLoader(lambda: turn)
     last_compaction = LastCompaction()
-    task_log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc, now_ns=clock.now_ns)
     pushes = _push_service(parts, task_log, push_times or DeliveryTimes())
     activity = TaskActivity(clock)
     approvals = OpenApprovals(task_log, redact=redactor(layout))
@@ -181,6 +181,7 @@ def _turn_dependencies(
     clock: Clock,
     metrics: Metrics,
     storage: Storage,
+    delegations: TaskDelegations,
     tool_cache: ToolCache,
     plugins: Plugins,
 ) -> TurnDependencies:
@@ -190,6 +191,7 @@ def _turn_dependencies(
         clock=clock,
         metrics=metrics,
         storage=storage,
+        delegations=delegations,
         audit_trail=audit_trail(config, layout, metrics, clock),
         cost_accounting=CostAccounting(
             config.budgets, storage.usage, metrics, open_calls=storage.open_calls, now=clock.now

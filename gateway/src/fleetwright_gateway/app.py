@@ -28,6 +28,7 @@ from fleetwright_gateway.proxy.paths import is_proxied
 from fleetwright_gateway.registry.application import registry_app
 from fleetwright_gateway.settings import Settings
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
+from fleetwright_gateway.tokens.call_chain import CallChains
 from fleetwright_gateway.tokens.key_ring import KeyRing
 from fleetwright_gateway.tokens.pair_tokens import PairTokenIssuer
 from fleetwright_gateway.wake.holds import Holds
@@ -103,6 +104,7 @@ async def build_gateway(
     proxy = AgentProxy(
         admission=admission,
         visibility=visibility,
+        chains=CallChains(tokens.ring.verifier, issuer=settings.url, now=clock.now),
         tokens=tokens,
         waker=waker,
         forwarder=forwarder,

@@ -89,7 +89,8 @@ class Gateway:
     """The port of the pods."""
     keys_name: str = "fleetwright-gateway-keys"
     """The name of the Secret with the keys that sign tokens, in the Lease's namespace."""
-    rotation: Rotation = field(default_factory=lambda: Rotation(ttl=30 * _DAY, overlap=3600))
+    rotation: Rotation = field(default_factory=lambda: Rotation(ttl=30 * _DAY, overlap=25 * 3600))
+    """The overlap is longer than the life of a delegation, which the previous key may have signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,7 @@ async def test_edited_arguments_run_and_are_recorded(agent, states, house, mount
     lines = map(json.loads, (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines())
     assert [line["args"] for line in lines if line["event"] == "tool_call"] == [{"amount": 12}]
     calls = [each["metadata"] for each in done["history"] if "Calling house" in str(each.get("parts"))]
+    print(json.dumps(done["history"], indent=1))
     (started,) = (value for each in calls for key, value in each.items() if "tool-call" in key)
     assert started["args"] == '{"amount": 12}'
 

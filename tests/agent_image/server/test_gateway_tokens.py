@@ -12,9 +12,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from prometheus_client import CollectorRegistry
 
-from fleetwright_a2a.tokens.pair_token import Actor, PairTokenClaims
+from fleetwright_a2a.tokens.actors import Actor
+from fleetwright_a2a.tokens.pair_token import PairTokenClaims
 from fleetwright_agent.config.callers import is_client
 from fleetwright_agent.server.gateway_tokens import owner_of, parse_gateway_keys
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 from fleetwright_agent.telemetry.metrics import Metrics
 
 Open = Callable[..., Any]
@@ -228,3 +231,76 @@ def test_owner_of_claims(subject: str, actor: str, owner: str | None) -> None:
 )
 def test_only_clients_and_persons_are_clients(owner: str, wanted: bool) -> None:
     assert is_client(owner) is wanted
+
+
+DELEGATION = "Fleetwright-Delegation"
+LEAD_FOR_ANNA = {**AGENT, "act": ANNA}
+
+
+def delegation(act: dict[str, Any] = LEAD_FOR_ANNA, *, key: Key = KEY, **changes: Any) -> str:
+    now = int(time.time())
+    claims = {
+        "iss": ISSUER, "aud": ISSUER, "sub": "user:anna", "act": act, "azp": "agent:team/echo", "azp_uid": UID,
+        "jti": "d", "iat": now, "exp": now + 4200, **changes,
+    }  # fmt: skip
+    return jwt.encode(
+        claims, key.private, algorithm="ES256", headers={"typ": "fleetwright-delegation+jwt", "kid": "first"}
+    )
+
+
+async def begin(door: Any, token: str, *delegations: str) -> Any:
+    params = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}}
+    headers = [("Authorization", f"Bearer {token}"), *((DELEGATION, each) for each in delegations)]
+    async with door.http(None) as http:
+        call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        return await http.post("/a2a", json=call, headers=headers)
+
+
+@pytest.mark.parametrize("is_durable", [pytest.param(True, id="sqlite"), pytest.param(False, id="memory")])
+async def test_delegation_is_kept_with_the_task_and_shown_nowhere(
+    open_door: Open, mounted: Any, is_durable: bool, caplog: Any
+) -> None:
+    caplog.set_level("DEBUG", logger="fleetwright_agent")
+    log = SqliteTaskLog(mounted.layout.memory / "tasks.db") if is_durable else MemoryTaskLog()
+    door = await open_door(log=log)
+    sent = delegation()
+    answer = await begin(door, KEY.token(LEAD_FOR_ANNA, sub="user:anna"), sent)
+    assert answer.status_code == 200, answer.text
+    task = answer.json()["result"]["task"]
+    (request,) = door.turn.requests
+    kept = await log.delegation(request.owner, task["id"])
+    assert kept is not None
+    assert (request.owner, kept.token) == ("user:anna via agent:team/lead", sent)
+    for shown in (answer.text, caplog.text, repr(kept), repr(request), str(dict(answer.headers))):
+        assert sent not in shown
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(lambda: [delegation(azp_uid="another-uid")], id="of another agent"),
+        pytest.param(lambda: [delegation(sub="user:boss")], id="of another principal"),
+        pytest.param(lambda: [delegation({**AGENT, "uid": "u9", "act": ANNA})], id="of another caller"),
+        pytest.param(lambda: [delegation(ANNA)], id="of a shorter chain"),
+        pytest.param(lambda: [delegation(iat=at(-400), exp=at(-200))], id="after its deadline"),
+        pytest.param(lambda: [delegation(iss="http://elsewhere", aud="http://elsewhere")], id="of another gateway"),
+        pytest.param(lambda: [delegation(key=OTHER)], id="signed with another key"),
+        pytest.param(lambda: [delegation(), delegation()], id="two at once"),
+        pytest.param(lambda: [KEY.token(LEAD_FOR_ANNA, sub="user:anna")], id="a pair token"),
+        pytest.param(lambda: ["x"], id="garbage"),
+    ],
+)
+async def test_delegation_of_another_request_is_refused(open_door: Open, forge: Callable[[], list[str]]) -> None:
+    door = await open_door()
+    answer = await begin(door, KEY.token(LEAD_FOR_ANNA, sub="user:anna"), *forge())
+    assert answer.status_code == 401
+    assert door.turn.requests == []
+
+
+async def test_delegation_is_ignored_with_a_token_of_the_operator(open_door: Open) -> None:
+    """A client of the agent cannot make it act for a person."""
+    log = MemoryTaskLog()
+    door = await open_door(log=log)
+    answer = await begin(door, "token-of-default", delegation())
+    task = answer.json()["result"]["task"]["id"]
+    assert await log.delegation("client:default", task) is None

@@ -6,12 +6,17 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from a2a.types.a2a_pb2 import Task
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.storage import memory_storage
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.task_log import Claim
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.fleet.tools import FleetTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -31,10 +36,12 @@ class Gateway(httpx.AsyncBaseTransport):
         self.peers: object = {"items": [COOK]}
         self.status = 200
         self.tokens: list[str] = []
+        self.delegations: list[str | None] = []
         self.lists = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.tokens.append(request.headers["authorization"])
+        self.delegations.append(request.headers.get("fleetwright-delegation"))
         path = request.url.path
         if path == f"/v1/agents/{ME}/peers":
             self.lists += 1
@@ -67,11 +74,13 @@ def call(**arguments):
     return ToolCall(arguments, TurnRequest("client:a", "c1", "t1", "x"), lambda _: None)
 
 
-def tools_over(gateway, folder, *, client=None):
+def tools_over(gateway, folder, *, client=None, delegations=None, now=lambda: 0.0):
     layout = Layout(root=folder / "desk")
     layout.gateway_token_file.parent.mkdir(parents=True, exist_ok=True)
     layout.gateway_token_file.write_text("own-token\n")
-    return FleetTools(ME, GATEWAY, layout, client or httpx.AsyncClient(transport=gateway), memory_storage().questions)
+    client = client or httpx.AsyncClient(transport=gateway)
+    log = delegations or MemoryTaskLog()
+    return FleetTools(ME, GATEWAY, layout, client, memory_storage().questions, log, now=now)
 
 
 async def named(fleet):
@@ -130,6 +139,51 @@ async def test_ask_agent_reads_the_rotated_token(tmp_path):
         await tool.run(call(agent="cook", message="boil eggs"))
         await fleet.close()
     assert set(gateway.tokens[1:]) == {"Bearer next-token"}
+
+
+async def delegated(task_id, *, owner="client:a", expires_at=60):
+    """Return a log with a task that has a delegation."""
+    log = MemoryTaskLog()
+    delegation = Delegation(f"delegation-of-{task_id}", expires_at)
+    await log.accept(Claim(owner, task_id, b""), Task(id=task_id, context_id="c1"), at_ns=1, delegation=delegation)
+    return log
+
+
+async def test_ask_agent_sends_the_delegation_of_its_task(tmp_path):
+    """The model chooses the agent and the message, but never the task whose delegation is sent."""
+    async with kitchen(tmp_path) as (_, gateway):
+        fleet = tools_over(gateway, tmp_path, delegations=await delegated("t1"))
+        tool = (await named(fleet))["ask_agent"]
+        gateway.delegations.clear()
+        await tool.run(call(agent="cook", message="boil eggs"))
+        assert set(gateway.delegations) == {"delegation-of-t1"}
+        gateway.delegations.clear()
+        other = ToolCall({"agent": "cook", "message": "x"}, TurnRequest("client:b", "c1", "t1", "x"), lambda _: None)
+        await tool.run(other)
+        assert set(gateway.delegations) == {None}
+        await fleet.close()
+
+
+async def test_ask_agent_refuses_after_the_deadline_of_its_task(tmp_path):
+    gateway = Gateway()
+    fleet = tools_over(gateway, tmp_path, delegations=await delegated("t1"), now=lambda: 60.0)
+    tool = (await named(fleet))["ask_agent"]
+    gateway.tokens.clear()
+    with pytest.raises(ToolError, match="this task has run too long to ask other agents for its caller"):
+        await tool.run(call(agent="cook", message="x"))
+    assert gateway.tokens == []
+
+
+class UnreadableLog:
+    async def delegation(self, *_):
+        raise TaskLogUnavailable
+
+
+async def test_ask_agent_refuses_while_the_task_is_unreadable(tmp_path):
+    """A call for a principal must not silently become a call of the agent itself."""
+    tool = (await named(tools_over(Gateway(), tmp_path, delegations=UnreadableLog())))["ask_agent"]
+    with pytest.raises(ToolError, match="cannot be read at the moment"):
+        await tool.run(call(agent="cook", message="x"))
 
 
 @pytest.mark.parametrize(

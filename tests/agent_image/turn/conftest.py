@@ -25,6 +25,7 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnFailed, TurnRequest
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
@@ -168,6 +169,7 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             clock=Clock(),
             metrics=metrics,
             storage=storage,
+            delegations=MemoryTaskLog(),
             tool_cache=ToolCache(),
             plugins=Plugins(config.plugins, metrics),
             audit_trail=trail,

@@ -125,6 +125,7 @@ def _dependencies(config: AgentConfig, layout: Layout) -> TurnDependencies:
         metrics=Metrics(CollectorRegistry()),
         clock=Clock(),
         storage=storage,
+        delegations=none,
         tool_cache=none,
         plugins=none,
         audit_trail=none,

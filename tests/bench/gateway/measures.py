@@ -18,7 +18,9 @@ from tests.bench.gateway.cluster import filled_fleet
 from tests.bench.gateway.served import CALLER, gateway, write_keys
 from tests.bench.table import Row
 
-from fleetwright_a2a.tokens.pair_token import Actor, KeySet, PairTokenClaims, mint, verify
+from fleetwright_a2a.tokens.actors import Actor
+from fleetwright_a2a.tokens.keys import KeySet
+from fleetwright_a2a.tokens.pair_token import PairTokenClaims, mint, verify
 from fleetwright_gateway.registry.search_index import Filters, SearchIndex
 
 _ROUNDS = 3

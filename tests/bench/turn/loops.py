@@ -31,6 +31,7 @@ from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
 from fleetwright_agent.security.redaction import Redactor
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
@@ -100,6 +101,7 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
             clock=Clock(),
             metrics=metrics,
             storage=storage,
+            delegations=MemoryTaskLog(),
             tool_cache=ToolCache(),
             plugins=Plugins((), metrics),
             audit_trail=audit_trail(config, layout, metrics, Clock()),

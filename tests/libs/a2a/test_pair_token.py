@@ -10,16 +10,9 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey, OctKey
 
-from fleetwright_a2a.tokens.pair_token import (
-    MAX_DEPTH,
-    Actor,
-    InvalidToken,
-    KeySet,
-    PairTokenClaims,
-    mint,
-    signing_key,
-    verify,
-)
+from fleetwright_a2a.tokens.actors import MAX_DEPTH, Actor
+from fleetwright_a2a.tokens.keys import InvalidToken, KeySet, signing_key
+from fleetwright_a2a.tokens.pair_token import PairTokenClaims, mint, verify
 
 NOW = 1_772_366_400
 KEY = ECKey.generate_key("P-256", auto_kid=True)

@@ -42,6 +42,8 @@ class Pods:
         self.silent: set[str] = set()
         self.record_request: list[str] = []
         self.heard: list[tuple[str, object]] = []
+        self.is_complete = True
+        """Whether the agents report no lack."""
         self.now = 100.0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -57,6 +59,10 @@ class Pods:
             await asyncio.sleep(0)
         return response
 
+    def hear(self, pod: CachedObject, document: object) -> bool:
+        self.heard.append((pod.uid, document))
+        return self.is_complete
+
     @asynccontextmanager
     async def read(self, *, patience: float = 5.0) -> AsyncIterator[None]:
         app = web.Application()
@@ -64,7 +70,7 @@ class Pods:
         async with TestServer(app, host="0.0.0.0") as server:  # loopback has many addresses
             reader = AgentStatusReader(
                 lambda: self.there,
-                on_status=lambda pod, document: self.heard.append((pod.uid, document)),
+                on_status=self.hear,
                 look=0.01,
                 patience=patience,
                 clock=lambda: self.now,
@@ -86,7 +92,7 @@ class Pods:
             if look():
                 return
             await asyncio.sleep(0.01)
-        pytest.fail(f"asked {len(self.asked)}, heard {len(self.heard)}")
+        pytest.fail(f"asked {len(self.record_request)}, heard {len(self.heard)}")
 
 
 @pytest.fixture
@@ -115,7 +121,7 @@ async def test_status_reader_connects_over_ipv6():
     heard: asyncio.Queue[object] = asyncio.Queue()
     reader = AgentStatusReader(
         lambda: [pod("a", ip="::1")],
-        on_status=lambda _, document: heard.put_nowait(document),
+        on_status=lambda _, document: heard.put_nowait(document) is None,
         clock=time.monotonic,
         port=server.port or 0,
     )
@@ -194,6 +200,25 @@ async def test_status_reader_backs_off_from_failing_pods(pods):
         await pods.until_asked(times + 1)
         pods.now += 72
         await pods.until_asked(times + 2)
+
+
+async def test_status_reader_polls_an_incomplete_agent_sooner(pods):
+    pods.there = [pod("a")]
+    pods.is_complete = False
+    times = 1
+    async with pods.read():
+        for longest in (12, 24, 48, 72, 72):
+            await pods.until_asked(times)
+            pods.now += longest / 1.2 * 0.8 - 1
+            await pods.until_asked(times)
+            pods.now += longest / 3 + 2
+            times += 1
+        pods.is_complete = True
+        await pods.until_asked(times)
+        pods.now += 47
+        await pods.until_asked(times)
+        pods.now += 47
+        await pods.until_asked(times + 1)
 
 
 async def test_status_reader_polls_new_pods_despite_silent_ones(pods):

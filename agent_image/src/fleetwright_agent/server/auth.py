@@ -15,7 +15,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 
-from fleetwright_a2a.authentication import AuthenticationFailure, credential_of
+from fleetwright_a2a.authentication import DELEGATION, AuthenticationFailure, credential_of
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.callers import Caller, CallerKind, Callers
 from fleetwright_agent.config.file_watcher import FileWatcher
@@ -103,7 +103,7 @@ class MountedTokens:
         if isinstance(credential, AuthenticationFailure):
             return credential
         if self._gateway is not None and not credential.is_api_key and looks_signed(credential.token):
-            forwarded = self._gateway.identify(credential.token)
+            forwarded = self._gateway.identify(credential.token, headers.getlist(DELEGATION))
             return forwarded or AuthenticationFailure("gateway", "The token is not accepted.")
         callers, problem = self._callers.recent()
         caller = None if callers is None else recognise(credential.token, callers)

@@ -5,18 +5,22 @@ principal together with the immediate actor, so two agents that act for one pers
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.callers import CallerKind, person
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.gateway import GatewayKeys
 
 if TYPE_CHECKING:
-    from fleetwright_a2a.tokens.pair_token import Actor, KeySet, PairTokenClaims
+    from fleetwright_a2a.tokens.actors import Actor
+    from fleetwright_a2a.tokens.keys import KeySet
+    from fleetwright_a2a.tokens.pair_token import PairTokenClaims
 
 _AGENT: Final = re.compile(r"agent:[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?")
 _USER: Final = "user:"
@@ -35,6 +39,7 @@ class GatewayCaller:
     """The caller of a request that the gateway has forwarded."""
 
     owner: str
+    delegation: Delegation | None = None
     chain: tuple[str, ...] = ()
     """The agents that the request came through, the first caller first."""
 
@@ -46,7 +51,7 @@ def parse_gateway_keys(raw: bytes) -> GatewayTrust:
         ValueError: The file is invalid. The text of the error never repeats the content of the file.
     """
     # Imported lazily: most agents have no gateway, and the import takes a tenth of the startup time.
-    from fleetwright_a2a.tokens.pair_token import KeySet
+    from fleetwright_a2a.tokens.keys import KeySet
 
     try:
         found = GatewayKeys.model_validate_json(raw)
@@ -66,21 +71,46 @@ class GatewayTokens:
         self._trust = trust
         self._clock = clock
 
-    def identify(self, token: str) -> GatewayCaller | None:
-        """Return the caller, or None if the token is not accepted."""
-        from fleetwright_a2a.tokens.pair_token import InvalidToken, verify
+    def identify(self, token: str, delegations: Sequence[str] = ()) -> GatewayCaller | None:
+        """Return the caller, or None if the token or the delegation is not accepted.
 
+        Args: `delegations` are the values of the header `Fleetwright-Delegation`.
+        """
         # The cached keys may be outdated, and a new key must be accepted at once.
         for trust, _ in (self._trust.recent(), self._trust.read()):
-            if trust is None:
-                continue
-            try:
-                claims = verify(token, trust.keys, issuer=trust.issuer, audience=trust.audience, now=self._clock.now())
-            except InvalidToken:
-                continue
-            owner = owner_of(claims)
-            return None if owner is None else GatewayCaller(owner, chain_of(claims))
+            if trust is not None and (found := _caller(trust, token, delegations, now=self._clock.now())) is not None:
+                return found
         return None
+
+
+def _caller(trust: GatewayTrust, token: str, delegations: Sequence[str], *, now: float) -> GatewayCaller | None:
+    from fleetwright_a2a.tokens.keys import InvalidToken
+    from fleetwright_a2a.tokens.pair_token import verify
+
+    try:
+        claims = verify(token, trust.keys, issuer=trust.issuer, audience=trust.audience, now=now)
+        delegation = _delegation(trust, claims, delegations, now=now) if delegations else None
+    except InvalidToken:
+        return None
+    owner = owner_of(claims)
+    return None if owner is None else GatewayCaller(owner, delegation, chain_of(claims))
+
+
+def _delegation(
+    trust: GatewayTrust, claims: "PairTokenClaims", delegations: Sequence[str], *, now: float
+) -> Delegation:
+    """Return the delegation of a request. It must be for this agent, and for the callers that the pair token names.
+
+    Raises: InvalidToken.
+    """
+    from fleetwright_a2a.tokens.delegation_token import verify_delegation
+    from fleetwright_a2a.tokens.keys import InvalidToken
+
+    (token, *others) = delegations
+    found = verify_delegation(token, trust.keys, issuer=trust.issuer, now=now)
+    if others or found.holder_uid != trust.audience or (found.subject, found.actor) != (claims.subject, claims.actor):
+        raise InvalidToken("the delegation belongs to another request")
+    return Delegation(token, found.expires_at)
 
 
 def owner_of(claims: "PairTokenClaims") -> str | None:

@@ -10,6 +10,7 @@ caller. Several processes may use the same log. Every implementation guarantees:
   epoch. Writes with another epoch have no effect.
 - Nothing is appended to a task that is not busy. A task whose run ends with its process stays busy.
 - The last records of a task, its change to rest and the notifications about this change are one commit.
+- The delegation of a message is part of the commit that accepts the message. It is deleted with the task.
 - A reader that has seen a sequence number reads the following records with `since`. `watch` reports new records.
 
 This module makes no A2A decisions.
@@ -21,6 +22,7 @@ from typing import Final, Protocol, Self
 
 from a2a.types.a2a_pb2 import Task, TaskState
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.task_events import Event
 from fleetwright_agent.storage.push_store import PushStore
 
@@ -176,19 +178,35 @@ class TaskStore(Protocol):
     """Writes and reads single tasks. The asynchronous methods raise TaskLogUnavailable if the log cannot be used."""
 
     async def accept(
-        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
+        self,
+        claim: Claim,
+        task: Task,
+        *,
+        at_ns: int,
+        most_waiting: int | None = None,
+        also: Claim | None = None,
+        delegation: Delegation | None = None,
     ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
         """Create a busy task with `task` as its record 1, once per claim. Returns after the commit.
 
         Args:
             also: A second claim for the same message.
+            delegation: The delegation of the message. Expired delegations of other tasks are deleted.
             most_waiting: The maximum number of waiting tasks. An owner with so many may not start another task.
         """
 
     async def resume(
-        self, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
+        self,
+        claim: Claim,
+        stored: StoredTask,
+        records: tuple[EventRecord, ...],
+        *,
+        delegation: Delegation | None = None,
     ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
-        """Make an interrupted task busy again, and append the records that continue it. Returns after the commit."""
+        """Make an interrupted task busy again, and append the records that continue it. Returns after the commit.
+
+        Args: `delegation` replaces the delegation of the task. Without it, the task keeps its delegation.
+        """
 
     async def take_up(self, stored: StoredTask) -> StoredTask | None:
         """Make this process the owner of another process's busy task, and count this process. Returns after the commit.
@@ -235,6 +253,16 @@ class TaskStore(Protocol):
 
     def watch(self, wake: Callable[[int], None]) -> None:
         """Args: `wake` is called with the number of a task that has new records for `since`. It must not block."""
+
+
+class TaskDelegations(Protocol):
+    """Reads the delegations of tasks."""
+
+    async def delegation(self, owner: str, task_id: str) -> Delegation | None:
+        """Return the delegation of a task, or None if the agent can act for itself only in this task.
+
+        The delegation may have expired. Raises: TaskLogUnavailable.
+        """
 
 
 class TaskQueries(Protocol):
@@ -298,7 +326,9 @@ class TaskRetention(Protocol):
         """Record soon that the process is alive, so that downtime does not count towards time limits. Never raises."""
 
     async def sweep(self, before_ns: int) -> int:
-        """Delete tasks that ended before this time, with all their data, and return their number.
+        """Delete tasks that ended before this time, with all their data, and expired delegations.
+
+        Return the number of the tasks.
 
         Interrupted tasks stay.
         """
@@ -315,7 +345,7 @@ class TaskRetention(Protocol):
     async def aclose(self) -> None: ...
 
 
-class TaskLog(TaskStore, TaskQueries, TaskRetention, Protocol):
+class TaskLog(TaskStore, TaskDelegations, TaskQueries, TaskRetention, Protocol):
     """All ports of one log. A part of the agent depends on the smallest port that it needs."""
 
     @property

@@ -161,6 +161,8 @@ def _fleet(dependencies: TurnDependencies, client: httpx.AsyncClient) -> tuple[F
         dependencies.layout,
         client,
         dependencies.storage.questions,
+        dependencies.delegations,
+        now=dependencies.clock.now,
         declared=[f"{peer.namespace}/{peer.name}" for peer in config.peers],
         outlived=not config.ephemeral_memory,
     )

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -21,7 +21,8 @@ from a2a.utils.errors import A2AError
 from fleetwright_api.model_catalog import Catalog, parse_catalog
 from fleetwright_cli.dev.conversation import read_conversation
 from fleetwright_cli.dev.demonstration import Demonstration
-from fleetwright_cli.dev.fleet_run import FleetRun
+from fleetwright_cli.dev.fleet_run import NAMESPACE, FleetRun
+from fleetwright_cli.dev.gateway.local_team import token_file
 from fleetwright_cli.dev.manifests import InvalidFleet
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, provider_from
@@ -59,14 +60,15 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
                 say=say,
                 contacts=options.contacts,
             )
-            fleet.apply()
-            say("ready")
-            wrong = _demonstrate(options, fleet, provider)
-            unfinished = False
-            if options.conversation is None or options.keep:
-                _explain(fleet, options)
-                _stay(options.folder, fleet, processes, say)
-            return 1 if wrong else 0
+            with closing(fleet):
+                fleet.apply()
+                say("ready")
+                wrong = _demonstrate(options, fleet, provider)
+                unfinished = False
+                if options.conversation is None or options.keep:
+                    _explain(fleet, options)
+                    _stay(options.folder, fleet, processes, say)
+                return 1 if wrong else 0
     except (InvalidFleet, ProcessFailed, OSError, A2AError, httpx.HTTPError) as error:
         click.echo(f"fleetwright dev: {error}", err=True)
         return 1
@@ -150,15 +152,21 @@ def _explain(fleet: FleetRun, options: Options) -> None:
     click.echo("\nThe fleet keeps running; press Ctrl-C to stop it. Changes in the folder are applied at once.")
     for name, address in fleet.addresses().items():
         click.echo(f"\n  {name}\n    card     {address.url}/.well-known/agent-card.json")
-        click.echo(f"    A2A      {address.url}/a2a\n    metrics  {address.ops_url}/metrics")
+        click.echo(f"    A2A      {address.url}/a2a")
+        if address.ops_url:
+            click.echo(f"    metrics  {address.ops_url}/metrics")
         click.echo(f"    try      {sys.argv[0]} say --state {options.state} {name} 'Hello'")
+    if fleet.gateway_url:
+        token = token_file(options.state)
+        click.echo(f"\n  gateway    {fleet.gateway_url}/agents/{NAMESPACE}/<agent>, and its API at /docs")
+        click.echo(f'    try      curl -H "Authorization: Bearer $(cat {token})" {fleet.gateway_url}/v1/agents')
     click.echo(f"\n  logs       {options.state / 'logs'}\n")
 
 
 def _stay(folder: Path, fleet: FleetRun, processes: Processes, say: Callable[[str], None]) -> None:
     """Apply changes of the folder until the interrupt. An invalid change is reported, and the running fleet stays."""
     for changes in watchfiles.watch(folder, rust_timeout=1000, yield_on_timeout=True):
-        lost = processes.ended()
+        lost = fleet.ended()
         for name in lost:
             if not fleet.lost(name):
                 raise ProcessFailed(f"{name} ended by itself; see {processes.log(name)}")
@@ -170,5 +178,5 @@ def _stay(folder: Path, fleet: FleetRun, processes: Processes, say: Callable[[st
         except (InvalidFleet, ProcessFailed) as error:
             say(f"not applied: {error}")
             # A process that did not start is not restarted before the next change.
-            for name in processes.ended():
+            for name in fleet.ended():
                 processes.end(name)

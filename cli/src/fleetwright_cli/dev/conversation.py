@@ -66,6 +66,7 @@ class Address:
 
     url: str
     ops_url: str
+    """Empty if the operations port of the agent is not known."""
     token: str = field(repr=False)
 
 
@@ -94,11 +95,14 @@ class Conversation:
 
         With a task id, the message answers that task.
         """
-        card = await A2ACardResolver(self._http, self._address.url).get_agent_card()
+        credential = {"Authorization": f"Bearer {self._address.token}"}
+        # The gateway shows a card only to callers that may call the agent.
+        resolver = A2ACardResolver(self._http, self._address.url)
+        card = await resolver.get_agent_card(http_kwargs={"headers": credential})
         # The user gave this address, perhaps that of a tunnel. The token is never sent to another address from the
         # card.
         for interface in card.supported_interfaces:
-            interface.url = f"{self._address.url.rstrip('/')}{urlsplit(interface.url).path}"
+            interface.url = _below(self._address.url.rstrip("/"), urlsplit(interface.url).path)
         config = ClientConfig(httpx_client=self._http, streaming=False, supported_protocol_bindings=["JSONRPC"])
         client = ClientFactory(config).create(card)
         message = Message(message_id=str(uuid.uuid4()), role=Role.ROLE_USER, parts=[Part(text=text)])
@@ -106,14 +110,18 @@ class Conversation:
             message.task_id = task_id
         else:
             message.context_id = self._context_id
-        context = ClientCallContext(
-            timeout=_TIMEOUT, service_parameters={"Authorization": f"Bearer {self._address.token}"}
-        )
+        context = ClientCallContext(timeout=_TIMEOUT, service_parameters=credential)
         task = Task()
         async for event in client.send_message(SendMessageRequest(message=message), context=context):
             if event.HasField("task"):
                 task.CopyFrom(event.task)
         return reply_of(task)
+
+
+def _below(address: str, path: str) -> str:
+    """Return the path of an interface at the address of the agent. At a gateway the path includes the agent's own."""
+    base = urlsplit(address).path
+    return f"{address.removesuffix(base)}{path}" if base and path.startswith(f"{base}/") else f"{address}{path}"
 
 
 def reply_of(task: Task) -> Reply:
@@ -142,7 +150,9 @@ Counters = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 async def counters(address: Address, http: httpx.AsyncClient) -> Counters:
-    """Return every sample of an agent's metrics, by name and labels."""
+    """Return every sample of an agent's metrics, by name and labels; none without an operations port."""
+    if not address.ops_url:
+        return {}
     text = (await http.get(f"{address.ops_url}/metrics")).raise_for_status().text
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value

@@ -8,7 +8,9 @@ import json
 import secrets
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,11 +18,24 @@ from fleetwright_api.model_catalog import Catalog
 from fleetwright_api.spec.encoder import encode
 from fleetwright_api.spec.mcp_server import WorkloadSpec
 from fleetwright_cli.dev.conversation import Address
+from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace
+from fleetwright_cli.dev.gateway.local_team import LocalTeam, new_keys, token_file
+from fleetwright_cli.dev.gateway.local_tokens import PERSON, token_text
 from fleetwright_cli.dev.hosts import declared_hosts
-from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, server_url, token_names, workloads
+from fleetwright_cli.dev.layout import (
+    AgentFiles,
+    GatewayFiles,
+    Ports,
+    agent_files,
+    server_url,
+    token_names,
+    uses_gateway,
+    workloads,
+)
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, read_fleet
-from fleetwright_cli.dev.processes import Processes, free_port
+from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, substitutions
+from fleetwright_operator.rollout.sleep import SleepState
 
 NAMESPACE = "dev"
 ADDRESSES = "addresses.json"
@@ -52,6 +67,21 @@ class FleetRun:
         self._ports = Ports({}, {}, {})
         self._running: dict[str, str] = {}
         self._tokens = _Tokens(state / "tokens.json")
+        self._agents: dict[str, AgentFiles] = {}
+        self._team: LocalTeam | None = None
+        self._keys = new_keys(int(time.time()))
+        # The thread that wakes agents and the one that applies changes exclude each other.
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        """Stop the gateway. The processes belong to the caller."""
+        if self._team is not None:
+            self._team.close()
+
+    @property
+    def gateway_url(self) -> str:
+        """The address of the gateway; empty if the fleet has none."""
+        return "" if self._team is None else self._team.url
 
     def apply(self) -> None:
         """Read the folder, and start, replace or stop processes that differ.
@@ -60,16 +90,23 @@ class FleetRun:
             InvalidFleet: The folder is invalid. The running processes stay.
             ProcessFailed: A process did not start.
         """
+        with self._lock:
+            self._apply()
+
+    def _apply(self) -> None:
         fleet = read_fleet(self._folder, namespace=NAMESPACE)
         ports = self._with_ports(fleet)
+        tokens = self._tokens.of(token_names(fleet))
+        team = self._team_for(fleet)
         rendered = agent_files(
             fleet,
             namespace=NAMESPACE,
             ports=ports,
             provider=self._provider,
-            tokens=self._tokens.of(token_names(fleet)),
+            tokens=tokens,
             catalog=self._catalog,
             contacts=self._contacts,
+            gateway=None if team is None else GatewayFiles(url=team.url, keys=self._keys),
         )
         self._ports = ports
         for item in fleet.left_out if not self._running else ():
@@ -80,10 +117,16 @@ class FleetRun:
             self._say(f"ending {name}")
             self._processes.end(name)
             del self._running[name]
+            if team is not None:
+                team.remove(name.removeprefix("agent-"))
         changed = {name for name, content in wanted.items() if self._running.get(name) != content}
         self._tell_differences(fleet, changed)
         self._start_servers(fleet, changed)
-        self._start_agents(rendered, changed)
+        self._agents = {agent.name: agent for agent in rendered}
+        if team is not None:
+            for agent in rendered:
+                team.put(agent, fleet.agents[agent.name].spec)
+        self._start_agents([agent for agent in rendered if f"agent-{agent.name}" in changed])
         self._running = wanted
         _write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
 
@@ -98,22 +141,34 @@ class FleetRun:
             for field, url in [] if self._contacts else declared_hosts(agent.spec, servers).items():
                 self._say(f"agent {name}: {field} is left out: --contact-declared-hosts connects to {url}")
 
+    def ended(self) -> list[str]:
+        """Return the names of processes that ended by themselves. An agent that goes to sleep is not among them."""
+        with self._lock:
+            return self._processes.ended()
+
     def lost(self, name: str) -> bool:
         """Forget a process that ended, so that `apply` starts it again. Return False if it is not part of the fleet."""
-        if self._running.pop(name, None) is None:
-            return False
-        self._processes.end(name)
-        return True
+        with self._lock:
+            if self._running.pop(name, None) is None:
+                return False
+            self._processes.end(name)
+            if self._team is not None:
+                self._team.note_ended(name.removeprefix("agent-"))
+            return True
 
     def addresses(self) -> dict[str, Address]:
-        """Return the addresses of each running agent, with the token of its first client."""
-        return {
-            name: Address(
-                f"http://{_HOST}:{port}", f"http://{_HOST}:{self._ports.ops[name]}", self._tokens.client(name)
-            )
-            for name, port in self._ports.agents.items()
-            if f"agent-{name}" in self._running
-        }
+        """Return the addresses of each agent, with the token of its first client.
+
+        An agent that may sleep is reached through the gateway, with the token of the person who runs the fleet.
+        """
+        return {name: self._address(name) for name in self._ports.agents if f"agent-{name}" in self._running}
+
+    def _address(self, name: str) -> Address:
+        if self._team is not None and self._team.may_sleep(name):
+            token = token_file(self._state).read_text()
+            return Address(f"{self._team.url}/agents/{NAMESPACE}/{name}", "", token)
+        port, ops = self._ports.agents[name], self._ports.ops[name]
+        return Address(f"http://{_HOST}:{port}", f"http://{_HOST}:{ops}", self._tokens.client(name))
 
     def _with_ports(self, fleet: Fleet) -> Ports:
         return Ports(
@@ -137,8 +192,9 @@ class FleetRun:
             if f"server-{name}" in changed:
                 self._processes.wait_ready(f"server-{name}", server_url(local[name], port))
 
-    def _start_agents(self, rendered: list[AgentFiles], changed: set[str]) -> None:
-        starting = [agent for agent in rendered if f"agent-{agent.name}" in changed]
+    def _start_agents(self, agents: Iterable[AgentFiles]) -> None:
+        """Start the processes of agents, except of those that sleep, and wait until they are ready."""
+        starting = [agent for agent in agents if not self._sleeps(agent.name)]
         for agent in starting:
             self._say(f"starting Agent {agent.name}, revision {agent.revision}")
             root = self._state / "agents" / agent.name
@@ -147,8 +203,55 @@ class FleetRun:
             command = [sys.executable, "-m", "fleetwright_agent", "serve", "--root", str(root)]
             command += ["--host", _HOST, "--port", str(port), "--ops-port", str(ops)]
             self._processes.start(f"agent-{agent.name}", command)
+            self._note_started(agent.name, ready=False)
         for agent in starting:
             self._processes.wait_ready(f"agent-{agent.name}", f"http://{_HOST}:{self._ports.ops[agent.name]}/readyz")
+            self._note_started(agent.name, ready=True)
+
+    def _team_for(self, fleet: Fleet) -> LocalTeam | None:
+        """Return the team, with a gateway that starts when the first agent needs one."""
+        if self._team is None and uses_gateway(fleet):
+            person = token_text(f"user:{PERSON}", self._tokens.of(token_names(fleet))["person"])
+            place = GatewayPlace(port=free_port(), folder=self._state / "gateway", person_token=person)
+            _write_private(token_file(self._state), person)
+            team = LocalTeam(
+                place,
+                self._keys,
+                namespace=NAMESPACE,
+                wake=self._wake,
+                put_to_sleep=self._put_to_sleep,
+                now=lambda: int(time.time()),
+            )
+            self._say(f"starting the gateway at {team.url}")
+            team.start()
+            self._team = team
+        return self._team
+
+    def _sleeps(self, name: str) -> bool:
+        return self._team is not None and self._team.sleeps(name)
+
+    def _note_started(self, name: str, *, ready: bool) -> None:
+        if self._team is not None:
+            port, ops = self._ports.agents[name], self._ports.ops[name]
+            self._team.note_started(name, port=port, ops_port=ops, ready=ready)
+
+    def _wake(self, name: str) -> None:
+        with self._lock:
+            if self._team is None or name not in self._agents or not self._team.sleeps(name):
+                return
+            self._say(f"Agent {name} wakes")
+            self._team.note_awake(name)
+            try:
+                self._start_agents([self._agents[name]])
+            except ProcessFailed as error:
+                self._say(str(error))
+
+    def _put_to_sleep(self, name: str, state: SleepState) -> None:
+        with self._lock:
+            if self._team is not None and f"agent-{name}" in self._running:
+                self._say(f"Agent {name} is idle and sleeps")
+                self._processes.end(f"agent-{name}")
+                self._team.note_asleep(name, state)
 
 
 def _command(name: str, workload: WorkloadSpec, port: int) -> list[str]:

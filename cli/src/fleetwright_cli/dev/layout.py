@@ -17,21 +17,27 @@ from fleetwright_api.model_catalog import Catalog
 from fleetwright_api.skill_document import InvalidSkill, SkillContent, files_of, read_skill
 from fleetwright_api.skill_selection import skill_names
 from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.fleet import NO_REACH
 from fleetwright_api.spec.mcp_server import WorkloadSpec
 from fleetwright_api.spec.skill import SkillSourceSpec, SkillView
+from fleetwright_cli.dev.gateway.local_tokens import agent_uid, token_text
 from fleetwright_cli.dev.hosts import without_declared_hosts
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, SubstituteProvider, with_provider
 from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.card import served_card, unsigned
+from fleetwright_operator.build.config.fleet import TOKEN_FOLDER, calls_gateway, gateway_trust
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.documents import AgentDocuments, render_agent
 from fleetwright_operator.build.pod.file_references import instructions_file
 from fleetwright_operator.build.pod.mounted_files import CONFIG_MAP
+from fleetwright_operator.credentials.keyring import Ring
 from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
-from fleetwright_operator.settings import Settings
+from fleetwright_operator.settings import Gateway, PodSelector, Settings
 
 _HOST = "127.0.0.1"
+_CONFIGURATION = "etc/fleetwright"
+_GATEWAY_TOKEN = f"{TOKEN_FOLDER.lstrip('/')}/token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +57,41 @@ class AgentFiles:
     revision: str
     files: Mapping[str, str] = field(repr=False)
 
+    @property
+    def card(self) -> str:
+        return self.files[f"{_CONFIGURATION}/card/agent-card.json"]
+
+    @property
+    def gateway_token(self) -> str:
+        """The token with which the agent calls the gateway; empty if it does not."""
+        return self.files.get(_GATEWAY_TOKEN, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayFiles:
+    """What the agents of a team are told about the gateway of the run."""
+
+    url: str
+    keys: Ring
+
+
+def uses_gateway(fleet: Fleet) -> bool:
+    """Return whether an agent calls others of its team, or sleeps until a message comes."""
+    specs = [agent.spec for agent in fleet.agents.values()]
+    return any(spec.fleet.reach != NO_REACH or spec.sleep is not None for spec in specs)
+
 
 def token_names(fleet: Fleet) -> list[str]:
     """Return a name for every secret that the fleet needs.
 
-    The names are `client.<agent>.<client>` and `edge.<caller>.<callee>` for callers, and `push.<agent>` for the key
-    with which an agent encrypts webhook credentials.
+    The names are `client.<agent>.<client>` and `edge.<caller>.<callee>` for callers, `push.<agent>` for the key
+    with which an agent encrypts webhook credentials, and `gateway.<agent>` and `person` for the gateway.
     """
     clients = [f"client.{name}.{client}" for name, agent in fleet.agents.items() for client in client_names(agent.spec)]
     edges = [f"edge.{name}.{peer}" for name in fleet.agents for _, peer in _allowed_peers(name, fleet)]
     keys = [f"push.{name}" for name, agent in fleet.agents.items() if offers_push(agent.spec)]
-    return sorted(clients + edges + keys)
+    team = ["person", *(f"gateway.{name}" for name in fleet.agents)] if uses_gateway(fleet) else []
+    return sorted(clients + edges + keys + team)
 
 
 def read_skills(fleet: Fleet) -> dict[str, SkillContent]:
@@ -101,10 +131,12 @@ def agent_files(
     tokens: Mapping[str, str],
     catalog: Catalog,
     contacts: bool = False,
+    gateway: GatewayFiles | None = None,
 ) -> list[AgentFiles]:
     """Return the files of every agent that is not suspended.
 
-    Args: `contacts` is whether agents may connect to the hosts that they declare.
+    Args: `contacts` is whether agents may connect to the hosts that they declare. `gateway` is None if the run has no
+    gateway.
 
     Raises:
         InvalidFleet: A reference does not exist.
@@ -114,7 +146,8 @@ def agent_files(
         agents={f"{namespace}/{name}": f"http://{_HOST}:{port}" for name, port in ports.agents.items()},
         servers={f"{namespace}/{name}": server_url(workload, ports.servers[name]) for name, workload in local.items()},
     )
-    settings = Settings(catalog=catalog)
+    reached = None if gateway is None else Gateway(url=gateway.url, pods=PodSelector(namespace=namespace))
+    settings = Settings(catalog=catalog, gateway=reached)
     for name in fleet.agents:
         _require_references(name, fleet.agents[name].spec, fleet)
         _require_no_secrets(name, fleet.agents[name].spec, fleet)
@@ -126,7 +159,8 @@ def agent_files(
         }
         fleet = replace(fleet, agents=agents)
     running = [name for name in sorted(fleet.agents) if not fleet.agents[name].spec.suspend]
-    return [_agent(name, fleet, skills, endpoints, settings, provider, tokens) for name in running]
+    keys = () if gateway is None else gateway.keys
+    return [_agent(name, fleet, skills, endpoints, settings, provider, tokens, keys) for name in running]
 
 
 def server_url(workload: WorkloadSpec, port: int) -> str:
@@ -147,8 +181,13 @@ def _agent(
     settings: Settings,
     provider: SubstituteProvider,
     tokens: Mapping[str, str],
+    gateway_keys: Ring,
 ) -> AgentFiles:
     agent = fleet.agents[name]
+    held = replace(
+        _edges(name, fleet, tokens),
+        gateway=gateway_trust(agent_uid(agent.namespace, name), gateway_keys, settings),
+    )
     rendered = render_agent(
         replace(agent, spec=with_provider(agent.spec, provider)),
         skills={skill: skills[skill] for skill in skill_names(agent.spec, fleet.skill_labels)},
@@ -156,15 +195,20 @@ def _agent(
         peers=fleet.agents,
         endpoints=endpoints,
         settings=settings,
-        tokens=_edges(name, fleet, tokens),
+        tokens=held,
     )
     _require_obeyable(name, rendered.config)
     files = _mounted(agent.spec, rendered) | _instructions(name, agent.spec, fleet)
+    if held.gateway is not None:
+        files["auth/gateway.json"] = held.gateway.file
     if offers_push(agent.spec):
         files[rendered.config["push"]["keyFile"]] = tokens[f"push.{name}"]
     if provider.key is not None:
         files[f"secrets/{KEY_SECRET}/{KEY_NAME}"] = provider.key
-    return AgentFiles(name, rendered.revision, {f"etc/fleetwright/{path}": text for path, text in files.items()})
+    found = {f"{_CONFIGURATION}/{path}": text for path, text in files.items()}
+    if calls_gateway(agent.spec, settings):
+        found[_GATEWAY_TOKEN] = token_text(f"agent:{name}", tokens[f"gateway.{name}"])
+    return AgentFiles(name, rendered.revision, found)
 
 
 def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:

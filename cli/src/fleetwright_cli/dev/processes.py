@@ -1,5 +1,8 @@
 """Local processes with a log file each: started, checked for readiness, and stopped in reverse order.
 
+The methods may be called from several threads, one at a time for each name. A thread that starts a process must live as
+long as the process, because the kernel ends the process together with this thread.
+
 This module stops only processes that it started. A child has its own process group and is killed when this process
 exits. So an interrupt in the terminal reaches this process first, and no process is left behind.
 """
@@ -95,7 +98,7 @@ class Processes:
 
     def ended(self) -> list[str]:
         """Return the names of processes that exited without being stopped."""
-        return [name for name, process in self._running.items() if process.poll() is not None]
+        return [name for name, process in list(self._running.items()) if process.poll() is not None]
 
     def wait_ready(self, name: str, url: str, *, seconds: float = 30.0) -> None:
         """Wait until the address responds, even with a client error.

@@ -6,7 +6,7 @@ ServiceAccount, no other Agent may use this ServiceAccount, and no second pod ma
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fleetwright_api import names
 from fleetwright_api.call_authorization import Identity, NamespaceLabels
@@ -38,10 +38,13 @@ class Pod:
     uid: str
     ip: str
     ready: bool
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """The named ports of the agent's container: `a2a` and `ops`."""
 
-    def url(self, port: int, path: str) -> str:
+    def url(self, port: str, path: str, *, default: int) -> str:
+        """Return the address of a path at a named port, or at the default port if the pod names no such port."""
         host = f"[{self.ip}]" if ":" in self.ip else self.ip
-        return f"http://{host}:{port}{path}"
+        return f"http://{host}:{self.ports.get(port, default)}{path}"
 
 
 class Fleet:
@@ -112,7 +115,8 @@ class Fleet:
         if len(pods) != 1 or not self._may_serve(pods[0], agent):
             return None
         (pod,) = pods
-        return Pod(name=pod.name, uid=pod.uid, ip=pod.projection["ip"], ready=pod.projection["ready"])
+        found = pod.projection
+        return Pod(name=pod.name, uid=pod.uid, ip=found["ip"], ready=found["ready"], ports=found["ports"])
 
     def agent_of_pod(self, namespace: str, name: str, uid: str) -> AgentView | None:
         """Return the agent that runs in a pod, or None if the identity of the pod cannot be verified."""

@@ -43,6 +43,7 @@ NAMESPACES: Final = Resource(
     kind=NAMESPACE, group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
 )
 WATCHED: Final = (AGENTS, PODS, REPLICA_SETS, DEPLOYMENTS, CONFIG_MAPS, NAMESPACES)
+_PORTS: Final = ("a2a", "ops")
 REQUIRED: Final = frozenset({names.AGENT, POD, REPLICA_SET, DEPLOYMENT, CARD})
 """The kinds without which no caller can be identified or served."""
 
@@ -67,8 +68,15 @@ def _pod(body: Object) -> Mapping[str, Any]:
         "hostNetwork": spec.get("hostNetwork") is True,
         "ip": status.get("podIP", ""),
         "phase": status.get("phase", ""),
+        "ports": _ports(spec),
         "ready": ready,
     }
+
+
+def _ports(spec: Mapping[str, Any]) -> Mapping[str, int]:
+    listed = [port for container in spec.get("containers", ()) for port in container.get("ports", ())]
+    # The first port of a name counts, because the agent's container comes before the sidecars of users.
+    return {port["name"]: port["containerPort"] for port in reversed(listed) if port.get("name") in _PORTS}
 
 
 def _config_map(body: Object) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
+from fleetwright_a2a.authentication import DELEGATION
 from fleetwright_a2a.errors import refuse
 from fleetwright_a2a.http.edge import BodyLimit
 from fleetwright_api.spec.agent import AgentView
@@ -26,6 +27,7 @@ from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest, Prox
 from fleetwright_gateway.proxy.headers import to_agent
 from fleetwright_gateway.proxy.paths import AgentPath, agent_path
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
+from fleetwright_gateway.tokens.call_chain import CallChain, CallChains, InvalidDelegation
 from fleetwright_gateway.tokens.pair_tokens import NoSigningKey, PairTokenIssuer
 from fleetwright_gateway.wake.holds import HoldLimit
 from fleetwright_gateway.wake.waker import NotAwake, Target, Waker
@@ -44,6 +46,7 @@ class AgentProxy:
         *,
         admission: Admission,
         visibility: Visibility,
+        chains: CallChains,
         tokens: PairTokenIssuer,
         waker: Waker,
         forwarder: Forwarder,
@@ -54,6 +57,7 @@ class AgentProxy:
     ) -> None:
         self._admission = admission
         self._visibility = visibility
+        self._chains = chains
         self._tokens = tokens
         self._waker = waker
         self._forwarder = forwarder
@@ -105,7 +109,10 @@ class AgentProxy:
             return response.status_code
         if isinstance(admitted.principal, AgentPrincipal) and admitted.principal.uid == agent.uid:
             raise Refused(400, "An agent cannot call itself; it would wait for its own answer.")
-        call = _Call(self, admitted, agent, path)
+        chain = self._chain(admitted.principal, headers)
+        if chain.is_delegated:
+            about["principal"] = chain.subject
+        call = _Call(self, admitted, chain, agent, path)
         await BodyLimit(call)(scope, receive, call.remember(send))
         return call.status
 
@@ -115,9 +122,16 @@ class AgentProxy:
         except IdentityError as error:
             raise self._admission.refusal(error) from None
 
+    def _chain(self, principal: Principal, headers: Headers) -> CallChain:
+        try:
+            return self._chains.of(principal, headers.getlist(DELEGATION))
+        except InvalidDelegation as error:
+            raise Refused(403, str(error)) from None
+
     async def forward(
         self,
         admitted: Admitted,
+        chain: CallChain,
         agent: AgentView,
         path: AgentPath,
         scope: Scope,
@@ -130,10 +144,12 @@ class AgentProxy:
         idle, body = self._idle_seconds(asked), _completed(body, asked)
         target = await self._target(admitted.principal, agent, len(body))
         try:
-            token = self._tokens.token_for(admitted.principal, agent.uid)
+            credentials = self._tokens.credentials_for(chain, agent)
         except NoSigningKey as error:
             raise Refused(503, f"The gateway cannot sign tokens: {error}.", {"Retry-After": "5"}) from None
-        headers = to_agent(scope["headers"], token=token)
+        # Only a POST may send a message, and so begin or continue a task.
+        delegation = credentials.delegation if scope["method"] == "POST" else ""
+        headers = to_agent(scope["headers"], token=credentials.pair_token, delegation=delegation)
         if headers is None:
             raise Refused(431, "The headers are too large.")
         request = OutboundRequest(
@@ -177,15 +193,18 @@ class AgentProxy:
 
     def _url(self, target: Target, path: AgentPath, query: bytes) -> str:
         suffix = f"?{query.decode('ascii', 'replace')}" if query else ""
-        return target.pod.url(self._agent_port, f"{path.rest}{suffix}")
+        return target.pod.url("a2a", f"{path.rest}{suffix}", default=self._agent_port)
 
 
 class _Call:
     """The ASGI application behind the limit of the body: it reads the body and forwards the request."""
 
-    def __init__(self, proxy: AgentProxy, admitted: Admitted, agent: AgentView, path: AgentPath) -> None:
+    def __init__(
+        self, proxy: AgentProxy, admitted: Admitted, chain: CallChain, agent: AgentView, path: AgentPath
+    ) -> None:
         self._proxy = proxy
         self._admitted = admitted
+        self._chain = chain
         self._agent = agent
         self._path = path
         self.status = 499
@@ -202,7 +221,7 @@ class _Call:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = (await receive()).get("body", b"") if scope["method"] == "POST" else b""
-        await self._proxy.forward(self._admitted, self._agent, self._path, scope, body, receive, send)
+        await self._proxy.forward(self._admitted, self._chain, self._agent, self._path, scope, body, receive, send)
 
 
 def _completed(body: bytes, headers: Headers) -> bytes:

@@ -7,6 +7,8 @@ except what concerns one connection only.
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from fleetwright_a2a.authentication import DELEGATION
+
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
 _TO_AGENT: Final = frozenset(
@@ -47,8 +49,14 @@ _OF_ONE_CONNECTION: Final = frozenset(
 _MOST_BYTES: Final = 32 * 1024
 
 
-def to_agent(headers: RawHeaders, *, token: str) -> list[tuple[str, str]] | None:
-    """Return the headers of the request to the agent, or None if they are too large."""
+def to_agent(headers: RawHeaders, *, token: str, delegation: str = "") -> list[tuple[str, str]] | None:
+    """Return the headers of the request to the agent, or None if they are too large.
+
+    Args:
+        headers: The headers of the caller.
+        token: The pair token.
+        delegation: The delegation for the agent, if the request may begin a task.
+    """
     passed = [
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, value in headers
@@ -56,7 +64,8 @@ def to_agent(headers: RawHeaders, *, token: str) -> list[tuple[str, str]] | None
     ]
     if sum(len(name) + len(value) for name, value in passed) > _MOST_BYTES:
         return None
-    return [*passed, ("Authorization", f"Bearer {token}")]
+    delegated = [(DELEGATION, delegation)] if delegation else []
+    return [*passed, ("Authorization", f"Bearer {token}"), *delegated]
 
 
 def to_caller(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:

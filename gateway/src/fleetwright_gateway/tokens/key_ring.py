@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fleetwright_a2a.tokens.keys import KeySet
+
 _logger = logging.getLogger(__name__)
 _LEAD_SECONDS: Final = 300
 _PUBLIC: Final = ("kty", "crv", "x", "y", "kid", "alg", "use")
@@ -35,6 +37,7 @@ class KeyRing:
         self._seen: tuple[int, int] | None = None
         self._keys: tuple[RingKey, ...] = ()
         self._problem = f"{path} is not mounted"
+        self._verifier: tuple[tuple[RingKey, ...], KeySet] | None = None
 
     def signing_key(self, now: float) -> RingKey | None:
         """Return the key that signs at this time, or None if no key may sign."""
@@ -45,6 +48,13 @@ class KeyRing:
     def key_set(self) -> dict[str, Any]:
         """Return the public JWK set, with keys that do not sign yet."""
         return {"keys": [key.public for key in self.keys()]}
+
+    def verifier(self) -> KeySet:
+        """Return the public keys, for tokens that the gateway itself has issued. Raises: ValueError."""
+        keys = self.keys()
+        if self._verifier is None or self._verifier[0] is not keys:
+            self._verifier = (keys, KeySet([key.public for key in keys]))
+        return self._verifier[1]
 
     def problem(self, now: float) -> str:
         """Return why no token can be signed; empty if one can be."""

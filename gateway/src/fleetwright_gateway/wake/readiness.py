@@ -22,7 +22,8 @@ class ReadinessProbe:
 
     async def is_ready(self, pod: Pod) -> bool:
         try:
-            async with self._session.get(pod.url(self._port, "/readyz"), allow_redirects=False) as answer:
+            url = pod.url("ops", "/readyz", default=self._port)
+            async with self._session.get(url, allow_redirects=False) as answer:
                 return answer.status == _OK
         except (aiohttp.ClientError, TimeoutError, OSError):
             return False

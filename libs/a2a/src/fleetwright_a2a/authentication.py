@@ -5,7 +5,7 @@ malformed or ambiguous. For any other rejected credential, the `Identity` choose
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
 from starlette.datastructures import Headers
@@ -18,6 +18,17 @@ PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.j
 _READS: Final = frozenset({"GET", "HEAD"})
 _MAX_TOKEN: Final = 8192
 _API_KEY: Final = "x-api-key"
+DELEGATION: Final = "fleetwright-delegation"
+"""The header of a delegation. It counts only together with the credential that the gateway or an agent sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """The right of this agent to act for the principal of a request while the agent works on it."""
+
+    token: str = field(repr=False)
+    expires_at: int
+    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,7 @@ class CallerUser:
 
     display_name: str
     is_authenticated: bool = True
+    delegation: Delegation | None = None
     chain: tuple[str, ...] = ()
     """The agents that the request came through, the first caller first, if the credential names them."""
 
@@ -91,6 +103,15 @@ class ForwardedPrincipal(Protocol):
         """The agents as `agent:<namespace>/<name>`, the first caller first."""
 
 
+@runtime_checkable
+class DelegatingPrincipal(Principal, Protocol):
+    """An authenticated caller that may let the agent act for a principal."""
+
+    @property
+    def delegation(self) -> Delegation | None:
+        """The delegation of the request; None if the agent can act for itself only."""
+
+
 class Identity(Protocol):
     """A method of authentication; another method is another implementation."""
 
@@ -127,4 +148,6 @@ class AuthenticationMiddleware:
             await refuse(401, caller.sentence, headers=headers)(scope, receive, send)
             return
         chain = caller.chain if isinstance(caller, ForwardedPrincipal) else ()
-        await self._app({**scope, "user": CallerUser(caller.owner, chain=chain)}, receive, send)
+        delegation = caller.delegation if isinstance(caller, DelegatingPrincipal) else None
+        user = CallerUser(caller.owner, delegation=delegation, chain=chain)
+        await self._app({**scope, "user": user}, receive, send)

@@ -1,4 +1,7 @@
-"""An in-memory implementation of the Kubernetes API for tests. It limits the number of writes, to stop write storms."""
+"""An in-memory implementation of the Kubernetes API, for tests and for local runs without a cluster.
+
+It limits the number of writes, to stop write storms.
+"""
 
 import asyncio
 import copy

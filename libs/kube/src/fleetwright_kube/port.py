@@ -1,6 +1,6 @@
 """The interface to the Kubernetes API, with a method for each verb.
 
-`http_client` implements it; `memory_api` is an implementation for tests.
+`http_client` implements it; `memory_api` is an implementation without a cluster.
 """
 
 from collections.abc import AsyncIterator, Callable

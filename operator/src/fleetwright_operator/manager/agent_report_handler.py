@@ -22,7 +22,8 @@ class AgentReportHandler:
         self._reports = reports
         self._queue = queue
 
-    def handle(self, pod: CachedObject, document: Any) -> None:
+    def handle(self, pod: CachedObject, document: Any) -> bool:
+        """Store a report. Return False if the agent reports that it lacks servers, tools or plugins."""
         agent = pod.labels[names.AGENT_LABEL]
         before, report = (
             self._reports.get(pod.namespace, agent),
@@ -38,3 +39,4 @@ class AgentReportHandler:
         for server in servers:
             if self._cache.get(names.MCP_SERVER, pod.namespace, server):
                 self._queue.add((names.MCP_SERVER, pod.namespace, server))
+        return report.is_complete

@@ -1,7 +1,8 @@
 """Reads `:7871/status` of running agents, a few at a time, soon after they start and then once a minute.
 
-Agents that do not answer are read less and less often, and after all others. The addresses are those that kubelets
-report for pods of the operator's own Deployments, never addresses from a spec.
+An agent that reports a lack is read again after 10 s, 20 s and so on, because the lack often ends while its servers
+start. Agents that do not answer are read less and less often, and after all others. The addresses are those that
+kubelets report for pods of the operator's own Deployments, never addresses from a spec.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 _LIMIT = 64 * 1024
 _AT_ONCE = 8
 _LONGEST_PAUSE = 300.0
+_FIRST_PAUSE = 10.0
+"""The pause after the first report of a lack. Agents try their unreachable servers again after the same time."""
 
 
 class _Priority(NamedTuple):
@@ -29,6 +32,8 @@ class _Priority(NamedTuple):
 
     failures: int
     due: float
+    incomplete: int = 0
+    """The number of consecutive reports of a lack."""
 
 
 _NEW = _Priority(-1, -math.inf)
@@ -39,7 +44,7 @@ class AgentStatusReader:
         self,
         pods: Callable[[], Iterable[CachedObject]],
         *,
-        on_status: Callable[[CachedObject, Any], None],
+        on_status: Callable[[CachedObject, Any], bool],
         every: float = 60.0,
         look: float = 5.0,
         patience: float = 3.0,
@@ -48,7 +53,8 @@ class AgentStatusReader:
     ) -> None:
         """Args: `pods` returns all of the operator's pods, and is called every `look` seconds.
 
-        `on_status` is called with a pod and its parsed JSON. `patience` is the timeout of one read in seconds.
+        `on_status` is called with a pod and its parsed JSON, and returns False if the agent reports a lack. `patience`
+        is the timeout of one read in seconds.
         """
         self._pods = pods
         self._on_status = on_status
@@ -87,20 +93,28 @@ class AgentStatusReader:
                 self._some_wait.clear()
                 await self._some_wait.wait()
             pod = self._waiting.popleft()
-            failures = max(self._priority(pod).failures, 0)
+            before = self._priority(pod)
+            failures = max(before.failures, 0)
             self._priorities[pod.uid] = self._next(failures)  # not due while it is being read
-            answered = await self._read(session, pod)
-            self._priorities[pod.uid] = self._next(0 if answered else failures + 1)
+            is_complete = await self._read(session, pod)
+            if is_complete is None:
+                self._priorities[pod.uid] = self._next(failures + 1)
+            else:
+                self._priorities[pod.uid] = self._next(0, incomplete=0 if is_complete else before.incomplete + 1)
 
     def _priority(self, pod: CachedObject) -> _Priority:
         return self._priorities.get(pod.uid, _NEW)
 
-    def _next(self, failures: int) -> _Priority:
+    def _next(self, failures: int, *, incomplete: int = 0) -> _Priority:
         pause = min(self._every * 2 ** min(max(failures - 1, 0), 20), max(self._every, _LONGEST_PAUSE))
+        if incomplete:
+            pause = min(pause, _FIRST_PAUSE * 2 ** min(incomplete - 1, 20))
         # Jitter: after a restart all agents are due at the same moment.
-        return _Priority(failures, self._clock() + pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
+        due = self._clock() + pause * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load only
+        return _Priority(failures, due, incomplete)
 
-    async def _read(self, session: aiohttp.ClientSession, pod: CachedObject) -> bool:
+    async def _read(self, session: aiohttp.ClientSession, pod: CachedObject) -> bool | None:
+        """Read one agent. Return whether it reports no lack, or None if it did not answer."""
         url = f"http://{_host(pod.projection['podIP'])}:{self._port}/status"
         try:
             # The client's own timeout loses a cancellation that comes at the same time, so asyncio's is used.
@@ -109,9 +123,8 @@ class AgentStatusReader:
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             why = str(error) or repr(error)
             logger.info("agent status not read", extra={"namespace": pod.namespace, "object": pod.name, "why": why})
-            return False
-        self._on_status(pod, document)
-        return True
+            return None
+        return self._on_status(pod, document)
 
 
 async def _bounded(content: aiohttp.StreamReader) -> bytes:

@@ -84,6 +84,12 @@ class AgentReport:
     """Excluded from comparison, because it changes with each tool call, and such a change must not trigger a reconcile.
     """
 
+    @property
+    def is_complete(self) -> bool:
+        """True if the agent reaches its servers, has their tools, and has loaded its plugins."""
+        lacks = any(server.unreachable or server.missing for server in self.servers.values())
+        return not lacks and not self.failed_plugins
+
 
 class AgentReports:
     def __init__(self, now: Callable[[], int]) -> None:

@@ -7,6 +7,7 @@ from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskState, Ta
 from tests.agent_image.storage.conformance.conftest import Restart, SettableClock, Stores
 from tests.agent_image.storage.task_values import COMPLETED, WAITING, accepted, claim, ended, finished, new, piece
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.task_events import status_event
 from fleetwright_agent.storage.errors import TaskLogUnavailable, TaskNotRunning
 from fleetwright_agent.storage.push_store import Registration
@@ -495,3 +496,52 @@ async def test_updated_is_the_time_of_the_newest_status(log: TaskLog) -> None:
     log.append(run, EventRecord(3, 3, piece("x")))
     page = await log.page(TaskQuery("me", size=1))
     assert [(each.seq, each.updated_ns) for each in page.tasks] == [(3, 2)]
+
+
+async def delegated(log: TaskLog, name: str, *, expires_at: int = 100, at_ns: int = 1) -> None:
+    answer = await log.accept(claim(name), new(name), at_ns=at_ns, delegation=Delegation(f"of-{name}", expires_at))
+    assert isinstance(answer, AcceptedClaim)
+
+
+async def test_delegation_belongs_to_one_task_of_one_owner(log: TaskLog, restart: Restart) -> None:
+    await delegated(log, "t")
+    await accepted(log, "plain")
+    await accepted(log, "t", owner="you")
+    log = (await restart()).log
+    assert await log.delegation("me", "t") == Delegation("of-t", 100)
+    assert "of-t" not in repr(await log.delegation("me", "t"))
+    others = [("you", "t"), ("me", "plain"), ("me", "nothing")]
+    assert [await log.delegation(*other) for other in others] == [None] * 3
+
+
+async def test_delegation_is_replaced_by_the_message_that_resumes(log: TaskLog) -> None:
+    """A message without a delegation, such as the approval of a person, keeps the delegation of the task."""
+    for name in ("kept", "replaced"):
+        await delegated(log, name)
+        parked = await log.find("me", name)
+        assert parked is not None
+        final = new(name)
+        final.status.state = WAITING
+        await log.rest(parked.ownership, (EventRecord(2, 2, ended(name, WAITING)),), final)
+    for name, delegation in (("kept", None), ("replaced", Delegation("next", 200))):
+        stored = await log.find("me", name)
+        assert stored is not None
+        record = EventRecord(3, 3, Message(message_id="m2", role=Role.ROLE_USER))
+        answer = await log.resume(claim(f"{name}-on"), stored, (record,), delegation=delegation)
+        assert isinstance(answer, AcceptedClaim)
+    assert await log.delegation("me", "kept") == Delegation("of-kept", 100)
+    assert await log.delegation("me", "replaced") == Delegation("next", 200)
+
+
+async def test_delegation_is_deleted_with_its_task_and_after_its_end(log: TaskLog, clock: SettableClock) -> None:
+    await delegated(log, "forgotten", expires_at=10_000_000)
+    await log.forget("me")
+    await accepted(log, "forgotten")
+    assert await log.delegation("me", "forgotten") is None
+    await delegated(log, "early", expires_at=5)
+    await delegated(log, "later", expires_at=20, at_ns=5 * SECOND)
+    assert await log.delegation("me", "early") is None
+    assert await log.delegation("me", "later") == Delegation("of-later", 20)
+    clock.seconds = 20.0
+    await log.sweep(0)
+    assert await log.delegation("me", "later") is None

@@ -11,6 +11,7 @@ from a2a.types.a2a_pb2 import Message, Part, Role
 from langchain_core.messages import HumanMessage
 from tests.agent_image.storage.task_values import WAITING, accepted, claim, ended, finished, new, piece
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.storage.call_windows import CallLimitWindow
 from fleetwright_agent.storage.conversations import SideThread, conversation
 from fleetwright_agent.storage.erasures import ErasureTarget
@@ -41,13 +42,14 @@ async def nothing(_: TaskLog, __: Storage) -> None:
 
 
 async def accept(log: TaskLog, _: Storage) -> None:
-    await log.accept(claim("t"), new("t"), at_ns=1, also=claim("request"))
+    await log.accept(claim("t"), new("t"), at_ns=1, also=claim("request"), delegation=Delegation("d", 9))
 
 
 async def claims(log: TaskLog, _: Storage) -> Any:
     return [
         await log.find("me", "t") is not None,
         *[await log.known(claim(name)) is not None for name in ("t", "request")],
+        await log.delegation("me", "t") is not None,
     ]
 
 

@@ -106,6 +106,7 @@ async def test_open_migrates_a_log_without_expiry(tmp_path: Path) -> None:
         *(f"DROP INDEX {index}" for index in ("tasks_by_expiry", "tasks_waiting")),
         *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, columns in added.items() for column in columns),
         "DROP TABLE damaged",
+        "DROP TABLE delegations",
         *(
             f"DROP TRIGGER {trigger}"
             for trigger in ("content_delivered", "content_given_up", "task_numbered", "task_rests")
@@ -226,7 +227,7 @@ async def test_open_migrates_a_log_without_queue_order(tmp_path: Path) -> None:
     log = await open_at(tmp_path / "tasks.db")
     await finished(log, "parked", WAITING)
     await accepted(log, "busy")
-    before = ("ALTER TABLE tasks DROP COLUMN after_n", "PRAGMA user_version = 11")
+    before = ("ALTER TABLE tasks DROP COLUMN after_n", "DROP TABLE delegations", "PRAGMA user_version = 11")
     await log._commit(lambda c: [c.execute(word) for word in before])
     await log.aclose()
     log = await open_at(tmp_path / "tasks.db")
@@ -244,6 +245,7 @@ async def test_open_migrates_a_log_without_epochs(tmp_path: Path) -> None:
     await finished(log, "parked", WAITING)
     before = (
         *(f"ALTER TABLE tasks DROP COLUMN {column}" for column in ("epoch", "after_n")),
+        "DROP TABLE delegations",
         "PRAGMA user_version = 10",
     )
     await log._commit(lambda c: [c.execute(word) for word in before])

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from a2a.types.a2a_pb2 import Message, Task, TaskState
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.task_builder import GrowingTask
 from fleetwright_a2a.task_events import (
@@ -151,12 +152,14 @@ class ActiveTask:
         """Return the seconds of work on the newest message, across processes."""
         return 0.0 if self._began_ns is None else max(0, now_ns - self._began_ns) / 1e9
 
-    async def resume(self, claim: Claim, message: Message) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
+    async def resume(
+        self, claim: Claim, message: Message, delegation: Delegation | None = None
+    ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
         """Continue an interrupted task with the caller's message. After the commit, the task's state is working."""
         now = self._clock.now_ns()
         works = status_event(self.task_id, self.context_id, TaskState.TASK_STATE_WORKING, at_ns=now)
         records = (EventRecord(self._seq + 1, now, message), EventRecord(self._seq + 2, now, works))
-        answer = await self._log.resume(claim, self.stored(), records)
+        answer = await self._log.resume(claim, self.stored(), records, delegation=delegation)
         if isinstance(answer, AcceptedClaim):
             self._ownership = answer.ownership
             self._busy, self._sealed = True, False

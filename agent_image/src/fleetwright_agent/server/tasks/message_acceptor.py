@@ -6,7 +6,7 @@ that accept no further message.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -15,6 +15,7 @@ from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, Task
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFoundError, UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.errors import LimitReached, ServiceUnavailable, TooManyPending
@@ -49,6 +50,14 @@ Start = Callable[[], None]
 """Starts the accepted work. Idempotent. Does nothing for a message that was already sent before."""
 _Taken = tuple[ActiveTask, TaskJob | None]
 """The task and its job. A message that was already sent before has no job."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What the credential of a request says besides the caller."""
+
+    delegation: Delegation | None
+    chain: tuple[str, ...]
 
 
 class MessageAcceptor:
@@ -101,6 +110,7 @@ class MessageAcceptor:
         called: str | None = None,
         requested: Iterable[str] = (),
         trace: Mapping[str, str] | None = None,
+        delegation: Delegation | None = None,
         chain: Sequence[str] = (),
     ) -> tuple[ActiveTask, Start]:
         """Accept a message, and return when it is on disk. Its work starts when the returned `Start` is called.
@@ -110,6 +120,7 @@ class MessageAcceptor:
                 message names a task that does not exist, the task is created with the id that the message names.
             requested: The extensions that the caller requests.
             trace: The trace context, used if the metadata contains none. It is not part of the deduplication key.
+            delegation: The right to act for a principal, which is stored with the task. It is not part of the key.
             chain: The agents that the request came through. A task that begins keeps them.
         """
         request = understood(request, self._extensions)
@@ -128,7 +139,7 @@ class MessageAcceptor:
                 raise
             release = self._shares.take(owner, beyond=True)
         try:
-            live, job = await self._taken(owner, request, called, chain)
+            live, job = await self._taken(owner, request, called, _Origin(delegation, tuple(chain)))
         except BaseException:
             release()
             raise
@@ -155,16 +166,14 @@ class MessageAcceptor:
             return first
         return await self._log.known(claim_of(owner, further(request, called)))
 
-    async def _taken(self, owner: str, request: SendMessageRequest, called: str | None, chain: Sequence[str]) -> _Taken:
+    async def _taken(self, owner: str, request: SendMessageRequest, called: str | None, origin: _Origin) -> _Taken:
         if request.message.task_id and called is not None:
-            return await self._begin_or_follow(owner, request, called, chain)
+            return await self._begin_or_follow(owner, request, called, origin)
         if request.message.task_id:
-            return await self._follow(claim_of(owner, request), request)
-        return await self._begin(claim_of(owner, request), request, chain)
+            return await self._follow(claim_of(owner, request), request, origin)
+        return await self._begin(claim_of(owner, request), request, origin)
 
-    async def _begin_or_follow(
-        self, owner: str, request: SendMessageRequest, called: str, chain: Sequence[str]
-    ) -> _Taken:
+    async def _begin_or_follow(self, owner: str, request: SendMessageRequest, called: str, origin: _Origin) -> _Taken:
         """Begin the task that the caller names, or continue it if it exists.
 
         A message to an existing task is a retransmission if it equals the task's first message, or if the same request
@@ -175,12 +184,12 @@ class MessageAcceptor:
             live, answer = await self._tasks.find(owner, task_id), further(request, called)
             named = claim_of(owner, answer)
             if live is None:
-                return await self._begin(claim_of(owner, request), request, chain, also=named if called else None)
+                return await self._begin(claim_of(owner, request), request, origin, also=named if called else None)
             if known := await self._known(owner, request, called):
                 if not await self._answers_anew(live, claim_of(owner, request), named):
                     return await self._again(owner, known, called)
                 answer = further(request, "")
-            return await self._follow(claim_of(owner, answer), answer)
+            return await self._follow(claim_of(owner, answer), answer, origin)
 
     async def _answers_anew(self, live: ActiveTask, begun: Claim, named: Claim) -> bool:
         """Return whether a known message is a new answer to a waiting task, and not a retransmission.
@@ -194,17 +203,19 @@ class MessageAcceptor:
         return await self._log.known(begun) is None and await self._log.is_reused(named)
 
     async def _begin(
-        self, claim: Claim, request: SendMessageRequest, chain: Sequence[str], *, also: Claim | None = None
+        self, claim: Claim, request: SendMessageRequest, origin: _Origin, *, also: Claim | None = None
     ) -> _Taken:
         now = self._clock.now_ns()
-        task = _new_task(request, chain, at_ns=now)
+        task = _new_task(request, origin.chain, at_ns=now)
         try:
             self._admission.admit(claim.owner, begins=True)
         except ServiceUnavailable:
             # A message that was already sent before gets its response even while no new task is admitted.
             if await self._log.known(claim) is None:
                 raise
-        answer = await self._log.accept(claim, task, at_ns=now, most_waiting=self._most_waiting, also=also)
+        answer = await self._log.accept(
+            claim, task, at_ns=now, most_waiting=self._most_waiting, also=also, delegation=origin.delegation
+        )
         if isinstance(answer, DuplicateClaim):
             return await self._again(claim.owner, answer)
         if isinstance(answer, TooManyWaitingTasks):
@@ -215,7 +226,7 @@ class MessageAcceptor:
         live = self._tasks.add(StoredTask(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
         return live, job_of(live, task.history[0])
 
-    async def _follow(self, claim: Claim, request: SendMessageRequest) -> _Taken:
+    async def _follow(self, claim: Claim, request: SendMessageRequest, origin: _Origin) -> _Taken:
         message = request.message
         live = await self._tasks.find(claim.owner, message.task_id)
         if live is None:
@@ -237,7 +248,7 @@ class MessageAcceptor:
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
         kept = stamp_answer(addressed(request, former), pause, by=live.owner, at_ns=now)
         self._admission.admit(claim.owner, begins=False)
-        answer = await live.resume(claim, kept)
+        answer = await live.resume(claim, kept, origin.delegation)
         if isinstance(answer, DuplicateClaim):
             return await self._again(claim.owner, answer)
         if isinstance(answer, MessageNotAccepted):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, copy_of, fold
 from fleetwright_agent.storage.errors import TaskNotRunning
 from fleetwright_agent.storage.memory.push_store import MemoryPushStore, TaskOfRegistrations
@@ -45,6 +46,7 @@ class _Row:
     events: list[EventRecord] = field(default_factory=list)
     """The events of a busy task after its snapshot."""
     snapshot_seq: int = 1
+    delegation: Delegation | None = None
 
 
 class MemoryTaskLog:
@@ -79,7 +81,14 @@ class MemoryTaskLog:
         return any((each.owner, each.message_id) == name and each.digest != claim.digest for each in self._claims)
 
     async def accept(
-        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
+        self,
+        claim: Claim,
+        task: Task,
+        *,
+        at_ns: int,
+        most_waiting: int | None = None,
+        also: Claim | None = None,
+        delegation: Delegation | None = None,
     ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
         if known := self._claims.get(claim):
             return DuplicateClaim(known)
@@ -90,12 +99,19 @@ class MemoryTaskLog:
             if each is not None:
                 self._claims[each] = task.id
         self._ids[claim.owner, task.id] = self._last
-        self._rows[self._last] = _Row(claim.owner, seq=1, busy=True, updated_ns=at_ns, task=copy_of(task))
+        row = _Row(claim.owner, seq=1, busy=True, updated_ns=at_ns, task=copy_of(task))
+        self._rows[self._last] = row
+        self._delegate(row, delegation, at_ns)
         self._wake(self._last)
         return AcceptedClaim(Ownership(self._last, 1))
 
     async def resume(
-        self, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
+        self,
+        claim: Claim,
+        stored: StoredTask,
+        records: tuple[EventRecord, ...],
+        *,
+        delegation: Delegation | None = None,
     ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
         if known := self._claims.get(claim):
             return DuplicateClaim(known)
@@ -103,10 +119,25 @@ class MemoryTaskLog:
         if not self._continue(row, stored):
             return MessageNotAccepted()
         self._claims[claim] = stored.task.id
+        self._delegate(row, delegation, records[-1].at_ns)
         for record in records:
             self._append(row, record)
         self._wake(stored.n)
         return AcceptedClaim(Ownership(stored.n, row.epoch))
+
+    def _delegate(self, row: _Row, delegation: Delegation | None, at_ns: int) -> None:
+        if delegation is not None:
+            self._expire(at_ns)
+            row.delegation = delegation
+
+    def _expire(self, at_ns: int) -> None:
+        for row in self._rows.values():
+            if row.delegation is not None and row.delegation.expires_at <= at_ns // 1_000_000_000:
+                row.delegation = None
+
+    async def delegation(self, owner: str, task_id: str) -> Delegation | None:
+        n = self._ids.get((owner, task_id))
+        return None if n is None else self._rows[n].delegation
 
     async def take_up(self, stored: StoredTask) -> StoredTask | None:
         row = self._owned(stored.ownership)
@@ -273,6 +304,7 @@ class MemoryTaskLog:
             if not row.busy and row.updated_ns < before_ns and row.task.status.state in TERMINAL
         ]
         self._forget(gone)
+        self._expire(self._now_ns())
         self.pushes.forget_dead(before_ns)
         return len(gone)
 

@@ -4,14 +4,17 @@ Which agents there are is known only at run time, so a new colleague needs no ne
 `ask_agent` lists the colleagues of the moment.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import httpx
 
+from fleetwright_a2a.authentication import DELEGATION
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.open_questions import OpenQuestions
+from fleetwright_agent.storage.task_log import TaskDelegations
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
 from fleetwright_agent.tools.peers.tool import MESSAGE, TASK_ID
@@ -32,7 +35,9 @@ class FleetTools:
         layout: Layout,
         client: httpx.AsyncClient,
         kept: OpenQuestions,
+        delegations: TaskDelegations,
         *,
+        now: Callable[[], float],
         declared: Collection[str] = (),
         outlived: bool = True,
     ) -> None:
@@ -42,15 +47,25 @@ class FleetTools:
         layout: The paths of the mounted files.
         client: Connects to the gateway. The caller closes it.
         kept: The store of the questions of other agents.
+        delegations: The delegations of the tasks of this agent.
+        now: Returns seconds since the epoch.
         declared: The names of the declared peers, whose open questions another provider keeps.
         outlived: True if the store survives a restart.
         """
         self._me = me
         self._layout = layout
+        self._delegations = delegations
+        self._now = now
         self._declared = frozenset(declared)
         self._colleagues = Colleagues(me, gateway, client, read_token=self._read_token)
         self._conversations = PeerConversations(
-            me, client, kept, find=self._colleagues.peer, token_of=self._token_of, keeps=self._keeps, outlived=outlived
+            me,
+            client,
+            kept,
+            find=self._colleagues.peer,
+            authorize=self._authorize,
+            keeps=self._keeps,
+            outlived=outlived,
         )
 
     async def tools(self, context: ToolContext) -> tuple[Tool, ...]:
@@ -98,11 +113,22 @@ class FleetTools:
     def _read_token(self) -> str:
         return self._layout.gateway_token_file.read_text().strip()
 
-    def _token_of(self, _: Peer) -> str:
+    async def _authorize(self, _: Peer, owner: str, task_id: str) -> Mapping[str, str]:
         try:
-            return self._read_token()
+            authorization = {"Authorization": f"Bearer {self._read_token()}"}
+            delegation = await self._delegations.delegation(owner, task_id)
         except OSError:
             raise ToolError("this agent holds no credential for the gateway at the moment; try again later") from None
+        except TaskLogUnavailable:
+            # Without the delegation, the call would silently be one of this agent itself.
+            raise ToolError("the task of this request cannot be read at the moment; try again later") from None
+        if delegation is None:
+            return authorization
+        if delegation.expires_at <= self._now():
+            raise ToolError(
+                "this task has run too long to ask other agents for its caller; the caller may send it again"
+            )
+        return {**authorization, DELEGATION: delegation.token}
 
 
 def _description(found: tuple[Colleague, ...], me: str) -> str:

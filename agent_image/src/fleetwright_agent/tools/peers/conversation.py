@@ -11,7 +11,7 @@ that a peer wants from a person.
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -54,6 +54,11 @@ _MOST_OF_EVENT = 4 * 1024 * 1024
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
 
+Authorize = Callable[[Peer, str, str], Awaitable[Mapping[str, str]]]
+"""Returns the headers that authorize calls of a peer, for the owner and the id of the task of this agent.
+
+Raises ToolError if this agent holds no credential for the peer.
+"""
 _LEAVE_SECONDS = 5.0
 """The time limit for cancelling a peer's task, including the request for the peer's card."""
 
@@ -68,7 +73,7 @@ class PeerConversations:
         kept: OpenQuestions,
         *,
         find: Callable[[str], Peer | None],
-        token_of: Callable[[Peer], str],
+        authorize: Authorize,
         keeps: Callable[[str], bool] = lambda _: True,
         outlived: bool = True,
     ) -> None:
@@ -77,14 +82,14 @@ class PeerConversations:
         client: Connects only to the declared hosts.
         kept: The store of the peers' questions.
         find: Returns the peer with a name `<namespace>/<name>`.
-        token_of: Returns the current credential for a peer, and raises ToolError if there is none.
+        authorize: Returns the headers with the current credentials for a peer.
         keeps: Returns True for the names of peers whose questions this instance ends.
         outlived: True if the store survives a restart.
         """
         self._me = me
         self._client = client
         self._find = find
-        self._token_of = token_of
+        self._authorize = authorize
         self._questions = PeerQuestions(
             kept, self._give_up, is_ours=lambda question: keeps(question.place.peer), outlived=outlived
         )
@@ -101,7 +106,8 @@ class PeerConversations:
         with contextlib.suppress(Exception):
             if peer is not None:
                 async with asyncio.timeout(_LEAVE_SECONDS):
-                    await cancel(*await self._reached(peer), question.task_id)
+                    reached = await self._reached(peer, question.place.owner, question.asked_in)
+                    await cancel(*reached, question.task_id)
 
     async def ask(self, peer: Peer, call: ToolCall) -> str:
         """Send the call's `message` to a peer, and return its answer or its question.
@@ -122,7 +128,7 @@ class PeerConversations:
             raise ToolError(f"{peer.name} could not be asked: {_meaning(error)}") from error
 
     async def _converse(self, peer: Peer, call: ToolCall, path: tuple[str, ...]) -> str:
-        client, context = await self._reached(peer)
+        client, context = await self._reached(peer, call.turn.owner, call.turn.task_id)
         place = QuestionKey(call.turn.owner, call.turn.context_id, name_of(peer))
         answered = call.arguments.get("task_id", "")
         ask, told = await _question(peer, client, context, answered, place) if answered else ({}, Decimal(0))
@@ -135,9 +141,8 @@ class PeerConversations:
             call.emit(PeerCost(peer.name, since))
         return _outcome(peer, heard)
 
-    async def _reached(self, peer: Peer) -> tuple[Client, ClientCallContext]:
-        token = self._token_of(peer)
-        authorization = {"Authorization": f"Bearer {token}"}
+    async def _reached(self, peer: Peer, owner: str, task_id: str) -> tuple[Client, ClientCallContext]:
+        authorization = dict(await self._authorize(peer, owner, task_id))
         resolver = A2ACardResolver(self._client, peer.url)
         # The gateway shows a card only to callers that may see the agent.
         card = await resolver.get_agent_card(http_kwargs={"headers": authorization})

@@ -1,6 +1,6 @@
 """Declared peers as tools: one `ask_<name>` each, called over A2A with the credential for that peer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import httpx
@@ -48,7 +48,7 @@ class PeerTools:
             client,
             kept,
             find=known.get,
-            token_of=self._token_of,
+            authorize=self._authorize,
             keeps=lambda name: is_alone or name in known,
             outlived=outlived,
         )
@@ -74,8 +74,9 @@ class PeerTools:
         name = f"ask_{peer.name.replace('-', '_')}"
         return Tool(name, f"Ask the agent {peer.name} ({about}) and wait for its answer.", schema, ask)
 
-    def _token_of(self, peer: Peer) -> str:
+    async def _authorize(self, peer: Peer, owner: str, task_id: str) -> Mapping[str, str]:  # noqa: ARG002 - a declared peer is called for this agent itself
         try:
-            return self._layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
+            token = self._layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
         except OSError:
             raise ToolError(f"this agent holds no credential for {peer.name}; it is not among its callers") from None
+        return {"Authorization": f"Bearer {token}"}

@@ -18,7 +18,7 @@ from a2a.server.routes.common import StarletteUser
 from a2a.utils.errors import A2AError, ExtensionSupportRequiredError, UnsupportedOperationError
 from starlette.requests import Request
 
-from fleetwright_a2a.authentication import CallerUser
+from fleetwright_a2a.authentication import CallerUser, Delegation
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.dialects.dialect import STREAMS, Dialect, Operation, Params
 from fleetwright_a2a.errors import NoStreams, ServiceUnavailable, internal
@@ -32,10 +32,10 @@ DIALECT: Final = "dialect"
 """The key in the state of a call context that holds the protocol version of the request."""
 CALLED: Final = "called"
 """The key in the state of a call context that holds the request id, for callers that send no message ids (A2A 0.1)."""
-CHAIN: Final = "chain"
-"""The key in the state of a call context that holds the agents that the request came through."""
+_CHAIN: Final = "chain"
 TRACEPARENT: Final = "traceparent"
 """The key in the state of a call context that holds the W3C `traceparent` header, if there was one."""
+_DELEGATION: Final = "delegation"
 _EXTENSION_HEADERS: Final = (HTTP_EXTENSION_HEADER, LEGACY_HTTP_EXTENSION_HEADER)
 
 
@@ -161,14 +161,28 @@ def public_error(error: Exception) -> A2AError:
 def context_of(request: Request, dialect: Dialect, *, called: RequestId = None) -> ServerCallContext:
     """Return the SDK's context of a call. Args: `called` is the id of the request."""
     name = "" if called is None else json.dumps(called)
-    state: dict[str, Any] = {DIALECT: dialect.version, TRACEPARENT: request.headers.get(TRACEPARENT, "")}
-    if isinstance(request.user, CallerUser):
-        state[CHAIN] = request.user.chain
+    state = {DIALECT: dialect.version, TRACEPARENT: request.headers.get(TRACEPARENT, "")}
+    user = request.user
+    delegated: dict[str, Any] = {}
+    if isinstance(user, CallerUser):
+        delegated = {_CHAIN: user.chain, **({_DELEGATION: user.delegation} if user.delegation else {})}
     return ServerCallContext(
-        user=StarletteUser(request.user),
-        state={**state, **({CALLED: name} if dialect.chooses_ids else {})},
+        user=StarletteUser(user),
+        state={**state, **delegated, **({CALLED: name} if dialect.chooses_ids else {})},
         requested_extensions=_requested(request, *_EXTENSION_HEADERS),
     )
+
+
+def chain_in(context: ServerCallContext) -> tuple[str, ...]:
+    """Return the agents that the call came through, the first caller first, as its credential names them."""
+    found = context.state.get(_CHAIN)
+    return found if isinstance(found, tuple) else ()
+
+
+def delegation_in(context: ServerCallContext) -> Delegation | None:
+    """Return the delegation of a call, or None if the agent can act for itself only."""
+    found = context.state.get(_DELEGATION)
+    return found if isinstance(found, Delegation) else None
 
 
 def _requested(request: Request, *names: str) -> set[str]:

@@ -1,1 +1,1 @@
-"""Signed tokens between agents. Only this package imports the JOSE library."""
+"""Signed tokens between agents, and proofs of possession. Only this package imports the JOSE library."""

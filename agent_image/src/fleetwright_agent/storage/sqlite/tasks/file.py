@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.storage.errors import TaskLogUnavailable
+from fleetwright_agent.storage.sqlite.tasks import delegations
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
 from fleetwright_agent.storage.sqlite.tasks.statements import INDEX_WAITING
@@ -94,6 +95,7 @@ _SCHEMAS = (
     _KEPT_BY_THE_FILE,
     _EPOCH,
     _QUEUE,
+    delegations.SCHEMA,
 )
 """The migration script of each version, in order."""
 _VERSION = len(_SCHEMAS)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from a2a.types.a2a_pb2 import TaskState
 
 from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL
+from fleetwright_agent.storage.sqlite.tasks import delegations
 from fleetwright_agent.storage.task_log import TaskQuery
 
 INSERT_TASK = (
@@ -63,6 +64,7 @@ NEXT_EXPIRY = "SELECT min(expires_ns) FROM tasks WHERE busy = 0 AND expires_ns I
 EVENTS_AFTER = "SELECT seq, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
 RECORDS_AFTER = "SELECT seq, at_ns, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
 FORGET_TASK = (
+    delegations.FORGET,
     "DELETE FROM claims WHERE n = ?",
     "DELETE FROM events WHERE n = ?",
     "DELETE FROM tasks WHERE n = ?",

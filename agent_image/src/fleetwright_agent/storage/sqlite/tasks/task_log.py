@@ -18,8 +18,9 @@ from typing import Final, TypeVar
 
 from a2a.types.a2a_pb2 import Task
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.storage.errors import TaskLogUnavailable
-from fleetwright_agent.storage.sqlite.tasks import erasure
+from fleetwright_agent.storage.sqlite.tasks import delegations, erasure
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks import transitions as tasks
@@ -101,17 +102,40 @@ class SqliteTaskLog:
         return await self._read(lambda connection: connection.execute(sql.FIND_REUSE, name).fetchone() is not None)
 
     async def accept(
-        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
+        self,
+        claim: Claim,
+        task: Task,
+        *,
+        at_ns: int,
+        most_waiting: int | None = None,
+        also: Claim | None = None,
+        delegation: Delegation | None = None,
     ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
-        work = partial(tasks.accept, claim=claim, task=task, at_ns=at_ns, most_waiting=most_waiting, also=also)
+        work = partial(
+            tasks.accept,
+            claim=claim,
+            task=task,
+            at_ns=at_ns,
+            most_waiting=most_waiting,
+            also=also,
+            delegation=delegation,
+        )
         return self._accepted(await self._submit_of(task, work))
 
     async def resume(
-        self, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
+        self,
+        claim: Claim,
+        stored: StoredTask,
+        records: tuple[EventRecord, ...],
+        *,
+        delegation: Delegation | None = None,
     ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
         self._write(self._buffer.take(stored.n))
-        work = partial(tasks.resume, claim=claim, stored=stored, records=records)
+        work = partial(tasks.resume, claim=claim, stored=stored, records=records, delegation=delegation)
         return self._accepted(await self._submit_of(stored.task, work))
+
+    async def delegation(self, owner: str, task_id: str) -> Delegation | None:
+        return await self._read(lambda connection: delegations.find(connection, owner, task_id))
 
     async def take_up(self, stored: StoredTask) -> StoredTask | None:
         return await self._commit(partial(tasks.take_up, stored=stored, now_ns=self._now_ns()))
@@ -240,6 +264,7 @@ class SqliteTaskLog:
         def work(connection: sqlite3.Connection) -> tuple[int, int]:
             numbers = connection.execute(sql.ENDED_TASKS, (before_ns,)).fetchall()
             erasure.forget(connection, numbers)
+            delegations.expire(connection, now_ns)
             connection.execute(push.FORGET_DEAD, (before_ns,))
             return len(numbers), damaged.forget(connection, now_ns=now_ns)
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from a2a.types.a2a_pb2 import Task, TaskStatusUpdateEvent
 
+from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.storage.errors import TaskNotRunning
+from fleetwright_agent.storage.sqlite.tasks import delegations
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks.push_store import post_rest
 from fleetwright_agent.storage.sqlite.tasks.rows import KINDS
@@ -32,6 +34,7 @@ def accept(
     at_ns: int,
     most_waiting: int | None,
     also: Claim | None,
+    delegation: Delegation | None,
 ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
     asked = (claim.owner, claim.message_id, claim.digest, claim.owner)
     known, waiting = connection.execute(sql.FIND_CLAIM_AND_COUNT_WAITING, asked).fetchone()
@@ -46,12 +49,17 @@ def accept(
     for each in (claim, also):
         if each is not None:
             connection.execute(sql.INSERT_CLAIM, (each.owner, each.message_id, each.digest, n))
+    delegations.keep(connection, n, delegation, at_ns=at_ns)
     # The snapshot is the first event.
     return AcceptedClaim(Ownership(n, 1))
 
 
 def resume(
-    connection: sqlite3.Connection, claim: Claim, stored: StoredTask, records: tuple[EventRecord, ...]
+    connection: sqlite3.Connection,
+    claim: Claim,
+    stored: StoredTask,
+    records: tuple[EventRecord, ...],
+    delegation: Delegation | None,
 ) -> AcceptedClaim | DuplicateClaim | MessageNotAccepted:
     if known := claimed(connection, claim):
         return known
@@ -59,6 +67,7 @@ def resume(
     if run is None:
         return MessageNotAccepted()
     connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, stored.n))
+    delegations.keep(connection, stored.n, delegation, at_ns=records[-1].at_ns)
     for record in records:
         append(connection, run, record)
     return AcceptedClaim(run)

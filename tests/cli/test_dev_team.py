@@ -1,0 +1,174 @@
+"""`fleetwright dev` with a team: the real gateway, delegation at run time, and an agent that sleeps."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fleetwright_cli.dev.gateway.local_cluster import LocalCluster
+from fleetwright_cli.dev.gateway.local_tokens import token_text
+from fleetwright_gateway.access.access_reviewer import ACCESS_REVIEWS
+from fleetwright_gateway.cluster.resources import AGENTS, PODS
+from fleetwright_gateway.identity.token_reviewer import TOKEN_REVIEWS
+from fleetwright_kube.errors import ForbiddenError
+from fleetwright_kube.port import Object
+
+TEAM = Path(__file__).parents[2] / "examples/research-team"
+
+
+@dataclass
+class Run:
+    state: Path
+    output: Callable[[], str]
+    process: subprocess.Popen[bytes]
+
+    def until(self, seen: Callable[[], bool], *, seconds: float = 60) -> None:
+        deadline = time.monotonic() + seconds
+        while not seen():
+            assert self.process.poll() is None, self.output()
+            assert time.monotonic() < deadline, self.output()
+            time.sleep(0.1)
+
+    def say(self, agent: str, text: str) -> "subprocess.CompletedProcess[str]":
+        words = [sys.executable, "-m", "fleetwright_cli", "say", "--state", str(self.state), agent, text]
+        return subprocess.run(words, capture_output=True, text=True, timeout=90, env=_environ())
+
+    @property
+    def gateway(self) -> str:
+        return self.output().split("starting the gateway at ")[1].split()[0]
+
+    def get(self, path: str, *, token: str | None = None) -> httpx.Response:
+        token = (self.state / "gateway/token").read_text() if token is None else token
+        return httpx.get(f"{self.gateway}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=10)
+
+
+def _environ() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
+
+
+@pytest.fixture(scope="module")
+def team(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Run the example team, whose writer sleeps after a second."""
+    path = tmp_path_factory.mktemp("team")
+    shutil.copytree(TEAM, path / "fleet")
+    agents = path / "fleet/agents.yaml"
+    agents.write_text(agents.read_text().replace("afterIdle: 15m", "afterIdle: 1s"))
+    with (path / "output").open("w") as output:
+        words = ["dev", "-f", str(path / "fleet"), "--state", str(path / "state")]
+        command = [sys.executable, "-m", "fleetwright_cli", *words]
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=_environ())
+    run = Run(path / "state", lambda: (path / "output").read_text(), process)
+    try:
+        run.until(lambda: "The fleet keeps running" in run.output())
+        yield run
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def test_lead_asks_a_sleeping_writer_which_wakes_and_sleeps_again(team):
+    assert "starting Agent writer" not in team.output()
+    said = team.say("lead", 'Ask the agent "writer" "Which advice do we give about oak and chipboard?"')
+    assert said.returncode == 0, said.stderr
+    assert "lasts four times as long" in said.stdout
+    team.until(lambda: "Agent writer is idle and sleeps" in team.output())
+    said = team.say("writer", "Which advice do we give about oak and chipboard?")
+    assert said.returncode == 0, said.stderr
+    assert "lasts four times as long" in said.stdout
+    assert team.output().count("Agent writer wakes") == 2
+
+
+def test_local_gateway_lists_the_team_and_serves_its_api(team):
+    listed = team.get("/v1/agents").json()
+    assert {each["name"]: each["phase"] for each in listed["items"]}.items() >= {"lead": "Running"}.items()
+    assert listed["total"] == 4
+    assert team.get("/v1/agents/dev/lead/peers").json()["total"] == 3
+    assert team.get("/docs").status_code == 200
+    assert team.get("/agents/dev/writer/.well-known/agent-card.json").json()["name"] == "writer"
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        pytest.param("nonsense", id="a text"),
+        pytest.param(token_text("user:developer", "guessed"), id="the right shape with another secret"),
+    ],
+)
+def test_local_gateway_refuses_unknown_tokens(team, token):
+    assert team.get("/v1/agents", token=token).status_code == 401
+
+
+def test_tokens_of_the_run_are_private_files(team):
+    files = [team.state / "gateway/token", team.state / "gateway/ring.json", team.state / "tokens.json"]
+    files.append(team.state / "agents/lead/var/run/fleetwright/gateway/token")
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+# The cluster that the gateway of a local run sees.
+
+SPEC = {"fleet": {"reach": "Direct"}}
+PERSON = token_text("user:developer", "of-the-person")
+LEAD = token_text("agent:lead", "of-the-lead")
+
+
+@pytest.fixture
+def woken() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def cluster(woken: list[str]) -> LocalCluster:
+    found = LocalCluster(namespace="dev", person_token=PERSON, on_wake=woken.append)
+    found.put_agent("lead", SPEC, card=json.dumps({"name": "lead"}), token=LEAD, phase="Running")
+    return found
+
+
+async def _review(cluster: LocalCluster, token: str) -> Object:
+    body = {"kind": "TokenReview", "metadata": {"namespace": ""}, "spec": {"token": token}}
+    return (await cluster.create(TOKEN_REVIEWS, body))["status"]
+
+
+async def test_agent_token_is_accepted_only_while_its_pod_exists(cluster):
+    assert (await _review(cluster, LEAD))["authenticated"] is False
+    cluster.put_pod("lead", host="127.0.0.1", ports={"a2a": 1, "ops": 2}, ready=True)
+    user = (await _review(cluster, LEAD))["user"]
+    assert user["username"] == "system:serviceaccount:dev:lead"
+    assert user["extra"]["authentication.kubernetes.io/pod-name"] == ["lead"]
+    cluster.remove_pod("lead")
+    assert (await _review(cluster, LEAD))["authenticated"] is False
+
+
+@pytest.mark.parametrize(("user", "allowed"), [("developer", True), ("somebody", False)])
+async def test_only_the_person_of_the_run_may_call_agents(cluster, user, allowed):
+    answer = await cluster.create(ACCESS_REVIEWS, {"spec": {"user": user}})
+    assert answer["status"]["allowed"] is allowed
+
+
+async def test_local_cluster_creates_no_objects(cluster):
+    with pytest.raises(ForbiddenError):
+        await cluster.create(PODS, {"kind": "Pod", "metadata": {"namespace": "dev", "name": "x"}})
+
+
+async def test_wake_patch_is_passed_on_with_the_name_of_the_agent(cluster, woken):
+    await cluster.merge(AGENTS, "dev", "lead", {"metadata": {"annotations": {"fleetwright.dev/wake": "now"}}})
+    assert woken == ["lead"]
+
+
+async def test_local_cluster_watch_sends_changes_after_a_version(cluster):
+    version = (await cluster.list(PODS, keep=dict, namespace="dev")).resource_version
+    watch = aiter(cluster.watch(PODS, namespace="dev", resource_version=version))
+    for ready in (False, True):
+        cluster.put_pod("lead", host="127.0.0.1", ports={"a2a": 1, "ops": 2}, ready=ready)
+        event, body = await anext(watch)
+        assert (event, body["status"]["conditions"][0]["status"]) == ("MODIFIED", str(ready))
+    cluster.remove_agent("lead")
+    assert (await anext(watch))[0] == "DELETED"

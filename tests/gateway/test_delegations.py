@@ -1,0 +1,178 @@
+"""Calls on behalf of a principal: the delegation that an agent gets, and who may use it."""
+
+import json
+from typing import Any
+
+import pytest
+from joserfc.jwk import ECKey
+from tests.gateway.fleet_api import NOW, FleetApi
+from tests.gateway.served_gateway import URL, Client, Received, Upstream
+
+from fleetwright_a2a.tokens.actors import MAX_DEPTH, Actor
+from fleetwright_a2a.tokens.delegation_token import DelegationClaims, mint_delegation, verify_delegation
+from fleetwright_a2a.tokens.keys import KeySet, signing_key
+from fleetwright_a2a.tokens.pair_token import PairTokenClaims, verify
+from fleetwright_api.spec.agent import parse_agent
+from fleetwright_gateway.tokens.pair_tokens import task_seconds
+
+MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {}}
+HEADER = "Fleetwright-Delegation"
+
+
+def token_of(api: FleetApi, name: str) -> str:
+    return next(token for token, found in api.tokens.items() if found["user"]["username"].endswith(f":{name}"))
+
+
+class Installation:
+    """The gateway with its keys, and what the agents behind it receive."""
+
+    def __init__(self, api: FleetApi, client: Client, upstream: Upstream, keys: Any) -> None:
+        self.api = api
+        self.client = client
+        self.upstream = upstream
+        ring = json.loads(keys.read_text())["keys"]
+        self.key = signing_key(next(each for each in ring if each["iat"] < NOW))
+        self.verifier = KeySet([{name: jwk[name] for name in ("kty", "crv", "x", "y", "kid")} for jwk in ring])
+
+    async def send(self, token: str, to: str, *delegations: str, method: str = "POST") -> tuple[int, str]:
+        headers = [("Authorization", f"Bearer {token}"), *((HEADER, each) for each in delegations)]
+        body = {"json": MESSAGE} if method == "POST" else {}
+        async with self.client.session.request(
+            method, f"{self.client.base}/agents/team/{to}/a2a", headers=headers, **body
+        ) as answer:
+            return answer.status, await answer.text()
+
+    @property
+    def received(self) -> Received:
+        return self.upstream.received[-1]
+
+    def pair(self, callee: str) -> PairTokenClaims:
+        token = self.received.headers["Authorization"].removeprefix("Bearer ")
+        return verify(token, self.verifier, issuer=URL, audience=self.api.uid(callee), now=NOW)
+
+    def delegation(self) -> DelegationClaims:
+        return verify_delegation(self.received.headers[HEADER.lower()], self.verifier, issuer=URL, now=NOW)
+
+    def forged(self, holder: str = "caller", *, key: ECKey | None = None, **changed: Any) -> str:
+        claims = DelegationClaims(
+            **{
+                "issuer": URL,
+                "subject": "user:ada",
+                "actor": Actor("user:ada", ""),
+                "holder": f"agent:team/{holder}",
+                "holder_uid": self.api.uid(holder),
+                "token_id": "d",
+                "issued_at": int(NOW),
+                "expires_at": int(NOW) + 600,
+                **changed,
+            }
+        )
+        return mint_delegation(claims, key or self.key)
+
+
+@pytest.fixture
+async def installation(api: FleetApi, client: Client, upstream: Upstream, keys: Any) -> Installation:
+    api.grants.add(("ada", "team", "caller"))
+    return Installation(api, client, upstream, keys)
+
+
+@pytest.mark.process
+async def test_delegation_carries_the_person_to_the_next_agent(installation):
+    """Ada asks `caller`, and `caller` asks `callee` for her."""
+    ada, api = installation.api.add_person("ada"), installation.api
+    assert (await installation.send(ada, "caller"))[0] == 200
+    first = installation.delegation()
+    assert (first.subject, first.actor) == ("user:ada", Actor("user:ada", ""))
+    assert (first.holder, first.holder_uid) == ("agent:team/caller", api.uid("caller"))
+    held = installation.received.headers[HEADER.lower()]
+    assert (await installation.send(token_of(api, "caller"), "callee", held))[0] == 200
+    chain = Actor("agent:team/caller", api.uid("caller"), Actor("user:ada", ""))
+    assert (installation.pair("callee").subject, installation.pair("callee").actor) == ("user:ada", chain)
+    second = installation.delegation()
+    assert (second.subject, second.actor, second.holder) == ("user:ada", chain, "agent:team/callee")
+    assert second.expires_at == first.expires_at
+
+
+@pytest.mark.process
+async def test_delegation_is_sent_with_messages_only(installation):
+    api = installation.api
+    assert (await installation.send(token_of(api, "caller"), "callee", method="GET"))[0] == 200
+    assert HEADER.lower() not in installation.received.headers
+    assert (await installation.send(token_of(api, "caller"), "callee"))[0] == 200
+    own = Actor("agent:team/caller", api.uid("caller"))
+    assert (installation.delegation().subject, installation.delegation().actor) == ("agent:team/caller", own)
+
+
+@pytest.mark.process
+async def test_delegation_of_the_caller_never_outlives_its_own(installation):
+    held = installation.forged(expires_at=int(NOW) + 5)
+    assert (await installation.send(token_of(installation.api, "caller"), "callee", held))[0] == 200
+    assert installation.delegation().expires_at == int(NOW) + 5
+
+
+def deep(length: int) -> Actor:
+    return Actor("user:ada", "", deep(length - 1) if length > 1 else None)
+
+
+ATTACKS = {
+    "stolen from another agent": ("caller", lambda it: [it.forged("callee")]),
+    "of a deleted agent of the same name": ("caller", lambda it: [it.forged(holder_uid="uid-before")]),
+    "used by a person": ("ada", lambda it: [it.forged()]),
+    "after its deadline": ("caller", lambda it: [it.forged(issued_at=int(NOW) - 60, expires_at=int(NOW))]),
+    "of another gateway": ("caller", lambda it: [it.forged(issuer="http://elsewhere")]),
+    "signed with another key": ("caller", lambda it: [it.forged(key=ECKey.generate_key("P-256", auto_kid=True))]),
+    "too deep a chain": ("caller", lambda it: [it.forged(actor=deep(MAX_DEPTH))]),
+    "two at once": ("caller", lambda it: [it.forged(), it.forged()]),
+    "a pair token": ("caller", lambda it: [it.received.headers["Authorization"].removeprefix("Bearer ")]),
+    "garbage": ("caller", lambda _: ["x"]),
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("by", "delegations"), [pytest.param(*each, id=name) for name, each in ATTACKS.items()])
+async def test_delegation_of_another_is_refused(installation, by, delegations):
+    """The refused request does not become a request of the caller itself, and the agent does not see it."""
+    api = installation.api
+    api.grants.add(("ada", "team", "callee"))
+    ada = api.add_person("ada")
+    assert (await installation.send(ada, "callee"))[0] == 200
+    sent = delegations(installation)
+    installation.upstream.received.clear()
+    status, text = await installation.send(ada if by == "ada" else token_of(api, by), "callee", *sent)
+    assert status == 403
+    assert "Fleetwright-Delegation: " in text
+    assert all(each not in text for each in sent if len(each) > 1)
+    assert installation.upstream.received == []
+
+
+@pytest.mark.process
+async def test_delegation_alone_authenticates_no_call(installation):
+    held = installation.forged()
+    async with installation.client.request(
+        "POST", "/agents/team/callee/a2a", headers={HEADER: held}, json=MESSAGE
+    ) as answer:
+        assert answer.status == 401
+    assert (await installation.send(held, "callee"))[0] == 401
+    assert installation.upstream.received == []
+
+
+@pytest.mark.process
+async def test_delegation_gives_no_access_to_a_hidden_agent(installation):
+    """The immediate caller decides about access, so the rights of the principal are not inherited."""
+    installation.api.grants.add(("ada", "team", "hidden"))
+    status, _ = await installation.send(token_of(installation.api, "caller"), "hidden", installation.forged())
+    assert status == 404
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [
+        pytest.param({}, 4200, id="the default limit of a turn, and an hour in the queue"),
+        pytest.param({"limits": {"maxTurnSeconds": 60}}, 3660, id="a limit of its own"),
+        pytest.param({"limits": {"maxTurnSeconds": 86400}}, 86400, id="at most a day"),
+        pytest.param({"approvals": {"tools": ["pay"]}}, 86400, id="approvals may take long"),
+    ],
+)
+def test_task_seconds_follow_the_limits_of_the_agent(spec, seconds):
+    agent = parse_agent({"metadata": {"namespace": "team", "name": "callee", "uid": "u"}, "spec": spec})
+    assert task_seconds(agent.spec) == seconds
