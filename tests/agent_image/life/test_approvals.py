@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
+TOOL_CALL = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 GATED = {"approvals": {"tools": ["house__charge_card"]}}
 REVIEWED = {"approvals": {"tools": ["house__charge_card"], "by": "Reviewers"}}
 
@@ -49,11 +51,20 @@ async def test_reason_of_a_denial_reaches_the_model(agent, states, house):
     assert house.ledger == []
 
 
+async def subscribed(guest: Any, task: dict[str, Any], **edit: Any) -> AsyncIterator[dict[str, Any]]:
+    """Approve the call as soon as the stream of the task is open, and yield the events."""
+    events = guest.events("SubscribeToTask", {"id": task["id"]})
+    yield await anext(events)
+    edited = await Operator(guest.url).decide(await only(guest), **edit)
+    assert edited.json() == {"outcome": "accepted"}
+    async for event in events:
+        yield event
+
+
 async def test_edited_arguments_run_and_are_recorded(agent, states, house, mounted):
     async with agent(**GATED) as guest:
         task = await guest.say("Charge the card 30")
-        edited = await Operator(guest.url).decide(await only(guest), arguments={"amount": 12})
-        assert edited.json() == {"outcome": "accepted"}
+        events = [event async for event in subscribed(guest, task, arguments={"amount": 12})]
         done = await guest.rested(task)
     assert states(done) == "completed"
     assert house.ledger == ["charged 12"]
@@ -63,10 +74,11 @@ async def test_edited_arguments_run_and_are_recorded(agent, states, house, mount
     assert said["parts"][0]["data"] == {"approved": True, "arguments": {"amount": 12}}
     lines = map(json.loads, (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines())
     assert [line["args"] for line in lines if line["event"] == "tool_call"] == [{"amount": 12}]
-    calls = [each["metadata"] for each in done["history"] if "Calling house" in str(each.get("parts"))]
-    print(json.dumps(done["history"], indent=1))
-    (started,) = (value for each in calls for key, value in each.items() if "tool-call" in key)
-    assert started["args"] == '{"amount": 12}'
+    metadata = (
+        event.get("statusUpdate", {}).get("status", {}).get("message", {}).get("metadata", {}) for event in events
+    )
+    calls = [each[TOOL_CALL] for each in metadata if TOOL_CALL in each]
+    assert [call["args"] for call in calls if call["phase"] == "started"] == ['{"amount": 12}']
 
 
 LIMITED = {"enforcement": {"arguments": [{

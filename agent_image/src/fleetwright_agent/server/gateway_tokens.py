@@ -135,6 +135,8 @@ def chain_of(claims: "PairTokenClaims") -> tuple[str, ...]:
     while actor is not None:
         subjects.append(actor.subject)
         actor = actor.actor
+    if claims.subject not in subjects:
+        subjects.append(claims.subject)
     return tuple(subject for subject in reversed(subjects) if _AGENT.fullmatch(subject))
 
 

@@ -1,4 +1,4 @@
-"""Who reaches the routes of the operator, and what the operator reaches."""
+"""Access to the routes of the operator: other callers are refused, and the operator reaches no other route."""
 
 from collections.abc import Callable
 from typing import Any

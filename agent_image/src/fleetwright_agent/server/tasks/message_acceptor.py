@@ -54,7 +54,7 @@ _Taken = tuple[ActiveTask, TaskJob | None]
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What the credential of a request says besides the caller."""
+    """The facts in the credential of a request besides the caller."""
 
     delegation: Delegation | None
     chain: tuple[str, ...]
