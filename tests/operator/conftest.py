@@ -30,7 +30,7 @@ from fleetwright_operator.settings import Gateway, PodSelector, Settings
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = "2026-03-01T12:00:00Z"
-_OWN_VIEWS = {names.CARD_KEYS: "Secret", names.KEY_SET: "ConfigMap"}
+_OWN_VIEWS = {names.CARD_KEYS: "Secret", names.GATEWAY_KEYS: "Secret", names.KEY_SET: "ConfigMap"}
 
 
 def custom(kind: str, name: str, spec: Mapping[str, Any], *, namespace: str = "shop", **metadata: Any) -> Object:

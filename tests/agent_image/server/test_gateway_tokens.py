@@ -1,5 +1,6 @@
 """Tokens of the gateway at the A2A port: who the caller is, what is refused, and rotated keys."""
 
+import asyncio
 import base64
 import json
 import time
@@ -179,10 +180,28 @@ async def test_without_keys_no_token_of_the_gateway_is_accepted(open_door: Open,
     assert (await ask(door, "token-of-default")).status_code == 200
 
 
+async def test_token_of_a_withdrawn_caller_is_refused_at_once(open_door: Open, mounted: Any) -> None:
+    """A valid token is refused when its caller is revoked. Later tokens, and those of other callers, are accepted."""
+    door = await open_door()
+    stolen, other = KEY.token(AGENT, iat=at(-10)), KEY.token({"sub": "agent:team/other", "uid": "u2"})
+    assert (await ask(door, stolen)).status_code == 200
+    revoked = [{"caller": "u1", "notBefore": at(-5)}]
+    mounted.write(mounted.layout.gateway_file, {**keys(KEY), "revoked": revoked})
+    async with asyncio.timeout(2):
+        while (await ask(door, stolen)).status_code == 200:
+            pass
+    assert (await ask(door, stolen)).status_code == 401
+    assert (await ask(door, other)).status_code == 200
+    assert (await ask(door, KEY.token(AGENT))).status_code == 200
+    behind = KEY.token({"sub": "agent:team/other", "uid": "u2", "act": AGENT}, sub="agent:team/lead", iat=at(-10))
+    assert (await ask(door, behind)).status_code == 200
+
+
 @pytest.mark.parametrize(
     "content",
     [
         pytest.param({}, id="empty"),
+        pytest.param({**keys(KEY), "revoked": [{"caller": "u1"}]}, id="a revocation without a time"),
         pytest.param({**keys(KEY), "keys": []}, id="no keys"),
         pytest.param({**keys(KEY), "keys": [{**KEY.public, "kty": "RSA"}]}, id="another kind of key"),
         pytest.param({**keys(KEY), "keys": [{k: v for k, v in KEY.public.items() if k != "kid"}]}, id="no key id"),

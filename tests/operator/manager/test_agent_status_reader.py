@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
+from fleetwright_operator.manager.agent_status_reader import AgentStatusReader, StatusResult
 
 pytestmark = pytest.mark.process
 
@@ -42,8 +42,7 @@ class Pods:
         self.silent: set[str] = set()
         self.record_request: list[str] = []
         self.heard: list[tuple[str, object]] = []
-        self.is_complete = True
-        """Whether the agents report no lack."""
+        self.result = StatusResult(is_complete=True)
         self.now = 100.0
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
@@ -59,9 +58,9 @@ class Pods:
             await asyncio.sleep(0)
         return response
 
-    def hear(self, pod: CachedObject, document: object) -> bool:
+    def hear(self, pod: CachedObject, document: object) -> StatusResult:
         self.heard.append((pod.uid, document))
-        return self.is_complete
+        return self.result
 
     @asynccontextmanager
     async def read(self, *, patience: float = 5.0) -> AsyncIterator[None]:
@@ -121,7 +120,7 @@ async def test_status_reader_connects_over_ipv6():
     heard: asyncio.Queue[object] = asyncio.Queue()
     reader = AgentStatusReader(
         lambda: [pod("a", ip="::1")],
-        on_status=lambda _, document: heard.put_nowait(document) is None,
+        on_status=lambda _, document: StatusResult(heard.put_nowait(document) is None),
         clock=time.monotonic,
         port=server.port or 0,
     )
@@ -204,7 +203,7 @@ async def test_status_reader_backs_off_from_failing_pods(pods):
 
 async def test_status_reader_polls_an_incomplete_agent_sooner(pods):
     pods.there = [pod("a")]
-    pods.is_complete = False
+    pods.result = StatusResult(is_complete=False)
     times = 1
     async with pods.read():
         for longest in (12, 24, 48, 72, 72):
@@ -213,12 +212,26 @@ async def test_status_reader_polls_an_incomplete_agent_sooner(pods):
             await pods.until_asked(times)
             pods.now += longest / 3 + 2
             times += 1
-        pods.is_complete = True
+        pods.result = StatusResult(is_complete=True)
         await pods.until_asked(times)
         pods.now += 47
         await pods.until_asked(times)
         pods.now += 47
         await pods.until_asked(times + 1)
+
+
+async def test_status_reader_polls_an_agent_when_it_may_sleep(pods):
+    pods.there = [pod("a")]
+    pods.result = StatusResult(is_complete=True, sleeps_in=9)
+    async with pods.read():
+        await pods.until_asked(1)
+        pods.now += 8
+        await pods.until_asked(1)
+        pods.result = StatusResult(is_complete=True)
+        pods.now += 2
+        await pods.until_asked(2)
+        pods.now += 47
+        await pods.until_asked(2)
 
 
 async def test_status_reader_polls_new_pods_despite_silent_ones(pods):

@@ -28,7 +28,7 @@ def put_pod(api, name):
 def report(world, pod, **activity):
     """Handle a report as if the status of the pod had just been read."""
     document = {"activity": {**QUIET, "startedAt": format_timestamp(world.moment), **activity}}
-    world.manager.report_handler.handle(world.manager.cache.get("Pod", "shop", pod), document)
+    return world.manager.report_handler.handle(world.manager.cache.get("Pod", "shop", pod), document)
 
 
 async def running(world, api, objects, name="poet", **spec):
@@ -101,6 +101,21 @@ async def test_new_revision_wakes_the_agent(fleet, api, objects):
 async def test_busy_agent_does_not_sleep(fleet, api, objects):
     await asleep(fleet, api, objects, runningTasks=1)
     assert replicas(api) == 1
+
+
+@pytest.mark.parametrize(
+    ("activity", "wanted"),
+    [
+        pytest.param({}, 301, id="idle for ten of fifteen minutes"),
+        pytest.param({"runningTasks": 1}, None, id="busy"),
+        pytest.param({"startedAt": "2026-02-01T12:00:00Z"}, None, id="idle for long enough"),
+    ],
+)
+async def test_report_tells_when_an_idle_agent_may_sleep(fleet, api, objects, activity, wanted):
+    pod = await running(fleet, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(fleet.moment)
+    await fleet.later(600)
+    assert report(fleet, pod, **{"startedAt": started, **activity}).sleeps_in == wanted
 
 
 async def test_sleep_without_a_gateway_is_refused(world, api, objects):
@@ -188,3 +203,70 @@ async def test_reach_without_a_gateway_is_a_condition(world, api, objects):
 def _config(api, name):
     revision = api.find("Agent", name)["status"]["revision"]
     return api.find("ConfigMap", f"{name}-{revision}")["data"]["agent.json"]
+
+
+def trust_of(api, name="poet"):
+    return json.loads(base64.b64decode(api.find("Secret", names.agent_auth(name))["data"]["gateway.json"]))
+
+
+async def called(world, api, objects, **poet):
+    """Start the agent `poet` with the callers `desk` and `clerk`, and return their uids."""
+    for caller in ("desk", "clerk"):
+        api.put(objects.agent(caller, peers=[{"name": "poet"}]))
+    pod = await running(world, api, objects, **poet)
+    return pod, [api.find("Agent", caller)["metadata"]["uid"] for caller in ("desk", "clerk")]
+
+
+async def test_withdrawn_caller_is_revoked_until_its_tokens_end(fleet, api, objects):
+    pod, (desk, _) = await called(fleet, api, objects)
+    assert "revoked" not in trust_of(api)
+    refreshed = api.find("Pod", pod)["metadata"]["annotations"][names.REFRESH_ANNOTATION]
+    api.put(objects.agent("poet", allowedCallers={"agents": [{"name": "clerk"}]}))
+    await fleet.settle()
+    assert trust_of(api)["revoked"] == [{"caller": desk, "notBefore": int(fleet.moment) + 30}]
+    assert api.find("Pod", pod)["metadata"]["annotations"][names.REFRESH_ANNOTATION] != refreshed
+    await fleet.later(380)
+    await fleet.later(20)
+    assert "revoked" not in trust_of(api)
+
+
+@pytest.mark.parametrize(
+    "withdraw",
+    [
+        pytest.param(lambda api, objects: api.put(objects.agent("desk")), id="the caller names it no more"),
+        pytest.param(lambda api, _: api.remove("Agent", "desk"), id="the caller is deleted"),
+        pytest.param(
+            lambda api, objects: api.put(objects.agent("poet", allowedCallers={"agents": [{"name": "clerk"}]})),
+            id="it allows the caller no more",
+        ),
+        pytest.param(
+            lambda api, objects: api.put(
+                objects.agent("poet", skills=[{"name": "nothing"}], allowedCallers={"agents": [{"name": "clerk"}]})
+            ),
+            id="while its spec is invalid",
+        ),
+    ],
+)
+async def test_caller_withdrawn_during_a_restart_is_revoked(api, objects, make_world, with_gateway, withdraw):
+    first = make_world(api, with_gateway)
+    _, (desk, clerk) = await called(first, api, objects)
+    await first.stop()
+    withdraw(api, objects)
+    second = make_world(api, with_gateway)
+    await second.start()
+    await second.settle()
+    assert [each["caller"] for each in trust_of(api)["revoked"]] == [desk]
+    assert clerk in json.loads(
+        api.find("Secret", names.agent_auth("poet"))["metadata"]["annotations"][names.DIRECT_CALLERS_ANNOTATION]
+    )
+    await second.stop()
+
+
+async def test_caller_that_is_allowed_again_is_not_revoked(fleet, api, objects):
+    await called(fleet, api, objects)
+    api.put(objects.agent("desk"))
+    await fleet.settle()
+    assert "revoked" in trust_of(api)
+    api.put(objects.agent("desk", peers=[{"name": "poet"}]))
+    await fleet.settle()
+    assert "revoked" not in trust_of(api)

@@ -14,6 +14,15 @@ class Gateway(Part):
     url: str = Field(pattern=r"^https?://[^/?#]+$")
 
 
+class RevokedCaller(Part):
+    """A caller whose tokens are refused if they were issued at `not_before` or earlier."""
+
+    caller: str = Field(min_length=1)
+    """The uid of the caller's Agent object."""
+    not_before: int
+    """Seconds since the epoch."""
+
+
 class GatewayKeys(Part):
     """The tokens of the gateway that the agent accepts. The file is read again when it changes."""
 
@@ -23,3 +32,4 @@ class GatewayKeys(Part):
     """The uid of this Agent."""
     keys: tuple[Mapping[str, Any], ...] = Field(min_length=1, max_length=4)
     """Public keys as JWKs (RFC 7517)."""
+    revoked: tuple[RevokedCaller, ...] = ()

@@ -5,8 +5,8 @@ principal together with the immediate actor, so two agents that act for one pers
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -32,6 +32,8 @@ class GatewayTrust:
     issuer: str
     audience: str
     keys: "KeySet"
+    revoked: Mapping[str, int] = field(default_factory=dict)
+    """By the uid of a caller: tokens that were issued at this time or earlier are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ def parse_gateway_keys(raw: bytes) -> GatewayTrust:
     except ValidationError as error:
         places = sorted({".".join(str(step) for step in each["loc"]) for each in error.errors()})
         raise ValueError(f"check {', '.join(places) or 'its shape'}") from None
-    return GatewayTrust(found.issuer, found.audience, KeySet(found.keys))
+    revoked = {each.caller: each.not_before for each in found.revoked}
+    return GatewayTrust(found.issuer, found.audience, KeySet(found.keys), revoked)
 
 
 def looks_signed(token: str) -> bool:
@@ -89,6 +92,9 @@ def _caller(trust: GatewayTrust, token: str, delegations: Sequence[str], *, now:
 
     try:
         claims = verify(token, trust.keys, issuer=trust.issuer, audience=trust.audience, now=now)
+        # Only the immediate caller counts, because its permission decides about access.
+        if claims.issued_at <= trust.revoked.get(claims.actor.uid, -1):
+            raise InvalidToken("the permission of the caller was withdrawn")
         delegation = _delegation(trust, claims, delegations, now=now) if delegations else None
     except InvalidToken:
         return None

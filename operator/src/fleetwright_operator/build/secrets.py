@@ -33,7 +33,9 @@ def client_secret(owner: Owner, *, client: str, credential: RotatingToken) -> Ma
 def auth_secret(owner: Owner, tokens: Tokens, *, pending: Mapping[str, str]) -> Manifest:
     """Args: `pending` maps the digest of each token that is not in use yet to the time at which the token was added."""
     waiting = {names.PENDING_ANNOTATION: canonical_json(pending)} if pending else {}
-    annotations = {**_records(tokens.peers), **waiting}
+    callers = tokens.gateway.callers if tokens.gateway else ()
+    direct = {names.DIRECT_CALLERS_ANNOTATION: canonical_json(callers)} if callers else {}
+    annotations = {**_records(tokens.peers), **waiting, **direct}
     gateway = {names.GATEWAY_KEY: tokens.gateway.file} if tokens.gateway else {}
     files = {names.CALLERS_KEY: canonical_json(callers_document(tokens)), **gateway, **peer_token_files(tokens)}
     return _secret(owner, names.agent_auth(owner.name), files, annotations)

@@ -18,6 +18,7 @@ from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.credentials.keyring import Ring, read_ring
 from fleetwright_operator.credentials.push_keys import PushKeys, read_keys
+from fleetwright_operator.credentials.revocations import WrittenCallers, read_revocations
 from fleetwright_operator.credentials.rotating_token import RotatingToken, from_record
 from fleetwright_operator.credentials.tokens import is_token
 
@@ -118,6 +119,23 @@ def callers_list(cache: Cache, namespace: str, agent: str) -> CallersList:
     if secret is None:
         return CallersList()
     return CallersList(text=decode_key(secret, names.CALLERS_KEY), pending=_mapping(secret, names.PENDING_ANNOTATION))
+
+
+def written_callers(cache: Cache, namespace: str, agent: str) -> WrittenCallers:
+    """Return the direct callers and the revocations in an agent's auth Secret."""
+    secret = _auth_secret(cache, namespace, agent)
+    if secret is None:
+        return WrittenCallers()
+    try:
+        allowed = read_json(secret.annotations.get(names.DIRECT_CALLERS_ANNOTATION, "[]"))
+        file = read_json(decode_key(secret, names.GATEWAY_KEY) or "{}")
+    except ValueError:
+        return WrittenCallers()
+    revoked = file.get("revoked", []) if isinstance(file, dict) else []
+    return WrittenCallers(
+        allowed=frozenset(str(each) for each in allowed) if isinstance(allowed, list) else frozenset(),
+        revoked=read_revocations(revoked if isinstance(revoked, list) else []),
+    )
 
 
 def _mapping(secret: CachedObject, annotation: str) -> Mapping[str, Any]:

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from fleetwright_api import names
+from fleetwright_api import durations, names
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.kinds.views import agent_of
+from fleetwright_operator.manager.agent_status_reader import StatusResult
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.status.agent_reports import AgentReport, AgentReports, parse_report
@@ -16,14 +17,24 @@ def _may_sleep(spec: AgentSpec, report: AgentReport) -> bool:
     return spec.sleep is not None and report.activity is not None and not report.activity.is_busy
 
 
+def _sleeps_in(spec: AgentSpec, report: AgentReport) -> float | None:
+    """Return the seconds until the agent has been idle for long enough; None if it is busy, or has been already."""
+    activity = report.activity
+    if spec.sleep is None or activity is None or activity.is_busy:
+        return None
+    # Both times are in whole seconds, so one more makes sure that the next report shows the whole pause.
+    left = durations.seconds(spec.sleep.after_idle) - (activity.read_at - activity.last_active) + 1
+    return float(left) if left > 0 else None
+
+
 class AgentReportHandler:
     def __init__(self, cache: Cache, reports: AgentReports, queue: WorkQueue[Key]) -> None:
         self._cache = cache
         self._reports = reports
         self._queue = queue
 
-    def handle(self, pod: CachedObject, document: Any) -> bool:
-        """Store a report. Return False if the agent reports that it lacks servers, tools or plugins."""
+    def handle(self, pod: CachedObject, document: Any) -> StatusResult:
+        """Store a report, and return what it means for the next read of the agent."""
         agent = pod.labels[names.AGENT_LABEL]
         before, report = (
             self._reports.get(pod.namespace, agent),
@@ -39,4 +50,5 @@ class AgentReportHandler:
         for server in servers:
             if self._cache.get(names.MCP_SERVER, pod.namespace, server):
                 self._queue.add((names.MCP_SERVER, pod.namespace, server))
-        return report.is_complete
+        spec = agent_of(entry).spec if entry is not None else None
+        return StatusResult(report.is_complete, None if spec is None else _sleeps_in(spec, report))

@@ -1,8 +1,9 @@
 """Reads `:7871/status` of running agents, a few at a time, soon after they start and then once a minute.
 
 An agent that reports a lack is read again after 10 s, 20 s and so on, because the lack often ends while its servers
-start. Agents that do not answer are read less and less often, and after all others. The addresses are those that
-kubelets report for pods of the operator's own Deployments, never addresses from a spec.
+start. An agent that may soon sleep is read again when its pause is long enough. Agents that do not answer are read less
+and less often, and after all others. The addresses are those that kubelets report for pods of the operator's own
+Deployments, never addresses from a spec.
 """
 
 import asyncio
@@ -27,6 +28,15 @@ _FIRST_PAUSE = 10.0
 """The pause after the first report of a lack. Agents try their unreachable servers again after the same time."""
 
 
+class StatusResult(NamedTuple):
+    """What a status means for the next read of the agent."""
+
+    is_complete: bool
+    """False if the agent reports a lack."""
+    sleeps_in: float | None = None
+    """Seconds until the agent may sleep, if it stays idle."""
+
+
 class _Priority(NamedTuple):
     """The priority of a pod. Smaller ones come first: new pods, then those that answered, then the unreachable ones."""
 
@@ -44,7 +54,7 @@ class AgentStatusReader:
         self,
         pods: Callable[[], Iterable[CachedObject]],
         *,
-        on_status: Callable[[CachedObject, Any], bool],
+        on_status: Callable[[CachedObject, Any], StatusResult],
         every: float = 60.0,
         look: float = 5.0,
         patience: float = 3.0,
@@ -53,8 +63,7 @@ class AgentStatusReader:
     ) -> None:
         """Args: `pods` returns all of the operator's pods, and is called every `look` seconds.
 
-        `on_status` is called with a pod and its parsed JSON, and returns False if the agent reports a lack. `patience`
-        is the timeout of one read in seconds.
+        `on_status` is called with a pod and its parsed JSON. `patience` is the timeout of one read in seconds.
         """
         self._pods = pods
         self._on_status = on_status
@@ -96,25 +105,27 @@ class AgentStatusReader:
             before = self._priority(pod)
             failures = max(before.failures, 0)
             self._priorities[pod.uid] = self._next(failures)  # not due while it is being read
-            is_complete = await self._read(session, pod)
-            if is_complete is None:
+            found = await self._read(session, pod)
+            if found is None:
                 self._priorities[pod.uid] = self._next(failures + 1)
             else:
-                self._priorities[pod.uid] = self._next(0, incomplete=0 if is_complete else before.incomplete + 1)
+                incomplete = 0 if found.is_complete else before.incomplete + 1
+                self._priorities[pod.uid] = self._next(0, incomplete=incomplete, sleeps_in=found.sleeps_in)
 
     def _priority(self, pod: CachedObject) -> _Priority:
         return self._priorities.get(pod.uid, _NEW)
 
-    def _next(self, failures: int, *, incomplete: int = 0) -> _Priority:
+    def _next(self, failures: int, *, incomplete: int = 0, sleeps_in: float | None = None) -> _Priority:
         pause = min(self._every * 2 ** min(max(failures - 1, 0), 20), max(self._every, _LONGEST_PAUSE))
         if incomplete:
             pause = min(pause, _FIRST_PAUSE * 2 ** min(incomplete - 1, 20))
         # Jitter: after a restart all agents are due at the same moment.
-        due = self._clock() + pause * random.uniform(0.8, 1.2)  # noqa: S311 - spreads load only
+        pause *= random.uniform(0.8, 1.2)  # noqa: S311 - spreads load only
+        due = self._clock() + (pause if sleeps_in is None else min(pause, sleeps_in))
         return _Priority(failures, due, incomplete)
 
-    async def _read(self, session: aiohttp.ClientSession, pod: CachedObject) -> bool | None:
-        """Read one agent. Return whether it reports no lack, or None if it did not answer."""
+    async def _read(self, session: aiohttp.ClientSession, pod: CachedObject) -> StatusResult | None:
+        """Read one agent. Return None if it did not answer."""
         url = f"http://{_host(pod.projection['podIP'])}:{self._port}/status"
         try:
             # The client's own timeout loses a cancellation that comes at the same time, so asyncio's is used.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Identity, NamespaceLabels, callers_of, peers_of
+from fleetwright_api.call_authorization import Identity, NamespaceLabels, callers_of, identity_of, peers_of
 from fleetwright_api.skill_selection import skill_names
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.mcp_server import McpServerView
@@ -24,6 +24,7 @@ from fleetwright_operator.build.pod.file_references import file_references
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 from fleetwright_operator.credentials.keyring import Ring
 from fleetwright_operator.credentials.push_keys import PushKeys
+from fleetwright_operator.credentials.revocations import WrittenCallers
 from fleetwright_operator.credentials.rotating_token import RotatingToken
 from fleetwright_operator.credentials.stored_credentials import (
     CallersList,
@@ -34,6 +35,7 @@ from fleetwright_operator.credentials.stored_credentials import (
     peer_tokens,
     push_keys,
     stored_ring,
+    written_callers,
 )
 from fleetwright_operator.kinds.views import agent_of, server_of, skill_of
 from fleetwright_operator.observe.team import ObservedTeam, observe_team
@@ -60,6 +62,9 @@ class ObservedAgent:
     """Labels of the namespaces of this agent and of the agents that name this agent as a peer."""
     callers: tuple[Identity, ...]
     """The agents that name this agent as a peer and that this agent allows."""
+    caller_uids: frozenset[str]
+    """The uids of these agents."""
+    written_callers: WrittenCallers
     referenced: Mapping[tuple[str, str], CachedObject | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps whose files the pod mounts."""
     template_files: Mapping[tuple[str, str], CachedObject | None]
@@ -130,6 +135,8 @@ def observe_agent(
         peers={peer: agent_of(found) if found else None for peer, found in peers.items()},
         namespace_labels=labels,
         callers=callers,
+        caller_uids=frozenset(each.uid for each in calling if identity_of(each) in callers),
+        written_callers=written_callers(cache, space, entry.name),
         referenced={
             place: _metadata(cache, space, *place)
             for place in {reference.object for reference in file_references(agent.spec)}

@@ -16,6 +16,7 @@ from fleetwright_operator.build.config.auth_settings import token_rotation
 from fleetwright_operator.build.config.fleet import gateway_trust
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.credentials.push_keys import renew_keys
+from fleetwright_operator.credentials.revocations import renew_revocations
 from fleetwright_operator.credentials.rotating_token import RotatingToken, next_rotation, rotated
 from fleetwright_operator.credentials.rotation import Rotation
 from fleetwright_operator.credentials.stored_credentials import StoredToken
@@ -29,7 +30,7 @@ class AgentCredentials:
     pending: Mapping[str, str]
     """The times at which tokens that are not in use yet were added to `callers.json`, by the digest of the token."""
     next_rotation: int | None
-    """The time at which the next credential is due; None without credentials."""
+    """The time at which the next credential is due, or a revocation ends; None without both."""
     expires: int | None
     """The earliest expiry of a credential in use. Rotation normally replaces the credential before then."""
 
@@ -47,11 +48,14 @@ def credentials_for(
     }
     edges = {peer: (observed.own_tokens.get(peer, StoredToken()), rotation) for peer, rotation in peers.items()}
     lead = settings.token_lead_seconds
+    revoked = renew_revocations(observed.written_callers, allowed=observed.caller_uids, now=parse_timestamp(now))
     tokens = Tokens(
         clients=_rotated(clients, parse_timestamp(now), mint, lead),
         callers=observed.caller_tokens,
         peers=_rotated(edges, parse_timestamp(now), mint, lead),
-        gateway=gateway_trust(observed.entry.uid, observed.gateway_keys, settings),
+        gateway=gateway_trust(
+            observed.entry.uid, observed.gateway_keys, settings, callers=observed.caller_uids, revoked=revoked
+        ),
         push=renew_keys(observed.push_keys, asked=observed.push_rotation_request, mint=mint)
         if offers_push(observed.agent.spec)
         else None,
@@ -66,7 +70,7 @@ def credentials_for(
     return AgentCredentials(
         tokens=tokens,
         pending=_pending(observed, tokens, parse_timestamp(now)),
-        next_rotation=min(next_rotations, default=None),
+        next_rotation=min([*next_rotations, *(each.ends for each in revoked)], default=None),
         expires=min(ends, default=None),
     )
 

@@ -4,6 +4,7 @@ Pure.
 """
 
 import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from fleetwright_api.encoding.canonical_json import canonical_json
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.fleet import NO_REACH
 from fleetwright_operator.credentials.keyring import Ring, key_set
+from fleetwright_operator.credentials.revocations import Revocation
 from fleetwright_operator.settings import Settings
 
 AUDIENCE: Final = "fleetwright-gateway"
@@ -27,19 +29,28 @@ class GatewayTrust:
     audience: str
     """The uid of the Agent."""
     keys: Ring
+    callers: tuple[str, ...] = ()
+    """The uids of the agents that may call this agent directly, sorted. The operator stores them for its next pass."""
+    revoked: tuple[Revocation, ...] = ()
 
     @property
     def file(self) -> str:
-        """The content of `gateway.json`: public keys only."""
+        """The content of `gateway.json`: public keys only, and the callers whose tokens are refused."""
         public = json.loads(key_set(self.keys))["keys"]
-        return canonical_json({"version": 1, "issuer": self.issuer, "audience": self.audience, "keys": public})
+        trusted = {"version": 1, "issuer": self.issuer, "audience": self.audience, "keys": public}
+        refused = {"revoked": [each.document for each in self.revoked]} if self.revoked else {}
+        return canonical_json({**trusted, **refused})
 
 
-def gateway_trust(uid: str, keys: Ring, settings: Settings) -> GatewayTrust | None:
+def gateway_trust(
+    uid: str, keys: Ring, settings: Settings, *, callers: Collection[str] = (), revoked: Sequence[Revocation] = ()
+) -> GatewayTrust | None:
     """Return None if the installation has no gateway, or no keys yet."""
     if settings.gateway is None or not keys:
         return None
-    return GatewayTrust(issuer=settings.gateway.url, audience=uid, keys=keys)
+    return GatewayTrust(
+        issuer=settings.gateway.url, audience=uid, keys=keys, callers=tuple(sorted(callers)), revoked=tuple(revoked)
+    )
 
 
 def calls_gateway(spec: AgentSpec, settings: Settings) -> bool:
