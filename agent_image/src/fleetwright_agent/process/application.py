@@ -194,6 +194,8 @@ class Application:
             "runningTasks": len(self._runs),
             "activity": self._activity(),
             **({"damagedTasks": damaged} if damaged else {}),
+            "modelCalls": self._parts.metrics.model_health.report(),
+            "spentUsd": self._parts.metrics.spent_usd(),
             "lastCompaction": self._dependencies.last_compaction.seen,
             **_audit(self._parts.audit_trail),
             **({"budgets": self._parts.cost_accounting.report()} if config.budgets else {}),
