@@ -135,6 +135,7 @@ class Application:
         """
         self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._runs)})
+        self._dependencies.open_approvals.close()
         await self._runs.drain(self._parts.config.drain_seconds)
         self._dependencies.active_tasks.let_go()
         if self._pushes:

@@ -38,6 +38,8 @@ class CallerUser:
     display_name: str
     is_authenticated: bool = True
     delegation: Delegation | None = None
+    chain: tuple[str, ...] = ()
+    """The agents that the request came through, the first caller first, if the credential names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,15 @@ class Principal(Protocol):
 
 
 @runtime_checkable
+class ForwardedPrincipal(Protocol):
+    """An authenticated caller whose credential names the agents that the request came through."""
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The agents as `agent:<namespace>/<name>`, the first caller first."""
+
+
+@runtime_checkable
 class DelegatingPrincipal(Principal, Protocol):
     """An authenticated caller that may let the agent act for a principal."""
 
@@ -136,5 +147,7 @@ class AuthenticationMiddleware:
             headers = {"WWW-Authenticate": ", ".join([f"{first}{error}", *others])}
             await refuse(401, caller.sentence, headers=headers)(scope, receive, send)
             return
+        chain = caller.chain if isinstance(caller, ForwardedPrincipal) else ()
         delegation = caller.delegation if isinstance(caller, DelegatingPrincipal) else None
-        await self._app({**scope, "user": CallerUser(caller.owner, delegation=delegation)}, receive, send)
+        user = CallerUser(caller.owner, delegation=delegation, chain=chain)
+        await self._app({**scope, "user": user}, receive, send)
