@@ -32,6 +32,7 @@ from fleetwright_operator.credentials.keyring import card_signatures
 from fleetwright_operator.observe.observation import ObservedAgent, observe_agent
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials, credentials_for
+from fleetwright_operator.reconcilers.parent_owner import follow_parent
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout import preflight_result
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
@@ -91,6 +92,7 @@ class AgentReconciler:
         )
         await self.cluster.write_status(entry, status)
         await prune_released(self.cluster, entry)
+        await follow_parent(self.cluster, entry, observed.team)
         stopped = outcome.programmed
         due = [
             None if held.next_rotation is None else held.next_rotation - parse_timestamp(now),
