@@ -14,11 +14,18 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 
-from fleetwright_a2a.authentication import DELEGATION, AuthenticationFailure, credential_of
+from fleetwright_a2a.authentication import (
+    DELEGATION,
+    AuthenticationFailure,
+    Credential,
+    RequestTarget,
+    credential_of,
+)
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.callers import Caller, CallerKind, Callers
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.server.gateway_tokens import GatewayCaller, GatewayTokens, looks_signed
+from fleetwright_agent.server.proofs import PresentedProof
 
 
 def parse_callers(raw: bytes) -> Callers:
@@ -71,12 +78,24 @@ class MountedTokens:
         self.schemes: Sequence[str] = [f'Bearer realm="{realm}"', *keys]
 
     def identify(self, headers: Headers) -> Caller | GatewayCaller | AuthenticationFailure:
-        credential = credential_of(headers, api_keys=self._api_keys)
+        """Identify a caller without a proof of possession."""
+        return self._identified(headers, credential_of(headers, api_keys=self._api_keys), None)
+
+    def identify_request(
+        self, headers: Headers, target: RequestTarget
+    ) -> Caller | GatewayCaller | AuthenticationFailure:
+        proofs = self._gateway is not None and self._gateway.is_trusted
+        return self._identified(headers, credential_of(headers, api_keys=self._api_keys, proofs=proofs), target)
+
+    def _identified(
+        self, headers: Headers, credential: Credential | AuthenticationFailure, target: RequestTarget | None
+    ) -> Caller | GatewayCaller | AuthenticationFailure:
         if isinstance(credential, AuthenticationFailure):
             return credential
-        if self._gateway is not None and not credential.is_api_key and looks_signed(credential.token):
-            forwarded = self._gateway.identify(credential.token, headers.getlist(DELEGATION))
-            return forwarded or AuthenticationFailure("gateway", "The token is not accepted.")
+        is_signed = credential.is_bound or (not credential.is_api_key and looks_signed(credential.token))
+        if self._gateway is not None and is_signed:
+            proof = PresentedProof(headers.getlist("dpop"), target) if credential.is_bound and target else None
+            return self._gateway.identify(credential.token, headers.getlist(DELEGATION), proof)
         callers, problem = self._callers.recent()
         caller = None if callers is None else recognise(credential.token, callers)
         if caller is None:

@@ -29,6 +29,11 @@ def signing_key(jwk: Mapping[str, Any]) -> ECKey:
     return _key(jwk, private=True)
 
 
+def verification_key(jwk: Mapping[str, Any]) -> ECKey:
+    """Return the public key of a JWK, which must not contain a private part. Raises: ValueError."""
+    return _key(jwk, private=False)
+
+
 def sign(claims: Mapping[str, Any], key: ECKey, *, kind: str) -> str:
     """Return a signed token. Args: `kind` is the type in its header."""
     header = {"alg": ALGORITHM, "typ": kind, "kid": key.kid or key.thumbprint()}
