@@ -76,6 +76,33 @@ async def test_proxy_answers_404_for_every_agent_that_is_hidden(api, client, ups
     assert upstream.received == []
 
 
+@pytest.mark.parametrize(
+    ("successors", "status", "location"),
+    [
+        pytest.param({"callee": "second"}, 308, "second", id="one step"),
+        pytest.param({"callee": "second", "second": "third"}, 308, "third", id="two steps"),
+        pytest.param({"callee": "hidden"}, 410, None, id="a successor that the caller may not call"),
+        pytest.param({"callee": "nobody"}, 410, None, id="no such successor"),
+        pytest.param({"callee": "second", "second": "callee"}, 410, None, id="a cycle"),
+    ],
+)
+async def test_proxy_redirects_callers_of_a_replaced_agent(api, client, upstream, successors, status, location):
+    for name in ("second", "third"):
+        api.add_running_agent(name, spec={"fleet": {"reach": "Direct"}})
+    for name, successor in successors.items():
+        api.add_agent(name, spec={"fleet": {"reach": "Direct", "forwardedTo": {"name": successor}}})
+    await client.gateway.synchroniser.fill_again()
+    token = caller_token(api)
+    async with client.request("POST", f"{CALLEE}/a2a", token=token, json=MESSAGE, allow_redirects=False) as answer:
+        assert answer.status == status
+        wanted = None if location is None else f"https://agents.example.com/agents/team/{location}/a2a"
+        assert answer.headers.get("Location") == wanted
+    async with client.request("GET", "/v1/agents", token=token) as answer:
+        listed = {each["name"] for each in (await answer.json())["items"]}
+    assert listed.isdisjoint(successors)
+    assert upstream.received == []
+
+
 async def test_proxy_strips_headers_that_claim_an_identity(api, client, upstream):
     forged = {
         "X-Forwarded-User": "admin",

@@ -1,6 +1,7 @@
 """Builds the application. The model loop is imported when the first task runs, not by this module."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ from fleetwright_a2a.authentication import Identity
 from fleetwright_a2a.bindings.streams import KEEPALIVE_SECONDS
 from fleetwright_a2a.card import Card, parse_card
 from fleetwright_a2a.clock import Clock
-from fleetwright_agent.audit.factory import audit_trail
+from fleetwright_agent.audit.factory import audit_trail, redactor
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.layout import Layout
@@ -22,7 +23,9 @@ from fleetwright_agent.protocol.turn import Turn
 from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.export import MemoryExport
 from fleetwright_agent.server.admin.routes import Admin
-from fleetwright_agent.server.auth import MountedTokens, parse_callers
+from fleetwright_agent.server.approvals.decision_acceptor import DecisionAcceptor
+from fleetwright_agent.server.approvals.open_approvals import OpenApprovals
+from fleetwright_agent.server.auth import MountedTokens, parse_callers, parse_operators
 from fleetwright_agent.server.executors.port import Executor
 from fleetwright_agent.server.executors.turn_executor import TurnExecutor
 from fleetwright_agent.server.executors.turn_loader import TurnLoader, load_turn
@@ -37,6 +40,7 @@ from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.active_task import ActiveTask, PublishHook
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
+from fleetwright_agent.server.tasks.approval_answers import ApprovalAnswers
 from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
 from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
@@ -49,6 +53,7 @@ from fleetwright_agent.storage.volume import MemoryVolume
 from fleetwright_agent.telemetry.logs import LogLevel
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
+from fleetwright_agent.tools.approval_policy import may_approve
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
@@ -93,14 +98,20 @@ def create_app(
     last_compaction = LastCompaction()
     pushes = _push_service(parts, task_log, push_times or DeliveryTimes())
     activity = TaskActivity(clock)
-    tasks = ActiveTasks(task_log, clock, on_event=_on_event(activity, pushes))
-    runs = _task_runner(parts, _executor(parts, executor, turns, last_compaction))
+    approvals = OpenApprovals(task_log, redact=redactor(layout))
+    hooks = (activity.on_event, approvals.on_event, *([pushes.on_event] if pushes else []))
+    tasks = ActiveTasks(task_log, clock, on_event=_on_event(hooks), on_forget=approvals.forget)
+    worker = _executor(parts, executor, turns, last_compaction)
+    runs = _task_runner(parts, worker)
     callers, admission = FileWatcher(layout.callers_file, parse_callers), Admission()
     card, extended_card = (FileWatcher(path, parse_card) for path in (layout.card_file, layout.extended_card_file))
     is_custom = executor is not None and not isinstance(executor, Executor)
     # The public card may omit skills that authenticated callers may use.
     cards = (extended_card, card)
-    acceptor = _message_acceptor(parts, task_log, tasks, runs, cards=cards, admission=admission, is_custom=is_custom)
+    answers = ApprovalAnswers(may_approve=partial(may_approve, config), edits=worker)
+    acceptor = _message_acceptor(
+        parts, task_log, tasks, runs, cards=cards, admission=admission, answers=answers, is_custom=is_custom
+    )
     erasure = Erasure(task_log, storage, parts.audit_trail, tasks=tasks, runs=runs, admission=admission, clock=clock)
     export = MemoryExport(task_log, storage, parts.audit_trail)
     return Application(
@@ -132,10 +143,22 @@ def create_app(
                 realm=config.name,
                 clock=clock,
                 gateway=GatewayTokens(FileWatcher(layout.gateway_file, parse_gateway_keys), clock=clock),
+                operators=FileWatcher(layout.operator_file, parse_operators),
                 api_keys=config.accept_api_key,
             ),
             card=card,
             admin=Admin(config.administrators, erasure=erasure, export=export, audit_trail=parts.audit_trail),
+            open_approvals=approvals,
+            decision_acceptor=DecisionAcceptor(
+                task_log,
+                tasks,
+                runs,
+                acceptor,
+                answers=answers,
+                admission=admission,
+                clock=clock,
+                metrics=metrics,
+            ),
             erasure=erasure,
             interrupt_expiry=InterruptExpiry(
                 log=task_log, tasks=tasks, runs=runs, turns=turns, storage=storage, activity=activity, clock=clock
@@ -260,14 +283,12 @@ def _push_service(parts: TurnDependencies, log: TaskLog, times: DeliveryTimes) -
     )
 
 
-def _on_event(activity: TaskActivity, pushes: PushService | None) -> PublishHook:
+def _on_event(hooks: Sequence[PublishHook]) -> PublishHook:
     """Return the callback for every event of every task."""
-    if pushes is None:
-        return activity.on_event
 
     def on_event(live: ActiveTask) -> None:
-        activity.on_event(live)
-        pushes.on_event(live)
+        for hook in hooks:
+            hook(live)
 
     return on_event
 
@@ -293,6 +314,7 @@ def _message_acceptor(
     *,
     cards: tuple[FileWatcher[Card], FileWatcher[Card]],
     admission: Admission,
+    answers: ApprovalAnswers,
     is_custom: bool,
 ) -> MessageAcceptor:
     """Return the message acceptor. A custom executor receives extensions and caller choices as the caller sent them."""
@@ -307,6 +329,7 @@ def _message_acceptor(
         metrics=parts.metrics,
         most=limits.max_tasks_per_caller,
         most_waiting=limits.max_waiting_tasks_per_caller,
+        answers=answers,
         extensions=frozenset() if is_custom else OF_CALLERS,
         choices={} if is_custom else parts.config.choices,
     )

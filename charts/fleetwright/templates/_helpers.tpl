@@ -27,6 +27,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [fleetwright.dev]
   resources: [agents, skills, mcpservers]
   verbs: [get, list, watch]
+# For the owner reference to the parent of an agent. An admission policy denies every other change.
+- apiGroups: [fleetwright.dev]
+  resources: [agents]
+  verbs: [patch]
 - apiGroups: [fleetwright.dev]
   resources: [agents/status, skills/status, mcpservers/status]
   verbs: [patch]

@@ -26,6 +26,7 @@ from fleetwright_gateway.process.ops import ops_app
 from fleetwright_gateway.proxy.agent_proxy import AgentProxy
 from fleetwright_gateway.proxy.forwarder import Forwarder
 from fleetwright_gateway.proxy.paths import is_proxied
+from fleetwright_gateway.proxy.redirects import Redirects
 from fleetwright_gateway.registry.application import registry_app
 from fleetwright_gateway.settings import Settings
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
@@ -113,6 +114,7 @@ async def build_gateway(
         waker=waker,
         forwarder=forwarder,
         cards=cards,
+        redirects=Redirects(fleet, addresses),
         metrics=metrics,
         agent_port=settings.agent_port,
         idle_seconds=settings.idle_seconds,

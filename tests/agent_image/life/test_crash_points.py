@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
@@ -121,6 +122,44 @@ async def test_r1_every_crash_point_ends_the_task_with_effects_once(
         else:
             assert ended["status"]["message"]["metadata"]["reason"] == "restart_tool_unknown"
     assert len(ends) > 8
+    assert ends.count("failed") < len(ends) / 2, ends
+
+
+async def decided(guest, task, states):
+    """Return the task when it ends. The operator delivers each approval, with other arguments, until it is accepted."""
+    while True:
+        found = await guest.rested(task)
+        if states(found) != "input-required":
+            return found
+        for approval in await Operator(guest.url).open():
+            assert (await Operator(guest.url).decide(approval, arguments={"amount": 12})).status_code == 200
+
+
+async def test_r1_every_crash_point_runs_a_decided_call_once(agent, states, house, mounted, tmp_path_factory):
+    """After a crash at any write, the edited arguments run once. The arguments of the model never run."""
+    mounted.write(mounted.layout.operator_file, operator_document(TOKEN))
+    camera = Camera(mounted.layout.memory, tmp_path_factory.mktemp("photographs"), house.ledger)
+    async with agent(conversations=Photographed(mounted.layout.memory, camera), **GATED) as guest:
+        task = await guest.say("Charge the card 30")
+        assert states(await decided(guest, task, states)) == "completed"
+    assert house.ledger == ["charged 12"]
+    ends = []
+    for number, photograph in enumerate(camera.taken):
+        house.ledger.clear()
+        restored(photograph, mounted.layout.memory)
+        async with agent(**GATED) as guest:
+            ended = await decided(guest, task, states) if await exists(guest, task) else None
+        if ended is None:
+            continue
+        arrived = camera.taken[min(number + 1, len(camera.taken) - 1)].effects
+        assert set(house.ledger) <= {"charged 12"}, f"photograph {number}"
+        assert len(house.ledger) + arrived <= 1, f"photograph {number}"
+        ends.append(states(ended))
+        if ends[-1] == "completed":
+            assert len(house.ledger) + arrived == 1, f"photograph {number}"
+        else:
+            assert ended["status"]["message"]["metadata"]["reason"] == "restart_tool_unknown"
+    assert len(ends) > 6
     assert ends.count("failed") < len(ends) / 2, ends
 
 

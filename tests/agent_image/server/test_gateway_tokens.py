@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import jwt
@@ -12,10 +12,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from prometheus_client import CollectorRegistry
+from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 
 from fleetwright_a2a.tokens.actors import Actor
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims
 from fleetwright_agent.config.callers import is_client
+from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, TurnRequest
 from fleetwright_agent.server.gateway_tokens import owner_of, parse_gateway_keys
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
@@ -323,3 +325,46 @@ async def test_delegation_is_ignored_with_a_token_of_the_operator(open_door: Ope
     answer = await begin(door, "token-of-default", delegation())
     task = answer.json()["result"]["task"]["id"]
     assert await log.delegation("client:default", task) is None
+
+
+async def asks(request: TurnRequest) -> AsyncIterator[Frame]:
+    payload = {"kind": "approval", "title": "Run?", "detail": "{}", "project": "team/echo"}
+    yield InterruptRequest(InterruptKind.APPROVAL, "Run?", payload, request.task_id, "run", {})
+
+
+@pytest.mark.parametrize(
+    ("act", "sub", "chain"),
+    [
+        pytest.param(ANNA, None, [], id="a person"),
+        pytest.param(AGENT, None, ["agent:team/lead"], id="an agent on its own behalf"),
+        pytest.param({**AGENT, "act": ANNA}, "user:anna", ["agent:team/lead"], id="an agent for a person"),
+        pytest.param(
+            {**AGENT, "act": {"sub": "agent:team/clerk", "uid": "u2", "act": ANNA}},
+            "user:anna",
+            ["agent:team/clerk", "agent:team/lead"],
+            id="two agents for a person",
+        ),
+        pytest.param(
+            {**AGENT, "act": {"sub": "agent:team/clerk", "uid": "u2"}},
+            "agent:team/clerk",
+            ["agent:team/clerk", "agent:team/lead"],
+            id="an agent for another agent",
+        ),
+    ],
+)
+async def test_open_approval_names_the_agents_on_the_way(
+    open_door: Open, mounted: Any, documents: Any, act: dict[str, Any], sub: str | None, chain: list[str]
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(approvals={"by": "Reviewers"}))
+    mounted.write(mounted.layout.operator_file, operator_document(TOKEN))
+    door = await open_door(asks)
+    forged = {"https://fleetwright.dev/a2a/callers/v1": ["agent:team/forged", "agent:team/also"]}
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}], "metadata": forged}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    assert (await ask(door, KEY.token(act, sub=sub), body)).status_code == 200
+    (approval,) = await Operator(door.url).open()
+    assert approval["chain"] == chain
+    # A signed token of the gateway neither reads nor decides approvals.
+    other = Operator(door.url, KEY.token(act, sub=sub))
+    assert (await other.read()).status_code == 403
+    assert (await other.decide(approval)).status_code == 403

@@ -7,7 +7,7 @@ import pytest
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.protocol.frames import InterruptKind, TurnRequest
-from fleetwright_agent.tools.approval_policy import governed_tools, may_approve
+from fleetwright_agent.tools.approval_policy import governed_tools, may_approve, may_wait_for_approval
 from fleetwright_agent.tools.human.approval import ApprovalReply, ask_request, read_reply
 from fleetwright_agent.tools.human.questions import HumanTools, human_tools
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
@@ -47,17 +47,64 @@ def test_read_reply_approves_only_a_plain_yes(reply, yes):
     assert read_reply(reply).approved is yes
 
 
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        pytest.param(
+            {"approved": True, "arguments": {"n": 2.0, "x": [1.5, {"m": 3.0}]}},
+            ApprovalReply(True, arguments={"n": 2, "x": [1.5, {"m": 3}]}),
+            id="changed arguments, with whole numbers as integers",
+        ),
+        pytest.param({"approved": True, "arguments": {}}, ApprovalReply(True, arguments={}), id="no arguments at all"),
+        pytest.param({"approved": True, "arguments": None}, ApprovalReply(True), id="arguments that are null"),
+        pytest.param({"approved": True, "arguments": "n"}, ApprovalReply(False), id="arguments that are no object"),
+        pytest.param(
+            {"approved": False, "reason": " too much\n", "arguments": {"n": 2}},
+            ApprovalReply(False, reason="too much"),
+            id="a reason, and arguments that never run",
+        ),
+        pytest.param({"approved": False, "reason": 5}, ApprovalReply(False), id="a reason that is no text"),
+        pytest.param(
+            {"approved": False, "reason": "x" * 2000}, ApprovalReply(False, reason="x" * 1024), id="a long reason"
+        ),
+    ],
+)
+def test_read_reply_returns_reason_and_arguments(reply, expected):
+    found = read_reply(reply)
+    assert found == expected
+    if found.arguments:
+        assert all(type(value) is not float for value in (found.arguments["n"], found.arguments["x"][1]["m"]))
+
+
 OWNERS = [
     pytest.param("client:web", {}, True, id="a client"),
     pytest.param("agent:team/peer", {}, False, id="an agent"),
     pytest.param("agent:team/peer", {"approvals": {"by": "Callers"}}, True, id="an agent where callers may approve"),
     pytest.param("agent:team/echo", {"approvals": {"by": "Callers"}}, False, id="the agent's own credential"),
+    pytest.param("client:web", {"approvals": {"by": "Reviewers"}}, False, id="a client where reviewers decide"),
+    pytest.param("agent:team/peer", {"approvals": {"by": "Reviewers"}}, False, id="an agent where reviewers decide"),
 ]
 
 
 @pytest.mark.parametrize(("owner", "changes", "may"), OWNERS)
 def test_may_approve_depends_on_the_caller(documents, owner, changes, may):
     assert may_approve(AgentConfig.model_validate(documents(**changes)), owner) is may
+
+
+@pytest.mark.parametrize(
+    ("owner", "by", "waits"),
+    [
+        pytest.param("client:web", "Clients", True, id="a client"),
+        pytest.param("agent:team/peer", "Clients", False, id="an agent"),
+        pytest.param("user:anna via agent:team/peer", "Clients", False, id="an agent for a person"),
+        pytest.param("agent:team/echo", "Callers", False, id="the agent itself"),
+        pytest.param("agent:team/peer", "Reviewers", True, id="an agent where reviewers decide"),
+        pytest.param("agent:team/echo", "Reviewers", True, id="the agent itself where reviewers decide"),
+    ],
+)
+def test_task_may_wait_if_somebody_can_approve(documents, owner, by, waits):
+    config = AgentConfig.model_validate(documents(approvals={"by": by}))
+    assert may_wait_for_approval(config, owner) is waits
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.grants import SqliteGrantStore
 from fleetwright_agent.storage.sqlite.tool_journal import SqliteToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.tools.port import Ask, Deny, Tool
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
@@ -54,10 +54,8 @@ async def database(tmp_path):
     await opened.aclose()
 
 
-async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OFF, call="1", **arguments):  # noqa: B008 - frozen
-    frames = []
-    context = TurnContext(TurnRequest("o", "c", "t", "x"), frames.append, {tool.name: tool}, "thread")
-    calls = ToolCalls(
+def _calls(database, *, policy=Policy(), trail=None, mode=AuditMode.OFF):  # noqa: B008 - frozen
+    return ToolCalls(
         Limits(),
         Metrics(CollectorRegistry()),
         SqliteToolJournal(database),
@@ -66,6 +64,12 @@ async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OF
         fence=SkillFence(lambda _: None, mounted=()),
         auditor=ToolAudit(trail, mode),
     )
+
+
+async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OFF, call="1", **arguments):  # noqa: B008 - frozen
+    frames = []
+    context = TurnContext(TurnRequest("o", "c", "t", "x"), frames.append, {tool.name: tool}, "thread")
+    calls = _calls(database, policy=policy, trail=trail, mode=mode)
     state = {"messages": [AIMessage("", id="asked")]}
     request = SimpleNamespace(tool_call={"id": call, "name": tool.name, "args": arguments}, state=state)
     return await calls.run_tool(request, context), frames
@@ -191,3 +195,36 @@ async def test_argument_and_result_previews_have_800_characters(length, told, da
     (end,) = [frame for frame in frames if isinstance(frame, ToolEnd)]
     assert (len(start.arguments), len(end.result)) == (told, told)
     assert message.text == "r" * length, "the model gets the complete text"
+
+
+STRICT = Policy.model_validate({"arguments": [{"tool": "pay", "schema": {"properties": {"n": {"maximum": 40}}}}]})
+AMOUNT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "policy", "problem"),
+    [
+        pytest.param("pay", {"n": 4}, Policy(), None, id="arguments that fit"),
+        pytest.param("pay", {"n": 41}, STRICT, "maximum of 40", id="against the policy"),
+        pytest.param("pay", {"n": "x"}, Policy(), "n: 'x' is not of type 'integer'", id="against the schema"),
+        pytest.param("pay", {}, Policy(), "required property", id="a missing argument"),
+        pytest.param("pay", {"n": 13}, Policy(), "thirteen is unlucky", id="the tool denies"),
+        pytest.param("pay", {"n": 0}, Policy(), "the tool broke", id="the tool cannot decide"),
+        pytest.param("sell", {"n": 4}, Policy(), "there is no tool 'sell'", id="an unknown tool"),
+        pytest.param("pay", {"n": 4}, Policy.model_validate({"deny": ["pay"]}), "not allowed", id="a denied tool"),
+    ],
+)
+async def test_edit_problem_names_what_is_wrong(database, tool, arguments, policy, problem):
+    async def run(_):
+        raise AssertionError("a check runs no tool")
+
+    async def decide(call):
+        1 / call.arguments["n"]
+        return Deny("thirteen is unlucky") if call.arguments["n"] == 13 else Ask()
+
+    context = TurnContext(
+        TurnRequest("o", "c", "t", ""), lambda _: None, {"pay": Tool("pay", "d", AMOUNT, run, decide)}
+    )
+    found = await _calls(database, policy=policy).edit_problem(tool, arguments, context)
+    assert (found is None) is (problem is None)
+    assert problem is None or problem in found

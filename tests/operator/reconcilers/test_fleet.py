@@ -270,3 +270,52 @@ async def test_caller_that_is_allowed_again_is_not_revoked(fleet, api, objects):
     api.put(objects.agent("desk", peers=[{"name": "poet"}]))
     await fleet.settle()
     assert "revoked" not in trust_of(api)
+
+
+def owners(api, name):
+    return [owner["name"] for owner in api.find("Agent", name)["metadata"].get("ownerReferences", ())]
+
+
+async def test_cascade_makes_the_parent_an_owner_of_its_children(fleet, api, objects):
+    api.put(objects.agent("lead", fleet={"cascade": True}))
+    api.put(objects.agent("child", fleet={"parent": {"name": "lead"}}))
+    api.put(objects.agent("grandchild", fleet={"parent": {"name": "child"}}))
+    await fleet.start()
+    await fleet.settle()
+    assert [owners(api, name) for name in ("lead", "child", "grandchild")] == [[], ["lead"], []]
+    api.writes.clear()
+    await fleet.later(3600)
+    assert api.writes == []
+    api.remove("Agent", "lead")
+    assert not api.has("Agent", "child")
+    assert api.has("Agent", "grandchild")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        pytest.param("lead", {"fleet": {"cascade": False}}, id="the parent no longer cascades"),
+        pytest.param("child", {"fleet": {}}, id="the child has left the team"),
+    ],
+)
+async def test_owner_reference_ends_with_its_cause(fleet, api, objects, name, fields):
+    api.put(objects.agent("lead", fleet={"cascade": True}))
+    api.put(objects.agent("child", fleet={"parent": {"name": "lead"}}))
+    await fleet.start()
+    await fleet.settle()
+    assert owners(api, "child") == ["lead"]
+    api.put(objects.agent(name, **fields))
+    await fleet.settle()
+    assert owners(api, "child") == []
+    assert names.CASCADE_ANNOTATION not in api.find("Agent", "child")["metadata"].get("annotations", {})
+
+
+async def test_owner_reference_stays_while_the_parent_is_missing(fleet, api, objects):
+    api.put(objects.agent("lead", fleet={"cascade": True}))
+    api.put(objects.agent("child", fleet={"parent": {"name": "lead"}}))
+    await fleet.start()
+    await fleet.settle()
+    child = fleet.manager.cache.get("Agent", "shop", "child")
+    fleet.manager.cache.drop("Agent", "shop", "lead", uid=api.find("Agent", "lead")["metadata"]["uid"])
+    await fleet.manager.reconciler(child.id)
+    assert owners(api, "child") == ["lead"], "the garbage collector needs the reference"

@@ -289,3 +289,59 @@ async def test_budget_exceeded_is_a_condition_until_the_budget_resets(poet, api)
     assert poet.conditions("Agent", "poet")["BudgetExceeded"] == ("True", "UsedUp", message)
     await say(poet, report(api, budgets=[{**full[0], "exceeded": False}]))
     assert "BudgetExceeded" not in poet.conditions("Agent", "poet")
+
+
+def calls(total, errors, **more):
+    return {"modelCalls": {"seconds": 60, "calls": total, "errors": errors, **more}}
+
+
+async def test_failing_model_degrades_the_agent_until_it_recovers(poet, api):
+    healthy = report(api, mcpServers=[])
+    shown = []
+    for total, errors in ((0, 0), (10, 4), (10, 5), (10, 2), (20, 2), (20, 1), (10, 2)):
+        await say(poet, healthy | calls(total, errors, lastError="model_timeout"))
+        shown.append(poet.conditions("Agent", "poet").get("Degraded", ("", ""))[1])
+    assert shown == ["", "", "ModelFailing", "ModelFailing", "ModelFailing", "", ""]
+
+
+async def test_failing_model_message_names_the_error(poet, api):
+    await say(poet, report(api) | calls(2, 2, lastError="model_timeout"))
+    conditions = api.find("Agent", "poet")["status"]["conditions"]
+    message = next(each["message"] for each in conditions if each["type"] == "Degraded")
+    assert "failed in the last minute (model_timeout)" in message
+    assert "drop" in message, "other lacks are named too"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param("many", id="a text"),
+        pytest.param({"calls": True, "errors": True}, id="booleans"),
+        pytest.param({"calls": 3, "errors": -3}, id="a negative count"),
+        pytest.param({"calls": 1e300, "errors": 1e300}, id="fractions"),
+    ],
+)
+async def test_damaged_counts_of_model_calls_degrade_nothing(poet, api, told):
+    await say(poet, report(api, mcpServers=[], modelCalls=told, spentUsd=float("inf"), runningTasks="7"))
+    assert "Degraded" not in poet.conditions("Agent", "poet")
+
+
+QUIET = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPushes": 0}
+
+
+async def test_activity_is_rounded_and_refreshed_every_ten_minutes(poet, api):
+    started = {"activity": {**QUIET, "startedAt": "2026-03-01T12:04:05Z"}}
+    await say(poet, report(api) | started | {"runningTasks": 3, "spentUsd": 1.37})
+    shown = api.find("Agent", "poet")["status"]["activity"]
+    assert shown == {"runningTasks": 2, "lastActive": "2026-03-01T12:00:00Z", "spentUSD": "1.4"}
+    api.writes.clear()
+    for minute in range(12):
+        await poet.later(60)
+        await say(poet, report(api) | started | {"runningTasks": 10 + 10 * (minute % 2), "spentUsd": 2.0 + minute})
+    assert len(api.writes) == 1
+    api.writes.clear()
+    last = report(api) | started | {"runningTasks": 10 + 10 * (9 % 2), "spentUsd": 2.0 + 9}
+    for _ in range(30):
+        await poet.later(60)
+        await say(poet, last)
+    assert len(api.writes) <= 1, "an idle agent causes no write"

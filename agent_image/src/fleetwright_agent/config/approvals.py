@@ -11,6 +11,8 @@ class Approver(StrEnum):
     CLIENTS = "Clients"
     CALLERS = "Callers"
     """Clients and agents, except this agent itself."""
+    REVIEWERS = "Reviewers"
+    """Only people who decide about `Approval` objects. Tasks of every caller may wait for them."""
 
 
 class Approvals(Part):

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from typing import Final, Literal
+from urllib.parse import quote, unquote
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -13,8 +14,24 @@ class _Part(BaseModel):
 
 PERSON: Final = "user:"
 """The prefix of persons, whom the gateway identifies."""
+_SAFE: Final = ":/@.-_+"
 VIA: Final = " via "
 """Separates a person from the agent that acts for that person. Names of persons contain no space."""
+
+
+def person(name: str) -> str:
+    """Return the owner key of a person. The name is percent-encoded, so that no name can look like another owner."""
+    return f"{PERSON}{quote(name, safe=_SAFE)}"
+
+
+def person_name(owner: str) -> str:
+    """Return the name of a person, or the owner key itself for all other callers."""
+    return unquote(owner.removeprefix(PERSON)) if owner.startswith(PERSON) and VIA not in owner else owner
+
+
+def agents_of(owner: str) -> tuple[str, ...]:
+    """Return the agents that an owner key names, the first caller first."""
+    return tuple(each for each in owner.split(VIA) if each.startswith(f"{CallerKind.AGENT}:"))
 
 
 class CallerKind(StrEnum):

@@ -41,6 +41,10 @@ class Layout(BaseModel):
         return self.auth / "callers.json"
 
     @property
+    def operator_file(self) -> Path:
+        return self.auth / "operator.json"
+
+    @property
     def gateway_file(self) -> Path:
         return self.auth / "gateway.json"
 

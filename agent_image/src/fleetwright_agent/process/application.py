@@ -135,6 +135,7 @@ class Application:
         """
         self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._runs)})
+        self._dependencies.open_approvals.close()
         await self._runs.drain(self._parts.config.drain_seconds)
         self._dependencies.active_tasks.let_go()
         if self._pushes:
@@ -193,6 +194,8 @@ class Application:
             "runningTasks": len(self._runs),
             "activity": self._activity(),
             **({"damagedTasks": damaged} if damaged else {}),
+            "modelCalls": self._parts.metrics.model_health.report(),
+            "spentUsd": self._parts.metrics.spent_usd(),
             "lastCompaction": self._dependencies.last_compaction.seen,
             **_audit(self._parts.audit_trail),
             **({"budgets": self._parts.cost_accounting.report()} if config.budgets else {}),

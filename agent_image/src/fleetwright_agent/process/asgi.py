@@ -5,9 +5,12 @@ from starlette.types import ASGIApp
 
 from fleetwright_a2a.authentication import AuthenticationMiddleware
 from fleetwright_a2a.bindings.calls import Admission
+from fleetwright_a2a.dialects.dialect import Operation
 from fleetwright_a2a.http.edge import BodyLimit, OriginCheck
 from fleetwright_a2a.http.rate_limits import RateLimit
 from fleetwright_agent.process.dependencies import Dependencies
+from fleetwright_agent.server.approvals.access import OperatorAccess
+from fleetwright_agent.server.approvals.routes import approval_routes
 from fleetwright_agent.server.card import card_routes
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.routes import routes
@@ -29,9 +32,18 @@ def asgi_app(dependencies: Dependencies, *, admission: Admission) -> ASGIApp:
     # Every endpoint handles its own errors; the server answers and logs any other exception.
     app: ASGIApp = Router(routes=[*calls, *card_routes(dependencies.card), *dependencies.admin.routes])
     app = BodyLimit(app, limit=config.limits.max_request_bytes)
+    approvals = approval_routes(
+        dependencies.open_approvals,
+        dependencies.decision_acceptor,
+        unavailable=lambda: admission(Operation.SEND),
+    )
+    # The operator is outside the rate limit, because its requests follow those of all callers.
+    operator = BodyLimit(Router(routes=approvals))
     if per_minute := config.limits.max_requests_per_minute:
         app = RateLimit(app, per_minute=per_minute, clock=parts.clock)
     app = AuthenticationMiddleware(
-        app, identity=dependencies.identity, on_failure=lambda reason: failures.labels(reason).inc()
+        OperatorAccess(app, operator=operator),
+        identity=dependencies.identity,
+        on_failure=lambda reason: failures.labels(reason).inc(),
     )
     return OriginCheck(app, allowed=config.allowed_origins)

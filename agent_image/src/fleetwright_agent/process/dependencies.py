@@ -9,6 +9,8 @@ from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.routes import Admin
+from fleetwright_agent.server.approvals.decision_acceptor import DecisionAcceptor
+from fleetwright_agent.server.approvals.open_approvals import OpenApprovals
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
 from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
@@ -45,6 +47,8 @@ class Dependencies:
     identity: Identity
     card: FileWatcher[Card]
     admin: Admin
+    open_approvals: OpenApprovals
+    decision_acceptor: DecisionAcceptor
     erasure: Erasure
 
     interrupt_expiry: InterruptExpiry

@@ -171,6 +171,8 @@ class InterruptRequest:
     identity: str = ""
     """The id of this request; the reply repeats it."""
     tool: str = ""
+    arguments: Mapping[str, Any] | None = None
+    """The arguments of the call that a person approves; None for questions and forms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 The question is stored only in the messages of the task, so every reader of the task sees the same question.
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,10 +16,12 @@ from google.protobuf.json_format import MessageToDict
 from fleetwright_a2a.extension_codec import attach, data_part
 from fleetwright_a2a.extensions import ASK, COST, HITL
 from fleetwright_a2a.task_events import INTERRUPTED
+from fleetwright_agent.protocol.arguments import arguments_digest, reviewable, with_integers
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 
 _SECOND = 1_000_000_000
 _LATEST_NS = 2**63 - 1
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class TaskInterrupt:
     """The keys of the grants that an approval offers."""
     cost: Mapping[str, Any] | None = None
     """The cost of the task so far."""
+    digest: str = ""
+    """The digest of the arguments that an approval is about; empty if the question does not have it."""
+    arguments: Mapping[str, Any] | None = None
+    """The arguments that an approval is about, unless they are too large."""
 
     def expired(self, now_ns: int) -> bool:
         return self.expires_ns is not None and now_ns >= self.expires_ns
@@ -46,6 +53,10 @@ def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | Non
         about["grants"] = grants
     if expires_ns is not None:
         about["expires"] = moment(expires_ns)
+    if ask.arguments is not None:
+        about["argumentsDigest"] = arguments_digest(ask.arguments)
+        if (shown := reviewable(ask.arguments)) is not None:
+            about["arguments"] = shown
     attach(message, ASK, about)
     return message
 
@@ -75,8 +86,19 @@ def _pause(message: Message, since_ns: int) -> TaskInterrupt | None:
             expires_ns=None if expires is None else _nanoseconds(expires),
             grants=tuple(about.get("grants", ())),
             cost=metadata.get(COST),
+            **_reviewed(about),
         )
     return None
+
+
+def _reviewed(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known about the arguments. The digest in the question counts only if it has no arguments."""
+    arguments, digest = about.get("arguments"), about.get("argumentsDigest")
+    if isinstance(arguments, dict):
+        known = with_integers(arguments)
+        return {"digest": arguments_digest(known), "arguments": known}
+    is_digest = isinstance(digest, str) and _DIGEST.fullmatch(digest) is not None
+    return {"digest": digest if is_digest else arguments_digest({})}
 
 
 def answered_pause(task: Task) -> TaskInterrupt | None:

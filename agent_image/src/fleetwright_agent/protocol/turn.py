@@ -1,8 +1,8 @@
 """The interface of a turn, which processes one message and emits frames. `frames.py` defines the frames."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from fleetwright_agent.protocol.frames import Frame, PeerCost, TurnRequest, Usage
 
@@ -30,3 +30,15 @@ class Turn(Protocol):
 
     async def aclose(self) -> None:
         """Close connections and files. Call this after the last turn has ended."""
+
+
+@runtime_checkable
+class ChecksEdits(Protocol):
+    """Part of a turn or of an executor that runs tool calls with the arguments of a person."""
+
+    async def edit_problem(self, request: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Return why the tool may not run with these arguments, as text for the person, or None if it may.
+
+        Args:
+            request: The caller, the conversation and the task of the call.
+        """

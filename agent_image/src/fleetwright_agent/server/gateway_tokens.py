@@ -8,18 +8,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from fleetwright_a2a.authentication import AuthenticationFailure, Delegation
 from fleetwright_a2a.clock import Clock
-from fleetwright_agent.config.callers import CallerKind
+from fleetwright_agent.config.callers import CallerKind, person
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.gateway import GatewayKeys
 from fleetwright_agent.server.proofs import PresentedProof, Proofs, refusal
 
 if TYPE_CHECKING:
+    from fleetwright_a2a.tokens.actors import Actor
     from fleetwright_a2a.tokens.keys import KeySet
     from fleetwright_a2a.tokens.pair_token import PairTokenClaims
 
@@ -27,7 +27,6 @@ _AGENT: Final = re.compile(r"agent:[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]
 _USER: Final = "user:"
 _MAX_NAME: Final = 512
 _REFUSED: Final = AuthenticationFailure("gateway", "The token is not accepted.")
-_SAFE: Final = ":/@.-_+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,8 @@ class GatewayCaller:
 
     owner: str
     delegation: Delegation | None = None
+    chain: tuple[str, ...] = ()
+    """The agents that the request came through, the first caller first."""
 
 
 def parse_gateway_keys(raw: bytes) -> GatewayTrust:
@@ -128,7 +129,7 @@ def _caller(
     except InvalidToken:
         return None
     owner = owner_of(claims)
-    return None if owner is None else (GatewayCaller(owner, delegation), claims.key_thumbprint)
+    return None if owner is None else (GatewayCaller(owner, delegation, chain_of(claims)), claims.key_thumbprint)
 
 
 def _delegation(
@@ -163,8 +164,20 @@ def owner_of(claims: "PairTokenClaims") -> str | None:
     return f"{principal} via {actor}" if actor.startswith(f"{CallerKind.AGENT}:") else None
 
 
+def chain_of(claims: "PairTokenClaims") -> tuple[str, ...]:
+    """Return the agents of the calling chain, the first caller first."""
+    subjects: list[str] = []
+    actor: Actor | None = claims.actor
+    while actor is not None:
+        subjects.append(actor.subject)
+        actor = actor.actor
+    if claims.subject not in subjects:
+        subjects.append(claims.subject)
+    return tuple(subject for subject in reversed(subjects) if _AGENT.fullmatch(subject))
+
+
 def _principal(subject: str) -> str | None:
     if subject.startswith(_USER):
         name = subject.removeprefix(_USER)
-        return f"{_USER}{quote(name, safe=_SAFE)}" if 0 < len(name) <= _MAX_NAME else None
+        return person(name) if 0 < len(name) <= _MAX_NAME else None
     return subject if _AGENT.fullmatch(subject) else None

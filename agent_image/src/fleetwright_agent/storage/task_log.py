@@ -283,6 +283,12 @@ class TaskQueries(Protocol):
         accepted.
         """
 
+    async def waiting(self) -> tuple[Key, ...]:
+        """Return the tasks that wait for their caller. The task that has waited longest comes first."""
+
+    async def named(self, task_id: str) -> tuple[Key, ...]:
+        """Return the tasks of all owners that have this id."""
+
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
         """Return the tasks whose wait for their caller has expired."""
 

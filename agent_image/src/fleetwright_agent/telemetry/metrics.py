@@ -10,6 +10,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from fleetwright_agent.telemetry.model_health import ModelHealth
+
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _TOKENS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8)
@@ -67,6 +69,7 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
+        self.model_health = ModelHealth()
         make = _Series(registry)
         self._serving(make)
         self._model(make)
@@ -236,6 +239,16 @@ class Metrics:
         for gone, comes in {pair for line in lines for pair in permutations(line, 2)}:
             for reason in _PASSED_ON:
                 self.model_fallbacks.labels(gone, comes, reason)
+
+    def count_model_call(self, model: str, outcome: str, *, is_outage: bool = False) -> None:
+        """Count a model call by its outcome. Args: `is_outage` is True if the provider failed."""
+        self.llm_calls.labels(model, outcome).inc()
+        self.model_health.note(error=outcome if is_outage else "")
+
+    def spent_usd(self) -> float:
+        """Return the cost of all calls, rounded to the cent, as far as their prices are known."""
+        samples = [each for family in self.llm_cost_usd.collect() for each in family.samples]
+        return round(sum(each.value for each in samples if each.name.endswith("_total")), 2)
 
     def _declare_model(self, model: str) -> None:
         for outcome in ("ok", *_PASSED_ON, *_NOT_PASSED_ON):

@@ -79,7 +79,15 @@ def _of_server(names: Collection[str], server: str) -> list[str]:
     return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
 
+def may_wait_for_approval(config: AgentConfig, owner: str) -> bool:
+    """Return True if a task of this caller may wait for an approval."""
+    return config.approvals.by is Approver.REVIEWERS or may_approve(config, owner)
+
+
 def may_approve(config: AgentConfig, owner: str) -> bool:
+    """Return True if this caller may approve the tool calls of its own tasks, with an answer to the task."""
+    if config.approvals.by is Approver.REVIEWERS:
+        return False
     if is_client(owner):
         return True
     me = f"{CallerKind.AGENT}:{config.namespace}/{config.name}"

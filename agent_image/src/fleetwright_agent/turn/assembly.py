@@ -122,6 +122,7 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
         closing=(*clients, peers_client),
         over=_over(peers, fleet),
         learned=learning.learned if config.learns else None,
+        edits=tools.edit_problem,
     )
 
 

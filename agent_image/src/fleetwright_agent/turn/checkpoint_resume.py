@@ -59,7 +59,8 @@ def pending_requests(stored: StateSnapshot) -> list[InterruptRequest]:
 
 def _ask(found: Interrupt) -> InterruptRequest:
     value = found.value
-    return InterruptRequest(InterruptKind(value["kind"]), value["prompt"], value["payload"], found.id, value["tool"])
+    kind, arguments = InterruptKind(value["kind"]), value.get("arguments")
+    return InterruptRequest(kind, value["prompt"], value["payload"], found.id, value["tool"], arguments)
 
 
 class TaskThreads:

@@ -7,7 +7,7 @@ turns of one conversation. Turns of different conversations run concurrently on 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
@@ -49,6 +49,8 @@ from fleetwright_agent.turn.rounds import STEPS_PER_CALL, calls_made, tool_calls
 _log = logging.getLogger(__name__)
 _END = object()
 NO_HOOKS = TurnHooks()
+EditCheck = Callable[[str, Mapping[str, Any], TurnContext], Awaitable[str | None]]
+"""Takes a tool, its arguments, and the context of the turn."""
 
 
 class AsyncCloseable(Protocol):
@@ -74,6 +76,7 @@ class GraphTurn:
         closing: Sequence[AsyncCloseable] = (),
         over: Callable[[str, str], None] = lambda *_: None,
         learned: Callable[[TurnRequest], Awaitable[Sequence[Frame]]] | None = None,
+        edits: EditCheck | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Args:
@@ -82,6 +85,7 @@ class GraphTurn:
         over: Receives the owner and task of each turn that has ended. A turn that waits for a person, or that another
             process will resume, has not ended.
         learned: Called at the end of a turn. Returns frames with the skills that the turn learned.
+        edits: Returns why a tool may not run with the arguments of a person, or None if it may.
         """
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
@@ -92,6 +96,7 @@ class GraphTurn:
         self._closing = tuple(closing)
         self._over = over
         self._learned = learned
+        self._edits = edits
         self._clock = clock
         self._graph = build_loop(chat, links=links, runner=runner, saver=saver)
         self._threads = TaskThreads(
@@ -131,6 +136,13 @@ class GraphTurn:
 
     def over(self, owner: str, task_id: str) -> None:
         self._over(owner, task_id)
+
+    async def edit_problem(self, request: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        context = TurnContext(request, lambda _: None, {})
+        context.tools = await self.registry.tools(context)
+        if self._edits is None or tool not in context.tools:
+            return f"the tool {tool} cannot be reached right now"
+        return await self._edits(tool, arguments, context)
 
     async def _tell_late(self, request: TurnRequest, frames: asyncio.Queue[Any], hooks: TurnHooks) -> None:
         """Report and store the usage that was emitted before the consumer stopped reading frames."""

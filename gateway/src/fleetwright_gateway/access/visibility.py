@@ -8,6 +8,7 @@ from fleetwright_api.call_authorization import Identity
 from fleetwright_api.fleet.communication import colleagues, communication_reason, may_communicate
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.access_reviewer import AccessReviewer
+from fleetwright_gateway.access.forwarding import is_replaced
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.identity.principals import AgentPrincipal, Principal
 
@@ -36,17 +37,18 @@ class Visibility:
         return agent if await self._reviewer.may_invoke(principal.user, namespace, name) else None
 
     async def list(self, principal: Principal, namespace: str = "") -> Sequence[AgentView]:
-        """Return the agents that the principal may call, sorted by namespace and name.
+        """Return the agents that the principal may call, sorted by namespace and name, without replaced agents.
 
         Permissions of persons that name single agents are not listed.
         """
         agents = self._fleet.agents
         if isinstance(principal, AgentPrincipal):
             near = colleagues(principal.identity, agents, self._fleet.namespace_labels)
-            return [agents[each] for each in near if namespace in {"", each[0]}]
+            return [agents[each] for each in near if namespace in {"", each[0]} and not is_replaced(agents[each])]
         spaces = {each[0] for each in agents} if not namespace else {namespace} & {each[0] for each in agents}
         allowed = {space for space in sorted(spaces) if await self._reviewer.may_invoke_all(principal.user, space)}
-        return [agent for agent in self._fleet.sorted_agents if agent.namespace in allowed]
+        agents_there = (agent for agent in self._fleet.sorted_agents if agent.namespace in allowed)
+        return [agent for agent in agents_there if not is_replaced(agent)]
 
     async def reason(self, principal: Principal, namespace: str, name: str) -> str | None:
         """Explain why the principal may call the agent; None if it may not."""

@@ -17,6 +17,7 @@ from fleetwright_a2a.authentication import DELEGATION
 from fleetwright_a2a.errors import refuse
 from fleetwright_a2a.http.edge import BodyLimit
 from fleetwright_api.spec.agent import AgentView
+from fleetwright_gateway.access.forwarding import is_replaced
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.http.admission import Admission, Admitted, Refused
 from fleetwright_gateway.http.cards import CardResponses
@@ -26,6 +27,7 @@ from fleetwright_gateway.proxy.envelope import ENVELOPE, HEADER, InvalidBody, re
 from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest, ProxyError, ResponseAborted
 from fleetwright_gateway.proxy.headers import to_agent
 from fleetwright_gateway.proxy.paths import AgentPath, agent_path
+from fleetwright_gateway.proxy.redirects import Redirects
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.tokens.call_chain import CallChain, CallChains, InvalidDelegation
 from fleetwright_gateway.tokens.pair_tokens import NoSigningKey, PairTokenIssuer
@@ -51,6 +53,7 @@ class AgentProxy:
         waker: Waker,
         forwarder: Forwarder,
         cards: CardResponses,
+        redirects: Redirects,
         metrics: GatewayMetrics,
         agent_port: int,
         idle_seconds: float,
@@ -62,6 +65,7 @@ class AgentProxy:
         self._waker = waker
         self._forwarder = forwarder
         self._cards = cards
+        self._redirects = redirects
         self._metrics = metrics
         self._agent_port = agent_port
         self._default_idle_seconds = idle_seconds
@@ -101,6 +105,8 @@ class AgentProxy:
         agent = None if path is None else await self._found(admitted.principal, path)
         if agent is None or path is None:
             raise Refused(404, _NOT_FOUND)
+        if is_replaced(agent):
+            raise await self._replaced(admitted.principal, agent, path, headers)
         if path.is_card and scope["method"] in {"GET", "HEAD"}:
             response = self._cards.response(agent, headers)
             if response is None:
@@ -121,6 +127,13 @@ class AgentProxy:
             return await self._visibility.find(principal, path.namespace, path.name)
         except IdentityError as error:
             raise self._admission.refusal(error) from None
+
+    async def _replaced(self, principal: Principal, agent: AgentView, path: AgentPath, headers: Headers) -> Refused:
+        """Return the response to a request for an agent that another agent has replaced."""
+        found = self._redirects.successor(agent)
+        if found is not None:
+            found = await self._found(principal, AgentPath(found.namespace, found.name, path.rest))
+        return self._redirects.refusal(found, path.rest, headers)
 
     def _chain(self, principal: Principal, headers: Headers) -> CallChain:
         try:

@@ -38,6 +38,8 @@ class CallerUser:
     display_name: str
     is_authenticated: bool = True
     delegation: Delegation | None = None
+    chain: tuple[str, ...] = ()
+    """The agents that the request came through, the first caller first, if the credential names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,15 @@ class Principal(Protocol):
 
 
 @runtime_checkable
+class ForwardedPrincipal(Protocol):
+    """An authenticated caller whose credential names the agents that the request came through."""
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The agents as `agent:<namespace>/<name>`, the first caller first."""
+
+
+@runtime_checkable
 class DelegatingPrincipal(Principal, Protocol):
     """An authenticated caller that may let the agent act for a principal."""
 
@@ -143,6 +154,7 @@ class AuthenticationMiddleware:
     def __init__(self, app: ASGIApp, *, identity: Identity, on_failure: Callable[[str], None]) -> None:
         self._app = app
         self._identity = identity
+        self._with_proofs = identity if isinstance(identity, ProofIdentity) else None
         self._on_failure = on_failure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -160,14 +172,16 @@ class AuthenticationMiddleware:
                 headers["DPoP-Nonce"] = caller.nonce
             await refuse(401, caller.sentence, headers=headers)(scope, receive, send)
             return
+        chain = caller.chain if isinstance(caller, ForwardedPrincipal) else ()
         delegation = caller.delegation if isinstance(caller, DelegatingPrincipal) else None
-        await self._app({**scope, "user": CallerUser(caller.owner, delegation=delegation)}, receive, send)
+        user = CallerUser(caller.owner, delegation=delegation, chain=chain)
+        await self._app({**scope, "user": user}, receive, send)
 
     def _caller(self, scope: Scope) -> Principal | AuthenticationFailure:
         headers = Headers(scope=scope)
-        if not isinstance(self._identity, ProofIdentity):
+        if self._with_proofs is None:
             return self._identity.identify(headers)
         address = f"{headers.get('host', '')}{scope['raw_path'].decode('ascii', 'replace')}"
         # A proxy in front of the agent may terminate TLS. The token itself names the one agent for which it is.
         urls = (f"http://{address}", f"https://{address}")
-        return self._identity.identify_request(headers, RequestTarget(scope["method"], urls))
+        return self._with_proofs.identify_request(headers, RequestTarget(scope["method"], urls))

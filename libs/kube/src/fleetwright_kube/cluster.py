@@ -163,6 +163,18 @@ class Cluster:
             return  # The pod was deleted, and its successor reads the current files.
         self._wrote("annotate", entry.kind, answer)
 
+    async def apply_metadata(self, entry: CachedObject, metadata: Object) -> None:
+        """Apply annotations and owner references to an object of a user. Those that were applied before are removed."""
+        resource = self._scheme.resources[entry.kind]
+        head = {"name": entry.name, "namespace": entry.namespace, "uid": entry.uid}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {**head, **metadata}}
+        self._guard()
+        try:
+            answer = await self._api.apply(resource, body)
+        except (NotFoundError, ConflictError):
+            return  # The object was deleted or replaced; the next reconcile decides.
+        self._wrote("update", entry.kind, answer)
+
     async def delete(self, entry: CachedObject) -> None:
         self._guard()
         resource, version = self._scheme.resources[entry.kind], entry.resource_version

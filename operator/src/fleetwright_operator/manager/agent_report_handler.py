@@ -10,6 +10,7 @@ from fleetwright_operator.kinds.views import agent_of
 from fleetwright_operator.manager.agent_status_reader import StatusResult
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.status.activity_status import REFRESH_SECONDS, activity_status
 from fleetwright_operator.status.agent_reports import AgentReport, AgentReports, parse_report
 
 
@@ -43,12 +44,20 @@ class AgentReportHandler:
         servers = self._reports.put(pod.namespace, agent, report)
         entry = self._cache.get(names.AGENT, pod.namespace, agent)
         compiled = entry.projection["status"].get("card", {}).get("digest") if entry else None
+        stale = entry is not None and self._is_stale(pod, entry, report)
         # An unchanged report is still relevant when the compiled card has changed, or when the agent may sleep.
         may_sleep = entry is not None and _may_sleep(agent_of(entry).spec, report)
-        if report != before or may_sleep or (entry and report.card_digest != compiled):
+        if report != before or may_sleep or stale or (entry and report.card_digest != compiled):
             self._queue.add((names.AGENT, pod.namespace, agent))
         for server in servers:
             if self._cache.get(names.MCP_SERVER, pod.namespace, server):
                 self._queue.add((names.MCP_SERVER, pod.namespace, server))
         spec = agent_of(entry).spec if entry is not None else None
         return StatusResult(report.is_complete, None if spec is None else _sleeps_in(spec, report))
+
+    def _is_stale(self, pod: CachedObject, entry: CachedObject, report: AgentReport) -> bool:
+        """Return whether the status shows another activity, and has not been refreshed for a while."""
+        shown = entry.projection["status"].get("activity")
+        if activity_status(report).get("activity", shown) == shown:
+            return False
+        return self._reports.may_refresh(pod.namespace, entry.name, seconds=REFRESH_SECONDS)

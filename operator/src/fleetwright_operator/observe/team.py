@@ -16,6 +16,8 @@ class ObservedTeam:
     """The parent that the agent names and that does not exist."""
     cycle: tuple[str, ...] = ()
     """The names of the agents in the cycle that contains this agent, from this agent upwards."""
+    cascade_parent: AgentView | None = None
+    """The parent, if deleting the parent deletes this agent."""
     suspended_with: str = ""
     """The nearest ancestor that is suspended together with its team."""
 
@@ -39,5 +41,12 @@ def observe_team(agent: AgentView, find: Find) -> ObservedTeam:
     return ObservedTeam(
         missing_parent=above[1] if above is not None and len(path) == 1 and above != me else "",
         cycle=tuple(path) if above == me else (),
+        cascade_parent=_cascade_parent(agent, find) if above != me else None,
         suspended_with=suspended_with,
     )
+
+
+def _cascade_parent(agent: AgentView, find: Find) -> AgentView | None:
+    above = parent_of(agent)
+    parent = None if above is None else find(above)
+    return parent if parent is not None and parent.spec.fleet.cascade else None

@@ -32,14 +32,16 @@ from fleetwright_operator.credentials.keyring import card_signatures
 from fleetwright_operator.observe.observation import ObservedAgent, observe_agent
 from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials, credentials_for
+from fleetwright_operator.reconcilers.parent_owner import follow_parent
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout import preflight_result
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
 from fleetwright_operator.rollout.sleep import SleepState, next_state, stored_state
 from fleetwright_operator.settings import Settings
+from fleetwright_operator.status.activity_status import activity_status
 from fleetwright_operator.status.agent_reports import AgentReports
 from fleetwright_operator.status.audit_record import Record, lost_lines, record_of
-from fleetwright_operator.status.runtime_conditions import degraded, drift, over_budget, tools_of
+from fleetwright_operator.status.runtime_conditions import degraded, drift, model_fails, over_budget, tools_of
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 from fleetwright_operator.validate.agent_checks import ACCEPTED
@@ -90,6 +92,7 @@ class AgentReconciler:
         )
         await self.cluster.write_status(entry, status)
         await prune_released(self.cluster, entry)
+        await follow_parent(self.cluster, entry, observed.team)
         stopped = outcome.programmed
         due = [
             None if held.next_rotation is None else held.next_rotation - parse_timestamp(now),
@@ -155,7 +158,13 @@ class AgentReconciler:
             written=f"revision {revision}",
             health=self._health(observed, revision, asleep=sleep is not None),
             not_reported=observed.report is None and any(not pod.deleting for pod in observed.of_kind("Pod")),
-            degraded=degraded(observed.report, tools, servers=tuple(observed.servers), plugins=_plugins(observed)),
+            degraded=degraded(
+                observed.report,
+                tools,
+                servers=tuple(observed.servers),
+                plugins=_plugins(observed),
+                model_fails=model_fails(status, observed.report),
+            ),
             drift=self._drift(observed, children),
             unpriced=unpriced(observed.agent.spec, self.settings.catalog),
             assumed=assumed(observed.agent.spec, self.settings.catalog),
@@ -167,6 +176,7 @@ class AgentReconciler:
                 "tools": tools or None,
                 "auditTrail": record,
                 "sleep": sleep.document if sleep else None,
+                **activity_status(observed.report),
             },
         )
 

@@ -8,6 +8,7 @@ validated separately. Long values are cut, and invalid values are dropped.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from fleetwright_operator.status.activity import Activity, parse_activity
@@ -28,6 +29,10 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _PROCESS = re.compile(r"[0-9a-f]{1,32}")
 _LINES_LIMIT = 2**53
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_REASON = re.compile(r"[a-z_]{1,64}")
+_FAILING_FROM = 0.5
+_HEALTHY_BELOW = 0.1
+_DOLLARS_LIMIT = 1e9
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _PERIODS = ("Hour", "Day", "Month")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -65,6 +70,14 @@ class AuditReport:
     resumed_hash: str
 
 
+class ModelHealth(StrEnum):
+    """The share of failed model calls in the last minute. Between the two limits, the last state is kept."""
+
+    FAILING = "failing"
+    UNCLEAR = "unclear"
+    HEALTHY = "healthy"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReport:
     """The report of one pod. Missing or invalid fields are empty."""
@@ -76,6 +89,11 @@ class AgentReport:
     budgets: tuple[BudgetReport, ...] = ()
     failed_plugins: Mapping[str, str] = field(default_factory=dict)
     """By plugin: the reason why it could not be loaded."""
+    model: ModelHealth = ModelHealth.HEALTHY
+    model_error: str = field(default="", compare=False)
+    """The reason of the last failure in the last minute."""
+    running_tasks: int = field(default=0, compare=False)
+    spent_usd: float = field(default=0.0, compare=False)
     audit_process: str = ""
     """The process whose trail `audit` describes. A new process triggers a reconcile."""
     activity: Activity | None = field(default=None, compare=False)
@@ -96,6 +114,7 @@ class AgentReports:
         self._now = now
         self._reports: dict[tuple[str, str], tuple[AgentReport, int]] = {}
         self._wanted: dict[tuple[str, str], tuple[str, int]] = {}
+        self._refreshed: dict[tuple[str, str], int] = {}
 
     @property
     def now(self) -> int:
@@ -129,7 +148,16 @@ class AgentReports:
         report, read = self._reports.get((namespace, agent), (AgentReport(), 0))
         return bool(report.card_digest) and report.card_digest != wanted and read - since >= CARD_PATIENCE
 
+    def may_refresh(self, namespace: str, agent: str, *, seconds: int) -> bool:
+        """Return whether the last refresh was that long ago. A positive answer counts as a refresh."""
+        now = self._now()
+        if now - self._refreshed.get((namespace, agent), -seconds) < seconds:
+            return False
+        self._refreshed[namespace, agent] = now
+        return True
+
     def forget(self, namespace: str, agent: str) -> None:
+        self._refreshed.pop((namespace, agent), None)
         self._reports.pop((namespace, agent), None)
         self._wanted.pop((namespace, agent), None)
 
@@ -146,9 +174,36 @@ def parse_report(document: Any, *, pod: str = "", read_at: int = 0) -> AgentRepo
         budgets=_budgets(document.get("budgets")),
         failed_plugins=_failed_plugins(document.get("plugins")),
         activity=parse_activity(document.get("activity"), read_at=read_at),
+        model=_model_health(document.get("modelCalls")),
+        model_error=_model_error(document.get("modelCalls")),
+        running_tasks=_count(document.get("runningTasks")),
+        spent_usd=_dollars(document.get("spentUsd")),
         audit_process=audit.process if audit else "",
         audit=audit,
     )
+
+
+def _model_health(told: Any) -> ModelHealth:
+    if not isinstance(told, Mapping):
+        return ModelHealth.HEALTHY
+    calls, errors = _count(told.get("calls")), _count(told.get("errors"))
+    share = errors / calls if calls else 0.0
+    if share >= _FAILING_FROM:
+        return ModelHealth.FAILING
+    return ModelHealth.HEALTHY if share < _HEALTHY_BELOW else ModelHealth.UNCLEAR
+
+
+def _model_error(told: Any) -> str:
+    return _matching(_REASON, told.get("lastError")) if isinstance(told, Mapping) else ""
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value <= _COUNT_LIMIT else 0
+
+
+def _dollars(value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= _DOLLARS_LIMIT else 0.0
 
 
 def _audit(told: Any) -> AuditReport | None:

@@ -5,13 +5,15 @@ values.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.violation import Violation
-from fleetwright_operator.status.agent_reports import AgentReport
+from fleetwright_operator.status.agent_reports import AgentReport, ModelHealth
+from fleetwright_operator.status.conditions import DEGRADED
 
 Tools = list[dict[str, Any]]
+MODEL_FAILING: Final = "ModelFailing"
 
 
 def tools_of(
@@ -30,13 +32,19 @@ def tools_of(
 
 
 def degraded(
-    report: AgentReport | None, tools: Tools, *, servers: Sequence[str], plugins: Sequence[str] = ()
+    report: AgentReport | None,
+    tools: Tools,
+    *,
+    servers: Sequence[str],
+    plugins: Sequence[str] = (),
+    model_fails: bool = False,
 ) -> Violation | None:
-    """Return a violation that lists the tools, servers and plugins that the running agent lacks."""
+    """Return a violation that lists what the running agent lacks: its model, tools, servers and plugins."""
     reports = report.servers if report else {}
     lost = [(name, reports[name].unreachable) for name in servers if name in reports and reports[name].unreachable]
     short = [(entry["server"], ", ".join(entry["missing"])) for entry in tools if entry.get("missing")]
-    texts = [f"McpServer {name!r} cannot be reached: {why}" for name, why in lost]
+    texts = [_failing_model(report)] if model_fails else []
+    texts += [f"McpServer {name!r} cannot be reached: {why}" for name, why in lost]
     texts += [f"McpServer {name!r} does not offer tools that the spec names: {names}" for name, names in short]
     large = [(name, ", ".join(reports[name].oversized)) for name in servers if name in reports]
     texts += [
@@ -51,8 +59,26 @@ def degraded(
         return None
     too_large = any(names for _, names in large)
     lesser = "ToolsMissing" if short else "ToolsTooLarge" if too_large else "PluginNotLoaded"
-    reason = "McpServerUnreachable" if lost else lesser
+    reason = MODEL_FAILING if model_fails else "McpServerUnreachable" if lost else lesser
     return Violation(reason, "; ".join(texts))
+
+
+def model_fails(previous: Mapping[str, Any], report: AgentReport | None) -> bool:
+    """Return whether most model calls fail. Args: `previous` is the status so far.
+
+    The state begins when half of the calls of a minute fail, and ends when less than a tenth do.
+    """
+    if report is None:
+        return False
+    if report.model is not ModelHealth.UNCLEAR:
+        return report.model is ModelHealth.FAILING
+    conditions = previous.get("conditions", ())
+    return any(each["type"] == DEGRADED and each["reason"] == MODEL_FAILING for each in conditions)
+
+
+def _failing_model(report: AgentReport | None) -> str:
+    error = f" ({report.model_error})" if report is not None and report.model_error else ""
+    return f"most calls to the model failed in the last minute{error}; check the provider and spec.model"
 
 
 def drift(report: AgentReport | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:

@@ -157,6 +157,26 @@ async def test_next_expiry_is_the_earliest_of_waiting_tasks(log: TaskLog) -> Non
     assert await log.next_expiry_ns() == 20
 
 
+async def test_waiting_returns_interrupted_tasks_in_order(log: TaskLog) -> None:
+    await finished(log, "later", WAITING, at_ns=20)
+    await finished(log, "first", WAITING, at_ns=10)
+    await finished(log, "done")
+    await accepted(log, "running")
+    assert await log.waiting() == (Key("me", "first"), Key("me", "later"))
+    answered = await log.find("me", "first")
+    assert answered is not None
+    await log.resume(claim("yes"), answered, (EventRecord(3, 11, Message(message_id="m")),))
+    assert await log.waiting() == (Key("me", "later"),)
+
+
+async def test_named_returns_tasks_of_all_owners(log: TaskLog) -> None:
+    await accepted(log, "t")
+    await accepted(log, "t", owner="you")
+    await accepted(log, "other")
+    assert await log.named("t") == (Key("me", "t"), Key("you", "t"))
+    assert await log.named("unknown") == ()
+
+
 async def test_oldest_ended_ignores_running_and_waiting_tasks(log: TaskLog) -> None:
     await accepted(log, "running", at_ns=1)
     await finished(log, "parked", WAITING, at_ns=2)

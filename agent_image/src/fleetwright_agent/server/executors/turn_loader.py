@@ -7,15 +7,17 @@ import asyncio
 import gc
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
-from fleetwright_agent.protocol.turn import Turn
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.protocol.turn import ChecksEdits, Turn
 from fleetwright_agent.server import gc_tuning
 from fleetwright_agent.turn.dependencies import TurnDependencies
 
 _ASSEMBLY: Final = "fleetwright_agent.turn.assembly"
+NO_EDITS: Final = "this agent runs tool calls only with the arguments that it asked about; leave out arguments"
 
 
 @runtime_checkable
@@ -53,6 +55,10 @@ class TurnLoader:
         turn = await self.get()
         if isinstance(turn, TaskCleanup):
             turn.over(owner, task_id)
+
+    async def edit_problem(self, request: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        turn = await self.get()
+        return await turn.edit_problem(request, tool, arguments) if isinstance(turn, ChecksEdits) else NO_EDITS
 
     async def aclose(self) -> None:
         building, self._building = self._building, None

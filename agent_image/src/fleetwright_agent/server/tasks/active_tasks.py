@@ -4,7 +4,7 @@ Runs and readers hold strong references to tasks. The registry holds weak refere
 uses no memory.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from weakref import WeakValueDictionary
 
 from fleetwright_a2a.clock import Clock
@@ -18,8 +18,16 @@ from fleetwright_agent.storage.task_log import Key, StoredTask, TaskStore
 class ActiveTasks:
     """The tasks in the memory of this process, by owner and task id."""
 
-    def __init__(self, log: TaskStore, clock: Clock, on_event: PublishHook = ignore_event) -> None:
+    def __init__(
+        self,
+        log: TaskStore,
+        clock: Clock,
+        on_event: PublishHook = ignore_event,
+        on_forget: Callable[[Key], None] = lambda _: None,
+    ) -> None:
+        """Args: `on_forget` is called for each task that was deleted from the log."""
         self._on_event = on_event
+        self._on_forget = on_forget
         self._log = log
         self._clock = clock
         self._known: WeakValueDictionary[tuple[str, str], ActiveTask] = WeakValueDictionary()
@@ -49,6 +57,7 @@ class ActiveTasks:
         """Remove tasks that were deleted from the log. Readers of these tasks keep the objects."""
         for key in keys:
             self._known.pop((key.owner, key.task_id), None)
+            self._on_forget(key)
 
     def forget_ended(self, before_ns: int) -> None:
         """Remove ended tasks that the log deletes because of their age."""

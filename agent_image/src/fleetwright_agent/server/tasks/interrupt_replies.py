@@ -1,11 +1,12 @@
-"""Answers of callers to the question of a task. Pure.
+"""Answers of callers to the question of a task: their values, and the stamps that say who answered.
 
 The server sets the identity of the person who answered, and never takes it from the caller's message.
 """
 
+import logging
 from typing import Any
 
-from a2a.types.a2a_pb2 import Message
+from a2a.types.a2a_pb2 import Message, Task
 from a2a.utils.errors import JSONParseError
 from google.protobuf.json_format import MessageToDict
 
@@ -14,7 +15,10 @@ from fleetwright_a2a.extensions import ANSWER, ASK
 from fleetwright_a2a.http.envelope import parse
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptReply
 from fleetwright_agent.protocol.interrupts import TaskInterrupt, moment
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import read_reply
+
+_logger = logging.getLogger(__name__)
 
 
 def answer_value(message: Message) -> Any:
@@ -33,14 +37,14 @@ def answer_value(message: Message) -> Any:
     return value if isinstance(value, dict) else text
 
 
-def stamp_answer(message: Message, pause: TaskInterrupt | None, *, owner: str, at_ns: int) -> Message:
+def stamp_answer(message: Message, pause: TaskInterrupt | None, *, by: str, at_ns: int) -> Message:
     """Return a copy of the message, with the identity of the person who answered in its metadata."""
     kept = Message()
     kept.CopyFrom(message)
     if pause is not None:
         stamp: dict[str, Any] = {
             "ask": pause.identity,
-            "by": owner,
+            "by": by,
             "at": moment(at_ns),
             "messageId": message.message_id,
         }
@@ -52,8 +56,28 @@ def stamp_answer(message: Message, pause: TaskInterrupt | None, *, owner: str, a
 
 def _decision(value: Any, pause: TaskInterrupt) -> dict[str, Any]:
     reply = read_reply(value, pause.grants)
-    decision = {"decision": "approved" if reply.approved else "declined"}
-    return {**decision, **({"grants": list(reply.grants)} if reply.grants else {})}
+    return {
+        "decision": "approved" if reply.approved else "declined",
+        **({"grants": list(reply.grants)} if reply.grants else {}),
+        **({"reason": reply.reason} if reply.reason else {}),
+        **({"edited": True} if reply.arguments is not None else {}),
+    }
+
+
+def stamp_of(task: Task, ask: str) -> tuple[dict[str, Any], Message] | None:
+    """Return the stamp of the answer to a question of the task, with the message of the answer."""
+    for message in reversed(task.history):
+        stamp = MessageToDict(message.metadata).get(ANSWER) if ANSWER in message.metadata.fields else None
+        if isinstance(stamp, dict) and stamp.get("ask") == ask:
+            return stamp, message
+    return None
+
+
+def record_answer(metrics: Metrics, task_id: str, pause: TaskInterrupt, message: Message, *, now_ns: int) -> None:
+    """Count and log an accepted answer."""
+    metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
+    stamp = MessageToDict(message.metadata)[ANSWER]
+    _logger.info("a person answered", extra={"task": task_id, "kind": pause.kind.value, **stamp})
 
 
 def answers_another(message: Message, pause: TaskInterrupt | None) -> bool:

@@ -5,9 +5,8 @@ that accept no further message.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -20,7 +19,7 @@ from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.errors import LimitReached, ServiceUnavailable, TooManyPending
-from fleetwright_a2a.extensions import ANSWER, CHOSEN_ID, TRACE
+from fleetwright_a2a.extensions import CALLERS, CHOSEN_ID, TRACE
 from fleetwright_a2a.http.concurrency_limits import ConcurrencyLimit, Release
 from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, copy_of, state_word
 from fleetwright_agent.config.file_watcher import FileWatcher
@@ -31,7 +30,8 @@ from fleetwright_agent.server.extensions import OF_CALLERS
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
-from fleetwright_agent.server.tasks.interrupt_replies import answers_another, stamp_answer
+from fleetwright_agent.server.tasks.approval_answers import ApprovalAnswers
+from fleetwright_agent.server.tasks.interrupt_replies import answers_another, record_answer, stamp_answer
 from fleetwright_agent.server.tasks.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood
 from fleetwright_agent.server.tasks.output_modes import check_output_modes
 from fleetwright_agent.server.tasks.size_limits import is_full
@@ -46,12 +46,18 @@ from fleetwright_agent.storage.task_log import (
 )
 from fleetwright_agent.telemetry.metrics import Metrics
 
-_logger = logging.getLogger(__name__)
-
 Start = Callable[[], None]
 """Starts the accepted work. Idempotent. Does nothing for a message that was already sent before."""
 _Taken = tuple[ActiveTask, TaskJob | None]
 """The task and its job. A message that was already sent before has no job."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """The facts in the credential of a request besides the caller."""
+
+    delegation: Delegation | None
+    chain: tuple[str, ...]
 
 
 class MessageAcceptor:
@@ -67,6 +73,7 @@ class MessageAcceptor:
         metrics: Metrics,
         most: int,
         most_waiting: int,
+        answers: ApprovalAnswers,
         extensions: frozenset[str] = OF_CALLERS,
         choices: Mapping[str, frozenset[str]] = NO_CHOICES,
     ) -> None:
@@ -75,10 +82,12 @@ class MessageAcceptor:
             cards: The agent cards. The first readable card defines the accepted media types and output modes.
             most: The maximum number of tasks that one caller may run at once.
             most_waiting: If so many tasks wait for a caller, the caller cannot start another task.
+            answers: Checks answers to approvals.
             extensions: The URIs of extensions that are read from messages.
             choices: The allowed values of metadata keys.
         """
         self._choices = choices
+        self._answers = answers
         self._extensions = extensions
         self._most_waiting = most_waiting
         self._log = log
@@ -102,6 +111,7 @@ class MessageAcceptor:
         requested: Iterable[str] = (),
         trace: Mapping[str, str] | None = None,
         delegation: Delegation | None = None,
+        chain: Sequence[str] = (),
     ) -> tuple[ActiveTask, Start]:
         """Accept a message, and return when it is on disk. Its work starts when the returned `Start` is called.
 
@@ -111,6 +121,7 @@ class MessageAcceptor:
             requested: The extensions that the caller requests.
             trace: The trace context, used if the metadata contains none. It is not part of the deduplication key.
             delegation: The right to act for a principal, which is stored with the task. It is not part of the key.
+            chain: The agents that the request came through. A task that begins keeps them.
         """
         request = understood(request, self._extensions)
         card = next((found for card in self._cards if (found := card.recent()[0]) is not None), None)
@@ -128,7 +139,7 @@ class MessageAcceptor:
                 raise
             release = self._shares.take(owner, beyond=True)
         try:
-            live, job = await self._taken(owner, request, called, delegation)
+            live, job = await self._taken(owner, request, called, _Origin(delegation, tuple(chain)))
         except BaseException:
             release()
             raise
@@ -155,18 +166,14 @@ class MessageAcceptor:
             return first
         return await self._log.known(claim_of(owner, further(request, called)))
 
-    async def _taken(
-        self, owner: str, request: SendMessageRequest, called: str | None, delegation: Delegation | None
-    ) -> _Taken:
+    async def _taken(self, owner: str, request: SendMessageRequest, called: str | None, origin: _Origin) -> _Taken:
         if request.message.task_id and called is not None:
-            return await self._begin_or_follow(owner, request, called, delegation)
+            return await self._begin_or_follow(owner, request, called, origin)
         if request.message.task_id:
-            return await self._follow(claim_of(owner, request), request, delegation)
-        return await self._begin(claim_of(owner, request), request, delegation)
+            return await self._follow(claim_of(owner, request), request, origin)
+        return await self._begin(claim_of(owner, request), request, origin)
 
-    async def _begin_or_follow(
-        self, owner: str, request: SendMessageRequest, called: str, delegation: Delegation | None
-    ) -> _Taken:
+    async def _begin_or_follow(self, owner: str, request: SendMessageRequest, called: str, origin: _Origin) -> _Taken:
         """Begin the task that the caller names, or continue it if it exists.
 
         A message to an existing task is a retransmission if it equals the task's first message, or if the same request
@@ -177,12 +184,12 @@ class MessageAcceptor:
             live, answer = await self._tasks.find(owner, task_id), further(request, called)
             named = claim_of(owner, answer)
             if live is None:
-                return await self._begin(claim_of(owner, request), request, delegation, also=named if called else None)
+                return await self._begin(claim_of(owner, request), request, origin, also=named if called else None)
             if known := await self._known(owner, request, called):
                 if not await self._answers_anew(live, claim_of(owner, request), named):
                     return await self._again(owner, known, called)
                 answer = further(request, "")
-            return await self._follow(claim_of(owner, answer), answer, delegation)
+            return await self._follow(claim_of(owner, answer), answer, origin)
 
     async def _answers_anew(self, live: ActiveTask, begun: Claim, named: Claim) -> bool:
         """Return whether a known message is a new answer to a waiting task, and not a retransmission.
@@ -196,10 +203,10 @@ class MessageAcceptor:
         return await self._log.known(begun) is None and await self._log.is_reused(named)
 
     async def _begin(
-        self, claim: Claim, request: SendMessageRequest, delegation: Delegation | None, *, also: Claim | None = None
+        self, claim: Claim, request: SendMessageRequest, origin: _Origin, *, also: Claim | None = None
     ) -> _Taken:
         now = self._clock.now_ns()
-        task = _new_task(request, at_ns=now)
+        task = _new_task(request, origin.chain, at_ns=now)
         try:
             self._admission.admit(claim.owner, begins=True)
         except ServiceUnavailable:
@@ -207,7 +214,7 @@ class MessageAcceptor:
             if await self._log.known(claim) is None:
                 raise
         answer = await self._log.accept(
-            claim, task, at_ns=now, most_waiting=self._most_waiting, also=also, delegation=delegation
+            claim, task, at_ns=now, most_waiting=self._most_waiting, also=also, delegation=origin.delegation
         )
         if isinstance(answer, DuplicateClaim):
             return await self._again(claim.owner, answer)
@@ -217,9 +224,9 @@ class MessageAcceptor:
                 " answer or cancel one, then send it again."
             )
         live = self._tasks.add(StoredTask(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
-        return live, _job(live, task.history[0])
+        return live, job_of(live, task.history[0])
 
-    async def _follow(self, claim: Claim, request: SendMessageRequest, delegation: Delegation | None) -> _Taken:
+    async def _follow(self, claim: Claim, request: SendMessageRequest, origin: _Origin) -> _Taken:
         message = request.message
         live = await self._tasks.find(claim.owner, message.task_id)
         if live is None:
@@ -229,18 +236,19 @@ class MessageAcceptor:
         if known := await self._log.known(claim):
             # The same message was accepted before, when the task was in the right state for it.
             return await self._again(claim.owner, known)
+        checked = await self._answers.check(live, message)
         former = live.task
         if is_full(former, message):
             raise UnsupportedOperationError(f"The task has reached its maximum size; {_ADVICE_ENDED}")
         now, pause = self._clock.now_ns(), pause_of(former)
-        if answers_another(message, pause):
+        if answers_another(message, pause) or (checked and (pause is None or pause.identity != checked)):
             raise InvalidParamsError("The question that this message answers is closed; read the task for the open one")
         if pause is not None and pause.expired(now):
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
-        kept = stamp_answer(addressed(request, former), pause, owner=live.owner, at_ns=now)
+        kept = stamp_answer(addressed(request, former), pause, by=live.owner, at_ns=now)
         self._admission.admit(claim.owner, begins=False)
-        answer = await live.resume(claim, kept, delegation)
+        answer = await live.resume(claim, kept, origin.delegation)
         if isinstance(answer, DuplicateClaim):
             return await self._again(claim.owner, answer)
         if isinstance(answer, MessageNotAccepted):
@@ -250,13 +258,8 @@ class MessageAcceptor:
                 f" {_ADVICE_ENDED if live.state in TERMINAL else _ADVICE_RUNNING}"
             )
         if pause is not None:
-            self._answered(live, pause, kept, now)
-        return live, _job(live, kept, pause, former)
-
-    def _answered(self, live: ActiveTask, pause: TaskInterrupt, message: Message, now_ns: int) -> None:
-        self._metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
-        stamp = MessageToDict(message.metadata)[ANSWER]
-        _logger.info("a person answered", extra={"task": live.task_id, "kind": pause.kind.value, **stamp})
+            record_answer(self._metrics, live.task_id, pause, kept, now_ns=now)
+        return live, job_of(live, kept, pause, former)
 
     async def _again(self, owner: str, known: DuplicateClaim, called: str | None = None) -> _Taken:
         live = await self._tasks.find(owner, known.task_id)
@@ -268,7 +271,10 @@ class MessageAcceptor:
         return live, None
 
 
-def _job(live: ActiveTask, message: Message, pause: TaskInterrupt | None = None, former: Task | None = None) -> TaskJob:
+def job_of(
+    live: ActiveTask, message: Message, pause: TaskInterrupt | None = None, former: Task | None = None
+) -> TaskJob:
+    """Return the job of an accepted message. Args: `former` is the task as it was before an answer."""
     return TaskJob(
         owner=live.owner,
         task_id=live.task_id,
@@ -300,7 +306,7 @@ def _nothing() -> None:
     return None
 
 
-def _new_task(request: SendMessageRequest, *, at_ns: int) -> Task:
+def _new_task(request: SendMessageRequest, chain: Sequence[str], *, at_ns: int) -> Task:
     chosen = request.message.task_id
     task = Task(
         id=chosen or str(uuid4()),
@@ -309,6 +315,8 @@ def _new_task(request: SendMessageRequest, *, at_ns: int) -> Task:
     )
     task.status.timestamp.FromNanoseconds(at_ns)
     task.history.append(addressed(request, task))
+    if len(chain) > 1:  # The owner of the task names a single agent.
+        task.history[0].metadata.update({CALLERS: list(chain)})
     if chosen:
         task.metadata[CHOSEN_ID] = True
     return task

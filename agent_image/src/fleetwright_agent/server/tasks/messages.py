@@ -14,7 +14,7 @@ from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.extension_codec import lift_parts
-from fleetwright_a2a.extensions import ANSWER, INCOGNITO, LABELS
+from fleetwright_a2a.extensions import ANSWER, CALLERS, INCOGNITO, LABELS
 from fleetwright_a2a.outbound.policy.egress_policy import UnusableUrl, target_of
 from fleetwright_agent.protocol.frames import Image
 from fleetwright_agent.server.extensions import call_path
@@ -192,7 +192,9 @@ def addressed(request: SendMessageRequest, task: Task) -> Message:
     kept.task_id, kept.context_id = task.id, task.context_id
     if request.metadata.fields:
         kept.metadata.update(MessageToDict(request.metadata))
-    # Only the server may set the identity of the answering person. A caller's value must not be trusted.
-    if ANSWER in kept.metadata.fields:
-        del kept.metadata.fields[ANSWER]
+    # Only the server may set the identity of the answering person, and the agents on the way of a request. A caller's
+    # values must not be trusted.
+    for key in (ANSWER, CALLERS):
+        if key in kept.metadata.fields:
+            del kept.metadata.fields[key]
     return kept

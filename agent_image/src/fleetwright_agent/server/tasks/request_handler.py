@@ -39,7 +39,7 @@ from a2a.utils.errors import (
 )
 from a2a.utils.task import apply_history_length, validate_history_length
 
-from fleetwright_a2a.bindings.calls import CALLED, TRACEPARENT, delegation_in
+from fleetwright_a2a.bindings.calls import CALLED, TRACEPARENT, chain_in, delegation_in
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.errors import operation
 from fleetwright_a2a.extensions import trace_in
@@ -250,6 +250,7 @@ class TaskRequestHandler(RequestHandler):
             requested=context.requested_extensions,
             trace=trace_in(context.state.get(TRACEPARENT, "")),
             delegation=delegation_in(context),
+            chain=chain_in(context),
         )
 
     async def on_get_extended_agent_card(

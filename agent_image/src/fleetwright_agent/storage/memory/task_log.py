@@ -279,6 +279,13 @@ class MemoryTaskLog:
         rows = [self._rows[n] for *_, n in busy]
         return tuple(Key(row.owner, row.task.id) for row in rows)
 
+    async def waiting(self) -> tuple[Key, ...]:
+        rows = [(row.updated_ns, n, row) for n, row in self._rows.items() if _waits(row)]
+        return tuple(Key(row.owner, row.task.id) for _, _, row in sorted(rows, key=lambda found: found[:2]))
+
+    async def named(self, task_id: str) -> tuple[Key, ...]:
+        return tuple(Key(row.owner, task_id) for row in self._rows.values() if row.task.id == task_id)
+
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
         return tuple(
             Key(row.owner, row.task.id)
@@ -343,3 +350,7 @@ class MemoryTaskLog:
 
     async def aclose(self) -> None:
         """Do nothing: there is no file."""
+
+
+def _waits(row: _Row) -> bool:
+    return not row.busy and row.task.status.state in INTERRUPTED

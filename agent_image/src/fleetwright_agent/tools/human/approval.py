@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from fleetwright_agent.protocol.arguments import with_integers
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 from fleetwright_agent.tools.port import Ask, Decision, Grant, Tool, ToolCall, strictest
 
@@ -16,6 +17,10 @@ _ALWAYS: Final = "always"
 """The text that approves a call and gives the first grant that the request offers."""
 _SAYS: Final = ("approved", "decision", "answer")
 _GRANT: Final = "grant"
+_REASON: Final = "reason"
+_ARGUMENTS: Final = "arguments"
+MAX_REASON: Final = 1024
+"""The number of characters of a reason that the model reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,10 @@ class ApprovalReply:
     approved: bool
     grants: tuple[str, ...] = ()
     """The keys of the grants that the person gave with the approval."""
+    reason: str = ""
+    """Why the person decided so. The model reads why a call was declined."""
+    arguments: Mapping[str, Any] | None = None
+    """The arguments with which the call runs, if the person has changed them."""
 
 
 def read_reply(value: object, offered: Sequence[str] = ()) -> ApprovalReply:
@@ -34,9 +43,18 @@ def read_reply(value: object, offered: Sequence[str] = ()) -> ApprovalReply:
     if not isinstance(value, Mapping):
         return ApprovalReply(_yes(value))
     said = [value[key] for key in _SAYS if key in value]
+    reason = _reason(value.get(_REASON))
     if not (said and all(map(_yes, said))):
+        return ApprovalReply(False, reason=reason)
+    arguments = value.get(_ARGUMENTS)
+    if arguments is not None and not isinstance(arguments, Mapping):
         return ApprovalReply(False)
-    return ApprovalReply(True, tuple(key for key in offered if key == value.get(_GRANT)))
+    given = tuple(key for key in offered if key == value.get(_GRANT))
+    return ApprovalReply(True, given, reason, None if arguments is None else with_integers(arguments))
+
+
+def _reason(value: object) -> str:
+    return value.strip()[:MAX_REASON] if isinstance(value, str) else ""
 
 
 def _yes(value: object) -> bool:
@@ -70,6 +88,7 @@ def ask_request(tool: str, ask: Ask, arguments: Mapping[str, Any], *, agent: str
         f"{sentence}{_instruction(ask.grants)}",
         {**payload, **({"grants": grants} if grants else {})},
         tool=tool,
+        arguments=arguments,
     )
 
 

@@ -43,6 +43,7 @@ _RATE_WAIT: Final = 5.0
 _CLIENTS: Final = {"openai", "anthropic"}
 _GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
+_OUTAGES: Final = ("model_error", "model_timeout", "model_unreachable")
 _CUT_CALL: Final = "The model's answer repeatedly reached model.maxOutputTokens within a tool call."
 
 
@@ -76,6 +77,11 @@ class ModelFailure:
     """True if another model may succeed where this one fails."""
     window: int | None = None
     """The context window in tokens, if the provider's error states it."""
+
+    @property
+    def is_outage(self) -> bool:
+        """True if the provider failed: a status of 500 or more, a timeout, or no connection."""
+        return self.transient and self.reason in _OUTAGES
 
 
 def classify(error: BaseException) -> ModelFailure | None:

@@ -32,6 +32,7 @@ DIALECT: Final = "dialect"
 """The key in the state of a call context that holds the protocol version of the request."""
 CALLED: Final = "called"
 """The key in the state of a call context that holds the request id, for callers that send no message ids (A2A 0.1)."""
+_CHAIN: Final = "chain"
 TRACEPARENT: Final = "traceparent"
 """The key in the state of a call context that holds the W3C `traceparent` header, if there was one."""
 _DELEGATION: Final = "delegation"
@@ -162,12 +163,20 @@ def context_of(request: Request, dialect: Dialect, *, called: RequestId = None) 
     name = "" if called is None else json.dumps(called)
     state = {DIALECT: dialect.version, TRACEPARENT: request.headers.get(TRACEPARENT, "")}
     user = request.user
-    delegated = {_DELEGATION: user.delegation} if isinstance(user, CallerUser) and user.delegation else {}
+    delegated: dict[str, Any] = {}
+    if isinstance(user, CallerUser):
+        delegated = {_CHAIN: user.chain, **({_DELEGATION: user.delegation} if user.delegation else {})}
     return ServerCallContext(
         user=StarletteUser(user),
         state={**state, **delegated, **({CALLED: name} if dialect.chooses_ids else {})},
         requested_extensions=_requested(request, *_EXTENSION_HEADERS),
     )
+
+
+def chain_in(context: ServerCallContext) -> tuple[str, ...]:
+    """Return the agents that the call came through, the first caller first, as its credential names them."""
+    found = context.state.get(_CHAIN)
+    return found if isinstance(found, tuple) else ()
 
 
 def delegation_in(context: ServerCallContext) -> Delegation | None:

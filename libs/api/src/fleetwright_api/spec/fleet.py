@@ -17,6 +17,10 @@ class FleetSpec:
     parent: ObjectReference | None = None
     reach: str = one_of(NO_REACH, DIRECT, LINEAGE, default=NO_REACH)
     suspend_team: bool = False
+    cascade: bool = False
+    """True if deleting this agent deletes its children."""
+    forwarded_to: ObjectReference | None = None
+    """The Agent that replaced this one. The gateway redirects callers to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

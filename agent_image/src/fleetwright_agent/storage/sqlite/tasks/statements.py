@@ -85,6 +85,8 @@ INDEX_WAITING = f"CREATE INDEX tasks_waiting ON tasks (owner) WHERE {_WAITING};"
 FIND_CLAIM_AND_COUNT_WAITING = f"SELECT ({FIND_CLAIM}), (SELECT count(*) FROM tasks WHERE owner = ? AND {_WAITING})"
 _OF = "owner = :owner AND :context IN ('', context_id)"
 KEYS_OF = f"SELECT owner, id FROM tasks WHERE {_OF} ORDER BY n"
+WAITING_TASKS = f"SELECT owner, id FROM tasks WHERE {_WAITING} ORDER BY updated_ns, n"
+NAMED_TASKS = "SELECT owner, id FROM tasks WHERE id = ? ORDER BY n"
 NUMBERS_OF = f"SELECT n FROM tasks WHERE {_OF}"
 HELD = f"SELECT DISTINCT owner, context_id FROM tasks WHERE busy = 1 OR ({_WAITING})"
 WAKE_TASK = (

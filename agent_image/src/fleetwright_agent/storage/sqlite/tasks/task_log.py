@@ -233,6 +233,12 @@ class SqliteTaskLog:
     async def busy(self) -> tuple[Key, ...]:
         return await self._keys(sql.BUSY_TASKS)
 
+    async def waiting(self) -> tuple[Key, ...]:
+        return await self._keys(sql.WAITING_TASKS)
+
+    async def named(self, task_id: str) -> tuple[Key, ...]:
+        return await self._keys(sql.NAMED_TASKS, task_id)
+
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
         return await self._keys(sql.EXPIRED_TASKS, now_ns)
 
@@ -249,7 +255,7 @@ class SqliteTaskLog:
 
         return await self._read(work)
 
-    async def _keys(self, select: str, *values: int) -> tuple[Key, ...]:
+    async def _keys(self, select: str, *values: int | str) -> tuple[Key, ...]:
         return await self._read(lambda connection: tuple(Key(*row) for row in connection.execute(select, values)))
 
     async def sweep(self, before_ns: int) -> int:

@@ -138,7 +138,7 @@ class ModelCalls:
                 except asyncio.CancelledError:
                     self._charge_estimate(size(), account, context, 0, name)
                     raise
-                self._metrics.llm_calls.labels(account.model, "ok").inc()
+                self._metrics.count_model_call(account.model, "ok")
                 self._charge(reply, size, account, context, name)
                 return reply
 
@@ -160,7 +160,7 @@ class ModelCalls:
                 failure = classify(error)
                 if failure is None:
                     raise
-                self._metrics.llm_calls.labels(account.model, failure.reason).inc()
+                self._metrics.count_model_call(account.model, failure.reason, is_outage=failure.is_outage)
                 if (message := usage_of_failure(error)) is not None:
                     context.emit(self._accounting.charge(message, account, context.request))
                 wait = backoff(attempt, failure.retry_after)
@@ -215,7 +215,7 @@ class ModelCalls:
                 self._charge_estimate(_size(request), account, context, heard.characters, name)
             raise
         self._metrics.llm_latency.labels(account.model).observe(time.perf_counter() - started)
-        self._metrics.llm_calls.labels(account.model, "ok").inc()
+        self._metrics.count_model_call(account.model, "ok")
         message = answer_of(reply)
         if message is None:
             return reply

@@ -10,7 +10,7 @@ from typing import Any
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.callers import is_client
 from fleetwright_agent.protocol.frames import InterruptKind
-from fleetwright_agent.tools.approval_policy import may_approve, may_ask
+from fleetwright_agent.tools.approval_policy import may_ask, may_wait_for_approval
 from fleetwright_agent.tools.human.approval import ask_request, offered_grants
 from fleetwright_agent.tools.port import (
     Allow,
@@ -42,7 +42,7 @@ class CallDecisions:
         Raises:
             ToolError: The call must not run.
         """
-        decision = await _decided(tool, call)
+        decision = await decided(tool, call)
         if isinstance(decision, Deny):
             raise ToolBlocked(decision.reason)
         if isinstance(decision, Allow):
@@ -63,18 +63,20 @@ class CallDecisions:
 
     def _check_approvable(self, tool: Tool, context: TurnContext) -> None:
         needs = f"{tool.name} needs the approval of a person"
-        if not may_approve(self._config, context.request.owner):
+        if not may_wait_for_approval(self._config, context.request.owner):
             raise ToolDeclined(f"{needs}, and this request comes from an agent; say so in your answer")
         if not self._may_ask:
             raise ToolDeclined(f"{needs}, and this agent cannot ask a person; say so in your answer")
 
     def _body(self, tool: Tool, ask: Ask, call: ToolCall) -> dict[str, Any]:
         request = ask_request(tool.name, ask, call.arguments, agent=self._agent)
-        payload = dict(request.payload)
-        return {"kind": request.kind.value, "prompt": request.prompt, "payload": payload, "tool": request.tool}
+        body = {"kind": request.kind.value, "prompt": request.prompt, "tool": request.tool}
+        arguments = {} if request.arguments is None else {"arguments": dict(request.arguments)}
+        return {**body, "payload": dict(request.payload), **arguments}
 
 
-async def _decided(tool: Tool, call: ToolCall) -> Decision:
+async def decided(tool: Tool, call: ToolCall) -> Decision:
+    """Return the decision of the tool. Raises: ToolError."""
     try:
         return await tool.decide(call)
     except ToolError:

@@ -22,10 +22,10 @@ from fleetwright_agent.security.argument_schemas import UndecidableSchema, valid
 from fleetwright_agent.storage.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import offered_grants, read_reply
-from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined, ToolError
+from fleetwright_agent.tools.port import Deny, Tool, ToolBlocked, ToolCall, ToolDeclined, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
-from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions
+from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions, decided
 from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.output_stream import OutputStream
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
@@ -72,15 +72,35 @@ class ToolCalls:
         wrong = self._refusal(run, context, request.state["messages"])
         if wrong is None and tool is not None:
             try:
-                run = replace(run, reply=await self._reply(run, tool, before, context))
+                run = await self._answered(run, tool, before, context)
             except ToolError as error:
                 wrong = error
         return await self._run(run, wrong, context)
 
-    async def _reply(
+    async def edit_problem(self, tool: str, arguments: Mapping[str, Any], context: TurnContext) -> str | None:
+        """Return why a call with these arguments may not run, or None if it may."""
+        offered = context.tools.get(tool)
+        try:
+            await self._check_edit(_PreparedCall("", "", tool, arguments, offered), context)
+        except ToolError as error:
+            return str(error)
+        return None
+
+    async def _check_edit(self, call: "_PreparedCall", context: TurnContext) -> None:
+        """Check the arguments of a person as strictly as those of the model. Raises: ToolError."""
+        if call.tool is None:
+            raise ToolError(f"there is no tool {call.name!r}")
+        wrong = self._enforcement.refusal(call.name, call.arguments) or _misfit(call.arguments, call.tool)
+        if wrong is not None:
+            raise wrong
+        decision = await decided(call.tool, call.port(context))
+        if isinstance(decision, Deny):
+            raise ToolBlocked(decision.reason)
+
+    async def _answered(
         self, call: "_PreparedCall", tool: Tool, before: JournalEntry | None, context: TurnContext
-    ) -> object:
-        """Return a person's reply, if the call needs one.
+    ) -> "_PreparedCall":
+        """Return the call with a person's reply, if it needs one, and with the arguments that the person has changed.
 
         A stored question stays valid even if the configuration has changed.
 
@@ -95,17 +115,29 @@ class ToolCalls:
         elif asked is not None:
             await self._journal.put(context.thread, call.key, CallState.WAITING, asked)
         if asked is None:
-            return None
+            return call
         try:
             reply = interrupt(asked)
         except GraphInterrupt:
             # The person may have given the grant with the reply to another call that waited for the same grant.
             if waits and await self._decisions.covers(asked, context):
-                return None
+                return call
             raise
-        if asked["kind"] == InterruptKind.APPROVAL and not read_reply(reply, offered_grants(asked["payload"])).approved:
-            raise ToolDeclined(f"{call.name} was not approved and has not run; do not try it again unasked")
-        return reply
+        call = replace(call, reply=reply)
+        return call if asked["kind"] != InterruptKind.APPROVAL else await self._approved(call, asked, context)
+
+    async def _approved(self, call: "_PreparedCall", asked: Mapping[str, Any], context: TurnContext) -> "_PreparedCall":
+        """Return the call as the person has approved it. Raises: ToolError: the call must not run."""
+        answer = read_reply(call.reply, offered_grants(asked["payload"]))
+        if not answer.approved:
+            why = f"; the reason of the person: {answer.reason}" if answer.reason else ""
+            raise ToolDeclined(f"{call.name} was not approved and has not run; do not try it again unasked{why}")
+        if answer.arguments is None or answer.arguments == call.arguments:
+            return call
+        edited = replace(call, arguments=answer.arguments, edited=True)
+        # The tools and the policy may have changed since the answer was accepted.
+        await self._check_edit(edited, context)
+        return edited
 
     async def _run(self, call: "_PreparedCall", wrong: ToolError | None, context: TurnContext) -> ToolMessage:
         # Models invent tool names, and an invented name must not become a metric label.
@@ -125,14 +157,15 @@ class ToolCalls:
         ok = outcome == "ok"
         # Audit before journaling: a call with a result in the journal does not run again and is not audited again.
         seconds = await self._audited(call, context, started, text=text, outcome=outcome)
+        told = f"{_edit_note(call)}{text}"
         if call.once:
-            context.hold(self._journal.done(context.thread, call.key, {"text": text, "ok": ok}))
+            context.hold(self._journal.done(context.thread, call.key, {"text": told, "ok": ok}))
         self._metrics.tool_latency.labels(label).observe(seconds)
         self._metrics.tool_calls.labels(label, outcome).inc()
         context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text)))
         for artifact in artifacts:
             context.emit(ToolArtifact(call.identity, call.name, artifact))
-        return _message(call.identity, call.name, text, ok=ok, seconds=seconds)
+        return _message(call.identity, call.name, told, ok=ok, seconds=seconds)
 
     async def _audited(
         self, call: "_PreparedCall", context: TurnContext, started: float, *, outcome: str, text: str = ""
@@ -199,6 +232,8 @@ class _PreparedCall:
     arguments: Mapping[str, Any]
     tool: Tool | None
     reply: Any = None
+    edited: bool = False
+    """True if a person has changed the arguments."""
 
     def port(self, context: TurnContext, write: Callable[[str], None] = lambda _: None) -> ToolCall:
         """Return the call as the tool receives it. Args: `write` streams its output."""
@@ -208,6 +243,13 @@ class _PreparedCall:
     def once(self) -> bool:
         """True if the journal must record the call, because it must not run twice."""
         return self.tool is not None and not self.tool.repeatable
+
+
+def _edit_note(call: _PreparedCall) -> str:
+    """Return a sentence for the model, whose own message still has the arguments that it chose."""
+    if not call.edited:
+        return ""
+    return f"[A person changed the arguments of this call to {json.dumps(call.arguments, ensure_ascii=False)}]\n"
 
 
 def _asker(request: ToolCallRequest) -> str:

@@ -1,0 +1,1 @@
+"""Open approvals for the operator, which publishes them as objects and delivers the decisions of people."""

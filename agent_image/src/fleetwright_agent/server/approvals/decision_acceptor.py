@@ -1,0 +1,160 @@
+"""Accepts a person's decision about an approval, exactly once, and continues the task with it.
+
+The acceptance is one compare-and-set in the task log. A decision that comes later learns who has decided before.
+"""
+
+import hmac
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from a2a.types.a2a_pb2 import Message
+
+from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.http.concurrency_limits import Release
+from fleetwright_agent.config.callers import person_name
+from fleetwright_agent.protocol.interrupts import TaskInterrupt
+from fleetwright_agent.server.approvals.decision import ApprovalDecision
+from fleetwright_agent.server.approvals.open_approvals import approval_of
+from fleetwright_agent.server.tasks.active_task import ActiveTask
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
+from fleetwright_agent.server.tasks.admission import Admission
+from fleetwright_agent.server.tasks.approval_answers import ApprovalAnswers
+from fleetwright_agent.server.tasks.interrupt_replies import answer_value, record_answer, stamp_answer, stamp_of
+from fleetwright_agent.server.tasks.message_acceptor import job_of
+from fleetwright_agent.server.tasks.size_limits import is_full
+from fleetwright_agent.server.tasks.task_runner import TaskRunner
+from fleetwright_agent.storage.task_log import AcceptedClaim, DuplicateClaim, TaskQueries
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.tools.human.approval import read_reply
+
+
+class DecisionOutcome(StrEnum):
+    ACCEPTED = "accepted"
+    DECIDED = "decided"
+    """Another decision or answer came first."""
+    CHANGED = "changed"
+    """The person has seen other arguments."""
+    NOT_FOUND = "notFound"
+    INVALID = "invalid"
+    """The changed arguments may not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionResult:
+    outcome: DecisionOutcome
+    decision: str = ""
+    decided_by: str = ""
+    decided_at: str = ""
+    problem: str = ""
+
+
+class RunningTasks(Protocol):
+    """Counts the tasks of a caller that run."""
+
+    def again(self, live: ActiveTask) -> Release:
+        """Count a resumed task, and return a function that uncounts it."""
+
+
+class DecisionAcceptor:
+    def __init__(
+        self,
+        log: TaskQueries,
+        tasks: ActiveTasks,
+        runs: TaskRunner,
+        running: RunningTasks,
+        *,
+        answers: ApprovalAnswers,
+        admission: Admission,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._log = log
+        self._tasks = tasks
+        self._runs = runs
+        self._running = running
+        self._answers = answers
+        self._admission = admission
+        self._clock = clock
+        self._metrics = metrics
+
+    async def decide(self, ask: str, decision: ApprovalDecision) -> DecisionResult:
+        """Accept the decision, or return why it is not accepted.
+
+        Raises:
+            TaskLogUnavailable: The log cannot be used. The decision may be sent again.
+            ServiceUnavailable: The agent accepts no message of this task's caller right now.
+        """
+        for key in await self._log.named(decision.task):
+            live = await self._tasks.find(key.owner, key.task_id)
+            if live is not None and (result := await self._decide(live, ask, decision)):
+                return result
+        return DecisionResult(DecisionOutcome.NOT_FOUND)
+
+    async def _decide(self, live: ActiveTask, ask: str, decision: ApprovalDecision) -> DecisionResult | None:
+        """Return the result, or None if the task has never asked this question."""
+        pause = None if live.busy else approval_of(live.task)
+        if pause is None or pause.identity != ask:
+            return _earlier(live, ask, decision)
+        if pause.expired(self._clock.now_ns()):
+            await self._runs.expire(live)
+            return DecisionResult(DecisionOutcome.NOT_FOUND)
+        if not hmac.compare_digest(pause.digest, decision.arguments_digest):
+            return DecisionResult(DecisionOutcome.CHANGED)
+        if problem := await self._problem(live, pause, decision):
+            return DecisionResult(DecisionOutcome.INVALID, problem=problem)
+        if await self._accept(live, pause, decision):
+            return DecisionResult(DecisionOutcome.ACCEPTED)
+        # Another decision, an answer or a cancellation came first.
+        return _earlier(live, ask, decision)
+
+    async def _problem(self, live: ActiveTask, pause: TaskInterrupt, decision: ApprovalDecision) -> str | None:
+        if is_full(live.task, decision.message(pause.identity)):
+            return "the task has reached its maximum size; cancel it"
+        if decision.edit is None:
+            return None
+        return await self._answers.edit_problem(live, pause.tool, decision.edit)
+
+    async def _accept(self, live: ActiveTask, pause: TaskInterrupt, decision: ApprovalDecision) -> bool:
+        former, now = live.task, self._clock.now_ns()
+        # During the check of the arguments, the task may have gone on to ask another question.
+        asked = None if live.busy else approval_of(former)
+        if asked is None or asked.identity != pause.identity:
+            return False
+        message = decision.message(pause.identity)
+        message.task_id, message.context_id = live.task_id, live.context_id
+        kept = stamp_answer(message, pause, by=decision.by, at_ns=now)
+        self._admission.admit(live.owner, begins=False)
+        release = self._running.again(live)
+        try:
+            answer = await live.resume(decision.claim(live.owner, pause.identity), kept)
+        except BaseException:
+            release()
+            raise
+        if not isinstance(answer, AcceptedClaim):
+            release()
+            return isinstance(answer, DuplicateClaim)
+        record_answer(self._metrics, live.task_id, pause, kept, now_ns=now)
+        self._runs.take_up(live, job_of(live, kept, pause, former), then=release)()
+        return True
+
+
+def _earlier(live: ActiveTask, ask: str, decision: ApprovalDecision) -> DecisionResult | None:
+    """Return the result for an approval that was answered before, or None if the task has no such answer."""
+    found = stamp_of(live.task, ask)
+    if found is None:
+        return None
+    stamp, message = found
+    if stamp.get("by") == decision.by and _means_the_same(message, decision):
+        return DecisionResult(DecisionOutcome.ACCEPTED)
+    return DecisionResult(
+        DecisionOutcome.DECIDED,
+        decision="Approved" if stamp.get("decision") == "approved" else "Denied",
+        decided_by=person_name(str(stamp.get("by", ""))),
+        decided_at=str(stamp.get("at", "")).replace("+00:00", "Z"),
+    )
+
+
+def _means_the_same(message: Message, decision: ApprovalDecision) -> bool:
+    said: Any = answer_value(message)
+    return read_reply(said) == read_reply(decision.reply())

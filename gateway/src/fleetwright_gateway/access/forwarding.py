@@ -1,0 +1,26 @@
+"""Agents that another agent has replaced. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fleetwright_api.call_authorization import Identity
+from fleetwright_api.spec.agent import AgentView
+
+MAX_HOPS: Final = 5
+
+
+def is_replaced(agent: AgentView) -> bool:
+    return agent.spec.fleet.forwarded_to is not None
+
+
+def successor(agent: AgentView, agents: Mapping[Identity, AgentView]) -> AgentView | None:
+    """Return the agent that replaced this one, after at most five steps.
+
+    Return None if an agent on the way does not exist, or if the agents form a cycle.
+    """
+    current: AgentView | None = agent
+    for _ in range(MAX_HOPS + 1):
+        if current is None or current.spec.fleet.forwarded_to is None:
+            return current
+        current = agents.get((current.namespace, current.spec.fleet.forwarded_to.name))
+    return None

@@ -1,0 +1,33 @@
+"""The activity of an agent as its status shows it. Pure.
+
+The values are rounded, and the operator refreshes them at most every ten minutes, so that busy agents cause few writes
+and idle agents cause none.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fleetwright_kube.timestamps import format_timestamp
+from fleetwright_operator.status.agent_reports import AgentReport
+
+REFRESH_SECONDS: Final = 600
+_STEPS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+def activity_status(report: AgentReport | None) -> Mapping[str, Any]:
+    """Return the field `activity` of the status, or nothing if the agent has not reported any."""
+    if report is None or report.activity is None:
+        return {}
+    active = report.activity.last_active
+    return {
+        "activity": {
+            "runningTasks": max(step for step in _STEPS if step <= report.running_tasks),
+            "lastActive": format_timestamp(active - active % REFRESH_SECONDS),
+            "spentUSD": _rounded(report.spent_usd),
+        }
+    }
+
+
+def _rounded(dollars: float) -> str:
+    """Return the amount with two significant digits, such as 0.25 or 1300."""
+    return f"{float(f'{dollars:.2g}'):.2f}".rstrip("0").rstrip(".")

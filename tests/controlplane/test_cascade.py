@@ -1,0 +1,63 @@
+"""`spec.fleet.cascade` on a real API server: owner references, garbage collection, and the limits of the operator."""
+
+from typing import Any
+
+import pytest
+from tests.controlplane.conftest import ACCOUNT, SYSTEM
+from tests.controlplane.test_gateway import token_of
+
+GARBAGE = 75
+"""Seconds. The garbage collector discovers new CRDs every 30 seconds, and the session has just created these."""
+_PATHS = {
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def policy(admin: Any, rendered_chart: list[dict[str, Any]], kubeconfig: Any) -> None:
+    """Install the admission policy of the chart that limits what the operator changes of Agents."""
+    for body in rendered_chart:
+        if body["kind"] in _PATHS and body["metadata"]["name"].endswith("-agent-owners"):
+            path = f"{_PATHS[body['kind']]}/{body['metadata']['name']}?fieldManager=test"
+            admin.request("PATCH", path, body, "application/apply-patch+yaml")
+
+
+def owners(space: Any, name: str) -> list[str]:
+    return [owner["name"] for owner in space.get("Agent", name)["metadata"].get("ownerReferences", ())]
+
+
+def test_deleting_a_parent_with_cascade_deletes_its_children_only(space, operator):
+    space.agent("lead", fleet={"cascade": True})
+    for name, parent in (("child", "lead"), ("promoted", "lead"), ("grandchild", "child")):
+        space.agent(name, fleet={"parent": {"name": parent}})
+    for name in ("child", "promoted"):
+        space.eventually(lambda name=name: owners(space, name) == ["lead"], f"{name} has its parent as owner")
+    space.agent("promoted")
+    space.eventually(lambda: owners(space, "promoted") == [], "the promoted agent has no owner")
+    space.admin.delete("Agent", space.name, "lead")
+    space.eventually(lambda: space.find("Agent", "child") is None, "the child is gone", seconds=GARBAGE)
+    assert space.find("Agent", "promoted")
+    assert space.find("Agent", "grandchild")
+
+
+def test_admission_policy_allows_the_operator_to_change_owners_only(control_plane, space, admin, operator, refusal):
+    space.agent("poet")
+    operators = type(admin)(control_plane.server, token_of(admin, SYSTEM, ACCOUNT), control_plane.ca)
+
+    def denies() -> bool:
+        try:
+            operators.merge("Agent", space.name, "poet", {"spec": {"description": "changed"}})
+        except refusal:
+            return True
+        return False
+
+    space.eventually(denies, "the API server has loaded the policy", seconds=30)
+    for patch, says in (
+        ({"spec": {"suspend": True}}, "not its spec"),
+        ({"metadata": {"labels": {"team": "b"}}}, "not its labels"),
+        ({"metadata": {"annotations": {"fleetwright.dev/wake": "now"}}}, "not others"),
+    ):
+        with pytest.raises(refusal, match=says):
+            operators.merge("Agent", space.name, "poet", patch)
+    operators.merge("Agent", space.name, "poet", {"metadata": {"annotations": {"fleetwright.dev/cascade-parent": "u"}}})
