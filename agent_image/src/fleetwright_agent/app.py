@@ -255,7 +255,7 @@ def _executor(
             myself=f"{config.namespace}/{config.name}",
             clock=parts.clock,
             compaction=last_compaction,
-            approval_seconds=config.approvals.expiry_seconds,
+            approvals=config.approvals,
             extensions=config.extensions,
             tracing=parts.tracing,
             usage=TaskUsage(parts.storage.inflight, clock=parts.clock.now),
@@ -265,7 +265,7 @@ def _executor(
     # Imported lazily: importing the executor modules of the a2a-sdk takes a third of the startup time.
     from fleetwright_agent.server.executors.sdk_executor import SdkExecutor
 
-    return SdkExecutor(executor, clock=parts.clock)
+    return SdkExecutor(executor, clock=parts.clock, approvals=config.approvals)
 
 
 def _push_service(parts: TurnDependencies, log: TaskLog, times: DeliveryTimes) -> PushService | None:

@@ -71,7 +71,7 @@ async def test_edited_arguments_run_and_are_recorded(agent, states, house, mount
     assert '[A person changed the arguments of this call to {"amount": 12}]' in answer(done)
     (said,) = (each for each in done["history"] if ANSWER in each.get("metadata", {}))
     assert said["metadata"][ANSWER]["edited"] is True
-    assert said["parts"][0]["data"] == {"approved": True, "arguments": {"amount": 12}}
+    assert said["parts"][1]["data"] == {"approved": True, "arguments": {"amount": 12}}
     lines = map(json.loads, (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines())
     assert [line["args"] for line in lines if line["event"] == "tool_call"] == [{"amount": 12}]
     metadata = (

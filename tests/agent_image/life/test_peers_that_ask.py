@@ -1,10 +1,13 @@
 """Two agents, one of which asks the other a question: the model answers it, abandons it or passes it to a person."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnDone
 
 
@@ -183,3 +186,24 @@ async def asked_by(cook):
     async with asyncio.timeout(90):
         while [task["status"]["state"] for task in await listed(cook)] != ["TASK_STATE_INPUT_REQUIRED"]:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
+
+
+async def test_peer_approval_by_reviewers_lets_the_call_continue(desk, peer, house, states, tmp_path):
+    """The calling agent waits, and gets the result of the call that a reviewer has approved at the peer."""
+    approvals = {"tools": ["house__charge_card"], "by": "Reviewers"}
+    operator_file = Layout(root=tmp_path / "cook").operator_file
+    operator_file.parent.mkdir(parents=True)
+    operator_file.write_text(json.dumps(operator_document(TOKEN)))
+    async with peer(approvals=approvals) as cook, desk(cook) as guest:
+        task = await guest.say("Ask the cook to charge the card 30.", now=True)
+        operator = Operator(cook.url)
+        async with asyncio.timeout(60):
+            while not (found := await operator.open()):  # noqa: ASYNC110 - it asks from outside
+                await asyncio.sleep(0.05)
+        (approval,) = found
+        assert (approval["requestedBy"], approval["chain"]) == ("agent:team/echo", ["agent:team/echo"])
+        await operator.decide(approval)
+        done = await guest.rested(task)
+    assert states(done) == "completed"
+    assert "The card is charged 30." in text_of(done)
+    assert house.ledger == ["charged 30"]

@@ -101,3 +101,22 @@ LOST = [
 async def test_poll_task_raises_permanent_errors_at_once(peer) -> None:
     with pytest.raises((A2AClientError, httpx.HTTPError)):
         await poll_task(peer, SAID, ClientCallContext(), look=0.001)
+
+
+def asked(**about: str) -> Task:
+    """Return a task that waits for an approval."""
+    question = Message(message_id="q", role=Role.ROLE_AGENT, parts=[Part(text="May I?")])
+    question.metadata.update({"https://fleetwright.dev/a2a/ask/v1": {"id": "1", "kind": "approval", **about}})
+    return Task(id="t", status=TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=question))
+
+
+async def test_poll_task_waits_while_reviewers_decide() -> None:
+    peer = Peer(asked(by="Reviewers"), asked(by="Reviewers"), cooked())
+    heard = await poll_task(peer, SAID, ClientCallContext(), look=0.001)
+    assert (heard.state, heard.text, peer.sent, peer.cancelled) == (COMPLETED, "Soup.", 1, 0)
+
+
+async def test_poll_task_cancels_an_approval_that_nobody_else_gives() -> None:
+    peer = Peer(asked(), cooked())
+    heard = await poll_task(peer, SAID, ClientCallContext(), look=0.001)
+    assert (heard.wants_approval, peer.cancelled) == (True, 1)

@@ -23,3 +23,8 @@ class Approvals(Part):
     by: Approver = Approver.CLIENTS
     expiry_seconds: int = Field(default=86_400, gt=0)
     """A task whose approval is not answered within this time fails."""
+
+    @property
+    def deciders(self) -> str:
+        """Who decides, as callers read it; empty if callers of a task may decide."""
+        return self.by.value if self.by is Approver.REVIEWERS else ""

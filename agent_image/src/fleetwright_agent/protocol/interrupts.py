@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from a2a.types.a2a_pb2 import Message, Part, Role, Task
+from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskStatus
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.extension_codec import attach, data_part
@@ -44,8 +44,11 @@ class TaskInterrupt:
         return self.expires_ns is not None and now_ns >= self.expires_ns
 
 
-def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | None) -> Message:
-    """Return the message with the question, as text for people and as data for programs."""
+def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | None, by: str = "") -> Message:
+    """Return the message with the question, as text for people and as data for programs.
+
+    Args: `by` names the people who decide, if the caller of the task does not.
+    """
     parts = [Part(text=ask.prompt), data_part(HITL, ask.payload)]
     message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=parts)
     about: dict[str, Any] = {"id": ask.identity, "kind": ask.kind.value, "tool": ask.tool}
@@ -53,12 +56,31 @@ def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | Non
         about["grants"] = grants
     if expires_ns is not None:
         about["expires"] = moment(expires_ns)
+    if by:
+        about["by"] = by
     if ask.arguments is not None:
         about["argumentsDigest"] = arguments_digest(ask.arguments)
         if (shown := reviewable(ask.arguments)) is not None:
             about["arguments"] = shown
     attach(message, ASK, about)
     return message
+
+
+def complete_approval(status: TaskStatus, *, now_ns: int, expiry_seconds: int, by: str) -> None:
+    """Add what is missing to an approval that an executor of the a2a-sdk asks for: its deadline and its deciders."""
+    about = MessageToDict(status.message.metadata).get(ASK)
+    if not isinstance(about, dict) or about.get("kind") != InterruptKind.APPROVAL:
+        return
+    if not status.HasField("timestamp"):
+        status.timestamp.FromNanoseconds(now_ns)
+    about.setdefault("expires", moment(now_ns + expiry_seconds * _SECOND))
+    if by:
+        about["by"] = by
+    if isinstance(arguments := about.get("arguments"), dict):
+        about["argumentsDigest"] = arguments_digest(arguments)
+    status.message.metadata.update({ASK: about})
+    if ASK not in status.message.extensions:
+        status.message.extensions.append(ASK)
 
 
 def pause_of(task: Task) -> TaskInterrupt | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from fleetwright_agent.protocol.frames import Frame, PeerCost, TurnRequest, Usage
 
@@ -30,6 +30,9 @@ class Turn(Protocol):
 
     async def aclose(self) -> None:
         """Close connections and files. Call this after the last turn has ended."""
+
+
+NO_EDITS: Final = "this agent runs tool calls only with the arguments that it asked about; leave out arguments"
 
 
 @runtime_checkable

@@ -76,7 +76,9 @@ class ApprovalDecision(Model):
     def message(self, ask: str) -> Message:
         """Return the answer as a message of the task."""
         data = Part(data=ParseDict(self.reply(), Value()), media_type="application/json")
-        return Message(message_id=self._identity(ask), role=Role.ROLE_USER, parts=[data])
+        # The text is for people, and for executors of the a2a-sdk that read no data.
+        text = Part(text="approved" if self.decision == "Approved" else "declined")
+        return Message(message_id=self._identity(ask), role=Role.ROLE_USER, parts=[text, data])
 
     def claim(self, owner: str, ask: str) -> Claim:
         """Return the deduplication key. No message of a caller has the same key."""

@@ -33,7 +33,7 @@ def listed_approval(owner: str, task: Task, pause: TaskInterrupt, *, redact: Cal
         "ask": pause.identity,
         "tool": pause.tool,
         "title": _bounded(redact(_text(question, "title") or f"Run {pause.tool}?"), _TITLE),
-        "preview": _bounded(redact(_text(question, "detail")), _PREVIEW),
+        "preview": _bounded(redact(_text(question, "detail") or _said(task)), _PREVIEW),
         "arguments": _arguments(pause, redact),
         "argumentsDigest": pause.digest,
         "requestedBy": owner,
@@ -61,6 +61,11 @@ def _arguments(pause: TaskInterrupt, redact: Callable[[Any], Any]) -> Mapping[st
     if arguments is None or canonical_size(arguments) > _ARGUMENTS or redact(arguments) != arguments:
         return None
     return arguments
+
+
+def _said(task: Task) -> str:
+    """Return the text of the question. An executor of the a2a-sdk may send no more than that."""
+    return "\n".join(part.text for part in task.status.message.parts if part.HasField("text"))
 
 
 def _text(question: Mapping[str, Any], key: str) -> str:

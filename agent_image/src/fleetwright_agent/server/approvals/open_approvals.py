@@ -128,7 +128,7 @@ def approval_of(task: Task) -> TaskInterrupt | None:
 
     An a2a-sdk executor may write any values into its question.
     """
-    pause = pause_of(task)
+    pause = pause_of(task) if task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED else None
     if pause is None or pause.kind is not InterruptKind.APPROVAL:
         return None
     names: tuple[Any, ...] = (pause.identity, pause.tool)

@@ -14,6 +14,7 @@ from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extension_codec import attach, data_part, typed_part
 from fleetwright_a2a.extensions import COST, MODEL_FALLBACK, REASONING, TOOL_CALL
 from fleetwright_a2a.task_events import Event, agent_message, status_event
+from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
 from fleetwright_agent.protocol.frames import (
     CompactionEnd,
@@ -65,11 +66,11 @@ class EventMapper:
         clock: Clock,
         extensions: Extensions,
         compaction: LastCompaction,
-        approval_seconds: int,
+        approvals: Approvals,
     ) -> None:
         self._told = extensions
         self._compaction = compaction
-        self._approval_seconds = approval_seconds
+        self._approvals = approvals
         self._clock = clock
         self._job = job
         self._emit = emit
@@ -207,8 +208,10 @@ class EventMapper:
     def _pause(self, ask: InterruptRequest) -> Event:
         """Return the event that asks the caller. A request for approval expires; a question has no time limit."""
         now = self._clock.now_ns()
-        expires = now + self._approval_seconds * 1_000_000_000 if ask.kind is InterruptKind.APPROVAL else None
-        message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires)
+        expires, by = None, ""
+        if ask.kind is InterruptKind.APPROVAL:
+            expires, by = now + self._approvals.expiry_seconds * 1_000_000_000, self._approvals.deciders
+        message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires, by=by)
         if self._bill:
             attach(message, COST, self.cost(success=True), as_part=self._told.data_parts)
         return self._event(TaskState.TASK_STATE_INPUT_REQUIRED, message)

@@ -5,10 +5,12 @@ nothing else. A single message ends the task that this server created. The task 
 the message instead of the task. Events of other tasks are errors. Events after the end of the task are dropped.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 from a2a.auth.user import User
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -30,8 +32,14 @@ from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extensions import DIRECT_REPLY
 from fleetwright_a2a.proto_validation import holds_json
 from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, Event, status_event
+from fleetwright_agent.config.approvals import Approvals
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.protocol.interrupts import complete_approval
 from fleetwright_agent.protocol.termination_reasons import Termination, terminal_status
+from fleetwright_agent.protocol.turn import NO_EDITS
 from fleetwright_agent.server.executors.port import Emit, TaskJob
+
+_logger = logging.getLogger(__name__)
 
 _SUBMITTED = TaskState.TASK_STATE_SUBMITTED
 
@@ -49,12 +57,30 @@ class _Caller(User):
         return self.owner
 
 
+@runtime_checkable
+class EditableExecutor(Protocol):
+    """An `AgentExecutor` that asks for approvals, and that runs calls with the arguments of a person."""
+
+    async def edit_problem(self, task_id: str, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """Return why the tool may not run with these arguments, as text for the person, or None if it may."""
+
+
 class SdkExecutor:
     """An `AgentExecutor` with the runtime's executor interface."""
 
-    def __init__(self, executor: AgentExecutor, *, clock: Clock) -> None:
+    def __init__(self, executor: AgentExecutor, *, clock: Clock, approvals: Approvals) -> None:
         self.executor = executor
         self.clock = clock
+        self.approvals = approvals
+
+    async def edit_problem(self, request: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        if not isinstance(self.executor, EditableExecutor):
+            return NO_EDITS
+        try:
+            return await self.executor.edit_problem(request.task_id, tool, arguments)
+        except Exception:
+            _logger.exception("the executor failed to check edited arguments", extra={"task": request.task_id})
+            return "the executor could not check the arguments"
 
     def begin(self, job: TaskJob, emit: Emit) -> "SdkWork":
         return SdkWork(self, job, emit)
@@ -67,7 +93,7 @@ class SdkWork:
         self._executor = foreign.executor
         self._clock = foreign.clock
         self._job = job
-        self._events = _Events(job, emit)
+        self._events = _Events(job, emit, clock=foreign.clock, approvals=foreign.approvals)
         configuration = SendMessageConfiguration(accepted_output_modes=job.accepted)
         request = SendMessageRequest(message=job.message, configuration=configuration)
         request.metadata.update(job.metadata)
@@ -131,7 +157,9 @@ class _Events(EventQueue):
     Such a status is held until the executor returns or continues. As an exception, AUTH_REQUIRED is published at once.
     """
 
-    def __init__(self, job: TaskJob, emit: Emit) -> None:
+    def __init__(self, job: TaskJob, emit: Emit, *, clock: Clock, approvals: Approvals) -> None:
+        self._clock = clock
+        self._approvals = approvals
         self._job = job
         self._emit = emit
         self._shown = False
@@ -184,6 +212,12 @@ class _Events(EventQueue):
         state = event.status.state
         if state in TERMINAL or state in INTERRUPTED:
             self._release()
+            complete_approval(
+                event.status,
+                now_ns=self._clock.now_ns(),
+                expiry_seconds=self._approvals.expiry_seconds,
+                by=self._approvals.deciders,
+            )
             self.last = event
             if state == TaskState.TASK_STATE_AUTH_REQUIRED:
                 # An executor may itself wait for the authorization, so the caller must see this status at once.

@@ -39,7 +39,7 @@ class TurnExecutor:
         myself: str,
         clock: Clock,
         compaction: LastCompaction,
-        approval_seconds: int = Approvals().expiry_seconds,
+        approvals: Approvals = Approvals(),  # noqa: B008 - frozen
         extensions: Extensions = Extensions(),  # noqa: B008 - frozen
         tracing: Tracing = UNTOLD,
         usage: TaskUsage | None = None,
@@ -51,7 +51,7 @@ class TurnExecutor:
         self.myself = myself
         self._clock = clock
         self._compaction = compaction
-        self._approval_seconds = approval_seconds
+        self._approvals = approvals
         self._extensions = extensions
 
     def begin(self, job: TaskJob, emit: Emit) -> "TurnWork":
@@ -86,7 +86,7 @@ class TurnExecutor:
             clock=self._clock,
             extensions=self._extensions,
             compaction=self._compaction,
-            approval_seconds=self._approval_seconds,
+            approvals=self._approvals,
         )
 
 

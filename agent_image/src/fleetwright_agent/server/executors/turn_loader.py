@@ -12,12 +12,11 @@ from contextlib import suppress
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from fleetwright_agent.protocol.frames import TurnRequest
-from fleetwright_agent.protocol.turn import ChecksEdits, Turn
+from fleetwright_agent.protocol.turn import NO_EDITS, ChecksEdits, Turn
 from fleetwright_agent.server import gc_tuning
 from fleetwright_agent.turn.dependencies import TurnDependencies
 
 _ASSEMBLY: Final = "fleetwright_agent.turn.assembly"
-NO_EDITS: Final = "this agent runs tool calls only with the arguments that it asked about; leave out arguments"
 
 
 @runtime_checkable

@@ -9,8 +9,7 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.protocol.frames import InterruptKind, TurnRequest
 from fleetwright_agent.protocol.interrupts import pause_of
-from fleetwright_agent.protocol.turn import ChecksEdits
-from fleetwright_agent.server.executors.turn_loader import NO_EDITS
+from fleetwright_agent.protocol.turn import NO_EDITS, ChecksEdits
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.interrupt_replies import answer_value
 from fleetwright_agent.tools.human.approval import read_reply

@@ -18,6 +18,7 @@ _ALWAYS: Final = "always"
 _SAYS: Final = ("approved", "decision", "answer")
 _GRANT: Final = "grant"
 _REASON: Final = "reason"
+_REVIEWED: Final = "A reviewer decides; an answer to this task does not count."
 _ARGUMENTS: Final = "arguments"
 MAX_REASON: Final = 1024
 """The number of characters of a reason that the model reads."""
@@ -72,8 +73,13 @@ def with_approval(tool: Tool) -> Tool:
     return replace(tool, decide=decide)
 
 
-def ask_request(tool: str, ask: Ask, arguments: Mapping[str, Any], *, agent: str) -> InterruptRequest:
-    """Return the request for the person: the question of the tool, or the request to approve the call."""
+def ask_request(
+    tool: str, ask: Ask, arguments: Mapping[str, Any], *, agent: str, reviewed: bool = False
+) -> InterruptRequest:
+    """Return the request for the person: the question of the tool, or the request to approve the call.
+
+    Args: `reviewed` is True if the caller of the task may not approve the call.
+    """
     if ask.kind is not InterruptKind.APPROVAL:
         return InterruptRequest(ask.kind, ask.question, ask.payload, tool=tool)
     # Show the arguments in full, with invisible characters escaped: the person must see everything that will run.
@@ -85,7 +91,7 @@ def ask_request(tool: str, ask: Ask, arguments: Mapping[str, Any], *, agent: str
     grants = [{"key": grant.key, "title": _shown(grant.title)} for grant in ask.grants]
     return InterruptRequest(
         InterruptKind.APPROVAL,
-        f"{sentence}{_instruction(ask.grants)}",
+        f"{sentence}{_REVIEWED if reviewed else _instruction(ask.grants)}",
         {**payload, **({"grants": grants} if grants else {})},
         tool=tool,
         arguments=arguments,

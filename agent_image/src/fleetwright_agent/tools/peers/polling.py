@@ -21,6 +21,8 @@ ENDED: Final = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, Task
 _OVER: Final = {*ENDED, TaskState.TASK_STATE_COMPLETED}
 _GOES_ON: Final = {TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
 _LOOK_SECONDS: Final = 1.0
+_REVIEWED_LOOKS: Final = 5
+"""How many times longer the interval is while people decide."""
 _AWAY_SECONDS: Final = 90.0
 """The time for which a peer may be unreachable, for example while its pod is replaced."""
 _GIVE_UP_SECONDS: Final = 2.0
@@ -36,7 +38,7 @@ async def poll_task(
 ) -> PeerResponse:
     """Send the request and follow its task. If this call fails or is cancelled, cancel the task.
 
-    A task that waits for an approval is cancelled too.
+    A task that waits for an approval is cancelled too, unless other people decide about it.
 
     Args: `look` is the interval of polling after the end of the stream. `away` is the time for which a peer may be
     unreachable. Both are in seconds.
@@ -45,8 +47,8 @@ async def poll_task(
     ended = False
     try:
         await _listen(client, request, context, heard)
-        while heard.task_id and heard.state in _GOES_ON:
-            await asyncio.sleep(look)
+        while heard.task_id and (heard.state in _GOES_ON or heard.is_reviewed):
+            await asyncio.sleep(_REVIEWED_LOOKS * look if heard.is_reviewed else look)
             heard.take(StreamResponse(task=await _found(client, context, heard.task_id, look=look, away=away)))
         ended = True
     finally:

@@ -11,6 +11,7 @@ from a2a.types import Artifact, Message, Part, StreamResponse, Task, TaskState, 
 
 from fleetwright_a2a.extension_codec import read
 from fleetwright_a2a.extensions import ASK, COST, HITL, TOOL_CALL
+from fleetwright_agent.config.approvals import Approver
 from fleetwright_agent.protocol.frames import InterruptKind
 
 MOST_CHARACTERS: Final = 50_000
@@ -33,6 +34,8 @@ class PeerResponse:
         """The text of the newest status."""
         self.wants_approval = False
         """True if the peer waits for the approval of a person, which an agent cannot give."""
+        self.is_reviewed = False
+        """True if the peer waits for people who decide without an answer to the task."""
         self._texts: dict[str, str] = {}
         self._costs: dict[str, Decimal] = {}
         self._last_cost: Decimal | None = None
@@ -74,6 +77,7 @@ class PeerResponse:
         self.state = status.state
         self.sentence = "".join(_texts(status.message.parts))[:_SENTENCE]
         self.wants_approval = wants_approval(status)
+        self.is_reviewed = self.wants_approval and (read(status.message, ASK) or {}).get("by") == Approver.REVIEWERS
         self._last_cost = _cost(status.message)
 
     def _hear(self, artifact: Artifact, *, append: bool) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.approvals import Approver
 from fleetwright_agent.config.callers import is_client
 from fleetwright_agent.protocol.frames import InterruptKind
 from fleetwright_agent.tools.approval_policy import may_ask, may_wait_for_approval
@@ -35,6 +36,7 @@ class CallDecisions:
         self._grants = grants
         self._agent = f"{config.namespace}/{config.name}"
         self._may_ask = may_ask(config)
+        self._reviewed = config.approvals.by is Approver.REVIEWERS
 
     async def question(self, tool: Tool, call: ToolCall, context: TurnContext) -> dict[str, Any] | None:
         """Return the question that a person must answer before the call runs, or None if the call may run at once.
@@ -51,8 +53,8 @@ class CallDecisions:
             if await self._grants.covers(context.request, tool.name, [grant.key for grant in decision.grants]):
                 return None
             self._check_approvable(tool, context)
-            if not is_client(context.request.owner):
-                decision = replace(decision, grants=())  # A calling agent may approve a call, but may not give grants.
+            if self._reviewed or not is_client(context.request.owner):
+                decision = replace(decision, grants=())  # Only a client may give grants, with its own answer.
         if not context.attended:
             raise ToolDeclined(f"{tool.name} needs a person, and a sub-agent asks nobody; say so in your answer")
         return self._body(tool, decision, call)
@@ -69,7 +71,7 @@ class CallDecisions:
             raise ToolDeclined(f"{needs}, and this agent cannot ask a person; say so in your answer")
 
     def _body(self, tool: Tool, ask: Ask, call: ToolCall) -> dict[str, Any]:
-        request = ask_request(tool.name, ask, call.arguments, agent=self._agent)
+        request = ask_request(tool.name, ask, call.arguments, agent=self._agent, reviewed=self._reviewed)
         body = {"kind": request.kind.value, "prompt": request.prompt, "tool": request.tool}
         arguments = {} if request.arguments is None else {"arguments": dict(request.arguments)}
         return {**body, "payload": dict(request.payload), **arguments}
