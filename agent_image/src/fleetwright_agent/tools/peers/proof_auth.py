@@ -11,7 +11,7 @@ import httpx
 from fleetwright_a2a.authentication import DELEGATION
 
 if TYPE_CHECKING:
-    from joserfc.jwk import ECKey
+    from fleetwright_a2a.tokens.keys import SigningKey
 
 SCHEME: Final = "DPoP"
 _NONCE: Final = "DPoP-Nonce"
@@ -26,7 +26,7 @@ class ProofKey:
     def __init__(self, now: Callable[[], float]) -> None:
         """Args: `now` returns seconds since the epoch."""
         self._now = now
-        self._key: ECKey | None = None
+        self._key: SigningKey | None = None
 
     def proof(self, method: str, url: str, *, token: str = "", nonce: str = "") -> str:
         """Return a proof for one request."""

@@ -16,6 +16,8 @@ ALGORITHM: Final = "ES256"
 _MAX_TOKEN: Final = 8 * 1024
 _MOST_CACHED: Final = 1024
 T = TypeVar("T")
+SigningKey = ECKey
+"""A private key on P-256. Other packages name this type without the JOSE library."""
 
 
 class InvalidToken(Exception):  # noqa: N818 - an answer, not a failure
