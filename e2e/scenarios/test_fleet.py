@@ -1,6 +1,7 @@
 """Agents of one team reach each other through the gateway, and an idle agent sleeps until a message wakes it."""
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -103,6 +104,7 @@ def _put_to_sleep(team: Team, name: str) -> None:
 
 def _scrape(team: Team, name: str) -> None:
     """Read the counters as Prometheus does. Without a scrape the operator waits for two minutes."""
+    time.sleep(1.5)  # Both times are in whole seconds, and the scrape must be later than the last activity.
     read = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7871/metrics').read()"
     team.fleet.run("exec", team.fleet.pod_of(name), "--", "python", "-c", read)
 

@@ -112,6 +112,7 @@ def test_cluster_role_rules_are_exactly_as_listed(render):
     kinds = ("agents", "skills", "mcpservers")
     assert rights == {
         **{f"fleetwright.dev/{kind}": watch for kind in kinds},
+        "fleetwright.dev/agents": [*watch[:2], "patch", watch[2]],
         **{f"fleetwright.dev/{kind}/status": ["patch"] for kind in kinds},
         **{f"fleetwright.dev/{kind}/finalizers": ["update"] for kind in kinds},
         **{f"core/{kind}": write for kind in ("serviceaccounts", "configmaps", "secrets", "services")},

@@ -12,6 +12,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.telemetry.metrics import Metrics as AgentMetrics
+from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_operator.manager.metrics import OperatorMetrics
 
 CASES = Path(__file__).parent / "alerts.test.yaml"
@@ -50,14 +51,15 @@ def panels(render) -> list[dict[str, Any]]:
 
 
 def known_metrics() -> dict[str, set[str]]:
-    """Return the labels of every series that the agent and the operator may serve, by its name."""
-    agent, operator = CollectorRegistry(), CollectorRegistry()
+    """Return the labels of every series that the programs may serve, by its name."""
+    agent, operator, gateway = CollectorRegistry(), CollectorRegistry(), CollectorRegistry()
     AgentMetrics(agent)
+    GatewayMetrics(gateway)
     made = OperatorMetrics(operator)
     made.count_objects(list)
     made.export_expiries(list)
     known: dict[str, set[str]] = {}
-    for registry in (agent, operator):
+    for registry in (agent, operator, gateway):
         for collector in registry._collector_to_names:
             labels = set(getattr(collector, "_labelnames", ()))
             for family in collector.describe():
@@ -79,7 +81,7 @@ def expressions(panels: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def unknown(expression: str, known: dict[str, set[str]]) -> set[str]:
-    """Return the metrics and labels of an expression that neither the agent nor the operator serves."""
+    """Return the metrics and labels of an expression that no program serves."""
     found = set(re.findall(r"\bfleetwright_\w+", expression))
     labels = {label for names in re.findall(r"by \(([^)]*)\)", expression) for label in names.split(", ")}
     labels |= {

@@ -24,13 +24,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* Exactly the verbs that the operator uses. Server-side apply needs patch, and create if the object does not exist. */}}
 {{- define "fleetwright.rules" -}}
-- apiGroups: [fleetwright.dev]
-  resources: [agents, skills, mcpservers]
-  verbs: [get, list, watch]
-# For the owner reference to the parent of an agent. An admission policy denies every other change.
+# The owner reference to the parent of an agent needs patch. An admission policy denies every other change.
 - apiGroups: [fleetwright.dev]
   resources: [agents]
-  verbs: [patch]
+  verbs: [get, list, watch, patch]
+- apiGroups: [fleetwright.dev]
+  resources: [skills, mcpservers]
+  verbs: [get, list, watch]
 - apiGroups: [fleetwright.dev]
   resources: [agents/status, skills/status, mcpservers/status]
   verbs: [patch]

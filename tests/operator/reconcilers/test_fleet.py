@@ -107,8 +107,11 @@ async def test_busy_agent_does_not_sleep(fleet, api, objects):
     ("activity", "wanted"),
     [
         pytest.param({}, 301, id="idle for ten of fifteen minutes"),
-        pytest.param({"runningTasks": 1}, None, id="busy"),
-        pytest.param({"startedAt": "2026-02-01T12:00:00Z"}, None, id="idle for long enough"),
+        pytest.param({"runningTasks": 1}, 901, id="busy"),
+        pytest.param({"startedAt": "2026-02-01T12:00:00Z"}, 15, id="idle for long enough and not scraped"),
+        pytest.param(
+            {"startedAt": "2026-02-01T12:00:00Z", "scrapedAt": "2026-02-02T12:00:00Z"}, None, id="idle and scraped"
+        ),
     ],
 )
 async def test_report_tells_when_an_idle_agent_may_sleep(fleet, api, objects, activity, wanted):

@@ -54,5 +54,5 @@ class Peer(Part):
     name: DnsLabel
     namespace: DnsLabel
     url: str
-    """The address without a path; the card is at its well-known path below it."""
+    """The address without a path. The agent card is below this address, at the well-known path of agent cards."""
     description: str = ""

@@ -28,7 +28,8 @@ _HEADING: Final = re.compile(r"#+\s.*|\*\*.*\*\*|.*:|[\W_]*")
 def draft_skill(sub_agent: str, task: str, tools: Sequence[str]) -> SkillDraft:
     """Return the draft of a skill. Tasks of one sub-agent that begin with the same words get the same name.
 
-    If these words alone do not make a name, the name also contains a digest, so that only identical tasks share it.
+    The name also contains a digest of the task if it would otherwise be too short to distinguish tasks, or if letters
+    are missing in it because they are not ASCII. Then only identical tasks get the same name.
 
     Args:
         task: The original text, redacted.

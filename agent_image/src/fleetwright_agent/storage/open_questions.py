@@ -1,7 +1,7 @@
-"""The port of unanswered questions of peer agents. Questions are stored so that an answer reaches the peer after a
-restart.
+"""The interface of the store for questions that peer agents have asked and that are not yet answered.
 
-Every implementation guarantees that `take` returns a question at most once. This module does not call peers.
+The questions are stored so that an answer still reaches the peer after a restart. Every implementation guarantees that
+`take` returns a question at most once. This module does not call peers.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """A model server that answers by rules: the same request always gets the same reply.
 
-It supports chat completions, Anthropic's messages and Google's contents, with and without streaming, tool calls, usage
-with cached tokens, and failures on demand. Replies depend on the request only, not on examples or tests.
+It supports chat completions, Anthropic's messages and Google's contents. Each can be streamed. It also supports tool
+calls, usage with cached tokens, and failures on demand. The rules are general: they contain no special cases for the
+examples and tests of this repository.
 """
 
 import asyncio

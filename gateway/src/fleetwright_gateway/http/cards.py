@@ -1,7 +1,8 @@
 """Agent cards as callers of the gateway see them.
 
-The operator writes and signs the card of an agent with the agent's own address. The gateway's card is another document:
-it names the gateway's address and credential, and has no signature, because the agent's signatures would not verify.
+The operator writes and signs the card of an agent, which names the agent's own address. The gateway serves a changed
+card, which names the gateway's address and credential. The changed card has no signature, because the signatures of
+the agent's card do not match the new content.
 """
 
 from collections.abc import Mapping

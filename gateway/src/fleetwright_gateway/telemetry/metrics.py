@@ -51,3 +51,6 @@ class GatewayMetrics:
             "fleetwright_gateway_wakes_total", "Requests to wake an agent, by outcome.", ["outcome"], registry=registry
         )
         self.agents = Gauge("fleetwright_gateway_agents", "Agents in the cache.", registry=registry)
+        # `increase()` does not see the first event of a new series.
+        for outcome in ("awake", "failed"):
+            self.wakes.labels(outcome)

@@ -1,7 +1,7 @@
 """Shares one instance of equal values (interning) while they are in use.
 
-Thousands of children have the same labels and owner as their siblings, and one of a few sets of owned fields. A cache
-of fixed size would keep the values of deleted objects.
+A child object has the same labels and owner as its siblings. The operator applies a few different sets of fields to
+thousands of objects. A cache of fixed size would keep the values of deleted objects.
 """
 
 from collections.abc import Callable, Hashable

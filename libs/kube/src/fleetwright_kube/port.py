@@ -24,7 +24,10 @@ class Resource:
     metadata_only: bool = False
     namespaced: bool = True
     field: str = ""
-    """The field selector of lists and watches. With one for a name, a permission can be limited to this name."""
+    """The field selector of lists and watches.
+
+    With the selector `metadata.name=NAME`, RBAC can limit the permission to the object of this name.
+    """
 
     if_unserved: str = ""
     """For an optional API, the message with the remedy if the cluster does not serve it."""
@@ -81,7 +84,10 @@ class Api(Protocol):
         ...
 
     async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
-        """Send a JSON merge patch. The patched fields have no field manager until they are applied."""
+        """Send a JSON merge patch, and then remove our field manager from the patched fields.
+
+        The fields have no manager until they are applied. With `merge`, our field manager would keep them.
+        """
         ...
 
     async def force_apply(self, resource: Resource, body: Object) -> Object:

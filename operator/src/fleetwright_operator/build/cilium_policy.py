@@ -1,9 +1,10 @@
 """Egress to host names, as a CiliumNetworkPolicy, because a plain NetworkPolicy cannot express names. Pure.
 
-Traffic is allowed if any policy allows it, so the plain policy must not contain these routes as well. A range in the
-plain policy would allow more than the name. A DNS rule in the plain policy would bypass Cilium's DNS proxy, which
-learns the addresses of a name. The owner of a name decides which addresses it resolves to, so this policy denies the
-forbidden ranges. A deny rule takes precedence over every allow rule.
+Traffic is allowed if any policy allows it. If an agent has routes to host names, the plain NetworkPolicy therefore
+contains neither address ranges for these routes nor the DNS rule. A range would allow more addresses than those of the
+name. A DNS rule would bypass Cilium's DNS proxy, which learns the addresses of a name. The owner of a name decides
+which addresses it resolves to, so this policy denies the forbidden ranges. A deny rule takes precedence over every
+allow rule.
 """
 
 import ipaddress

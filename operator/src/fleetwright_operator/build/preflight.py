@@ -1,9 +1,10 @@
-"""The preflight pod, which shows whether the next revision can start before it replaces the serving one. Pure.
+"""The preflight pod of an agent's next revision. Pure.
 
-The preflight pod has the template of the Deployment's pod, but a separate empty memory, small requests and a deadline.
-An agent's memory has a single writer, so two revisions can never run side by side. Added containers run here as
-sidecars that end with the pod. Pod anti-affinity and topology spread are removed, because the serving pod will be
-replaced.
+The operator replaces the serving pod only after the preflight pod has shown that the next revision can start. The
+preflight pod has the template of the Deployment's pod, but a separate empty memory, small requests and a deadline. The
+memory is separate because the agent's memory has a single writer, the serving pod. The containers that `podTemplate`
+adds run as sidecars, which end when the agent's container ends. Pod anti-affinity and topology spread are removed,
+because the serving pod will be replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,7 +84,10 @@ def _container(main: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _requests(limits: Mapping[str, Any]) -> dict[str, Any]:
-    """Return small requests, never above the limits, because the serving pod still needs its own requests."""
+    """Return the resource requests. They are small, because the serving pod still holds its own requests.
+
+    A request above the container's limit would be invalid, so a lower limit replaces it.
+    """
     return {
         name: limits[name] if name in limits and parse_quantity(limits[name]) < parse_quantity(little) else little
         for name, little in _REQUESTS.items()

@@ -1,6 +1,6 @@
 """Stores the reports of running agents, and queues the objects that a report concerns."""
 
-from typing import Any
+from typing import Any, Final
 
 from fleetwright_api import durations, names
 from fleetwright_api.spec.agent import AgentSpec
@@ -13,19 +13,26 @@ from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.status.activity_status import REFRESH_SECONDS, activity_status
 from fleetwright_operator.status.agent_reports import AgentReport, AgentReports, parse_report
 
+_SCRAPE_SECONDS: Final = 15.0
+"""The pause before the next look at an agent that is idle for long enough and only waits for a scrape."""
+
 
 def _may_sleep(spec: AgentSpec, report: AgentReport) -> bool:
     return spec.sleep is not None and report.activity is not None and not report.activity.is_busy
 
 
 def _sleeps_in(spec: AgentSpec, report: AgentReport) -> float | None:
-    """Return the seconds until the agent has been idle for long enough; None if it is busy, or has been already."""
+    """Return the seconds until the next look at an agent that may sleep; None if there is nothing to wait for."""
     activity = report.activity
-    if spec.sleep is None or activity is None or activity.is_busy:
+    if spec.sleep is None or activity is None:
         return None
     # Both times are in whole seconds, so one more makes sure that the next report shows the whole pause.
-    left = durations.seconds(spec.sleep.after_idle) - (activity.read_at - activity.last_active) + 1
-    return float(left) if left > 0 else None
+    pause = 0 if activity.is_busy else activity.read_at - activity.last_active
+    left = durations.seconds(spec.sleep.after_idle) - pause + 1
+    if left > 0:
+        return float(left)
+    is_scraped = activity.scraped_at is not None and activity.scraped_at >= activity.last_active
+    return None if is_scraped else _SCRAPE_SECONDS
 
 
 class AgentReportHandler:

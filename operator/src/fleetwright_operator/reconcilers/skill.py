@@ -1,6 +1,7 @@
-"""The reconciler of a Skill: its files are read, checked, and kept as an immutable snapshot that agents mount.
+"""The reconciler of a Skill.
 
-A probe checks files in git or in an image. Agents fetch those files themselves.
+It reads and checks inline files and the files of a ConfigMap, and writes them as an immutable snapshot that agents
+mount. For files in git or in an image, it runs a probe that checks them. Agents fetch such files themselves.
 """
 
 from collections.abc import Callable, Mapping
@@ -76,7 +77,7 @@ class SkillReconciler:
             rolls_out=False,
         )
         await self.cluster.write_status(entry, status)
-        # Delete the pod only after the status stores the result; until then the pod has the only copy.
+        # The status must be written before `delete_probes`: until then, the result exists only in the probe's pod.
         remote = remote_source(skill_of(entry).spec.source)
         if "look" in outcome.facts:
             self.schedule.record_result(entry.id, failed=has_failed(status))

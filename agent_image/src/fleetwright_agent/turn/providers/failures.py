@@ -31,7 +31,11 @@ _WINDOW: Final = re.compile(
     r"(?:maximum (?:context|prompt) length is |context (?:size|window|length) (?:is |of )?\(?|> |tokens allowed \()"
     r"(\d[\d,]{2,12})"
 )
-"""The phrases of OpenAI and vLLM, xAI, llama.cpp, Anthropic and Google, in this order and in lower case."""
+"""The size of the context window in an error message, in lower case.
+
+OpenAI and vLLM: `maximum context length is`. xAI: `maximum prompt length is`. llama.cpp: `context size`. Anthropic:
+`>`. Google: `tokens allowed (`.
+"""
 _KEY_WORDS: Final = "API key not valid"
 """In Google's error for an invalid key, which has status 400 instead of 401."""
 _CREDIT_WORDS: Final = "credit balance is too low"

@@ -1,6 +1,7 @@
 """Requests of A2A 0.1: their models, and the conversion to requests of A2A 1.0.
 
-The task id becomes the message id, so that a repetition of the first message is recognised. Defaults of later
+A2A 0.1 has no message ids. The task id therefore becomes the message id of the first message, so that the agent
+recognises a repetition of this message. The agent gives later messages of the task other ids. Defaults of later
 versions are not applied; in particular, the history is empty unless the client asks for it.
 """
 
@@ -134,7 +135,10 @@ def _message(params: SendParams) -> Message:
 
 
 def _push(task_id: str, given: PushConfig) -> TaskPushNotificationConfig:
-    """Convert the push configuration of a task. A task has at most one, so the task id is also its id."""
+    """Convert the push configuration of a task.
+
+    A task has at most one push configuration in A2A 0.1, so the id of the configuration is the id of the task.
+    """
     config = TaskPushNotificationConfig(id=task_id, task_id=task_id, url=given.url, token=given.token or "")
     if given.authentication:
         schemes, credentials = given.authentication.schemes, given.authentication.credentials

@@ -1,8 +1,9 @@
 """Delegation tokens: the right of one agent to act for a principal in a task, while the agent works on that task.
 
 The gateway issues a delegation to the agent that it calls, and accepts the delegation only together with the token of
-that agent's own pod. `sub` is the original principal, and `act` is the chain of the agent's callers. A delegation of a
-next agent never lives longer than the delegation with which the agent was called.
+that agent's own pod. `sub` is the original principal, and `act` is the chain of the agent's callers. If the agent calls
+another agent with its delegation, the gateway issues a delegation for that other agent. The new delegation never lives
+longer than the one that was used for the call.
 """
 
 import json
@@ -59,10 +60,13 @@ def mint_delegation(claims: DelegationClaims, key: ECKey) -> str:
 
 
 def verify_delegation(token: str, keys: KeySet, *, issuer: str, now: float) -> DelegationClaims:
-    """Return the claims of a delegation that is valid now. The caller checks the holder.
+    """Return the claims of a delegation that is valid now.
+
+    This function does not check the holder. The gateway requires that the holder has sent the request. A called agent
+    requires that it is itself the holder.
 
     Raises:
-        InvalidToken: The delegation is not accepted. The reason is for logs, not for the caller.
+        InvalidToken: The delegation is not accepted. The reason is for logs, not for the agent that sent it.
     """
     claims = keys.claims_of(token, kind=_TYPE, parse=_parsed)
     if claims.issuer != issuer:
