@@ -43,6 +43,7 @@ NAMESPACES: Final = Resource(
     kind=NAMESPACE, group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
 )
 WATCHED: Final = (AGENTS, PODS, REPLICA_SETS, DEPLOYMENTS, CONFIG_MAPS, NAMESPACES)
+_CARD_KEYS: Final = (names.CARD_KEY, names.GATEWAY_CARD_KEY, names.GATEWAY_INSIDE_CARD_KEY)
 _PORTS: Final = ("a2a", "ops")
 REQUIRED: Final = frozenset({names.AGENT, POD, REPLICA_SET, DEPLOYMENT, CARD})
 """The kinds without which no caller can be identified or served."""
@@ -81,11 +82,14 @@ def _ports(spec: Mapping[str, Any]) -> Mapping[str, int]:
 
 def _config_map(body: Object) -> Mapping[str, Any]:
     """Keep the cards only. Other ConfigMaps of agents hold their configuration, which the gateway never needs."""
-    card = body.get("data", {}).get(names.CARD_KEY)
+    data = body.get("data", {})
+    card, outside, inside = (data.get(key) for key in _CARD_KEYS)
     try:
-        return {"card": json.loads(card)} if card else {}
+        parsed = {"card": json.loads(card)} if card else {}
     except (ValueError, RecursionError):
-        return {}
+        parsed = {}
+    texts = {"outside": outside, "inside": inside}
+    return parsed | {key: text for key, text in texts.items() if text}
 
 
 SCHEME: Final = Scheme(
