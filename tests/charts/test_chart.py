@@ -30,6 +30,11 @@ def environment(documents: list[dict[str, Any]]) -> dict[str, str]:
     return {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
 
 
+def operator_roles(documents):
+    """Return the ClusterRoles of the operator, without those that are aggregated to the roles of users."""
+    return [role for role in of_kind(documents, "ClusterRole") if "approvals" not in role["metadata"]["name"]]
+
+
 def test_chart_passes_helm_lint(run):
     done = run("lint", "--strict", str(CHART))
     assert done.returncode == 0, done.stdout
@@ -46,7 +51,7 @@ def test_crds_match_the_checkout_and_are_kept_on_uninstall(render):
 
 def test_crds_can_be_removed_on_uninstall_or_excluded(render):
     going = of_kind(render(crds={"keep": False}), "CustomResourceDefinition")
-    assert len(going) == 3
+    assert len(going) == 4
     assert not any("annotations" in crd["metadata"] for crd in going)
     assert of_kind(render(crds={"enabled": False}), "CustomResourceDefinition") == []
 
@@ -55,20 +60,22 @@ def test_package_contains_the_crds(run, tmp_path):
     assert run("package", str(CHART), "-d", str(tmp_path)).returncode == 0
     (package,) = tmp_path.glob("*.tgz")
     listed = subprocess.run(["tar", "tzf", package], capture_output=True, text=True, check=True).stdout.split()
-    assert {f"fleetwright/files/crds/{name}.yaml" for name in ("agent", "skill", "mcpserver")} <= set(listed)
+    assert {f"fleetwright/files/crds/{name}.yaml" for name in ("agent", "skill", "mcpserver", "approval")} <= set(
+        listed
+    )
 
 
 def test_rbac_uses_cluster_role_or_one_role_per_namespace(render):
     """All namespaces require a ClusterRole; named ones get a Role each."""
     everywhere = render()
-    assert len(of_kind(everywhere, "ClusterRole")) == 1
+    assert len(operator_roles(everywhere)) == 1
     assert {role["metadata"]["name"] for role in of_kind(everywhere, "Role")} == {
         "fw-operator-lease",
         "fw-operator-card-keys",
         "system-fw-operator-api-server",
     }
     named = render(namespaces=["a", "b"])
-    assert of_kind(named, "ClusterRole") == of_kind(named, "ClusterRoleBinding") == []
+    assert operator_roles(named) == of_kind(named, "ClusterRoleBinding") == []
     assert [role["metadata"]["namespace"] for role in of_kind(named, "Role")].count("system") == 2
     assert {"a", "b"} < {role["metadata"]["namespace"] for role in of_kind(named, "Role")}
     assert environment(named)["FLEETWRIGHT_NAMESPACES"] == "a,b"
@@ -90,7 +97,7 @@ def test_cluster_wide_secret_access_requires_opt_in(run, values, works):
 
 def test_secret_access_is_limited_to_named_namespaces(render):
     documents = render(namespaces=["a", "b"], rbac={"clusterWideSecrets": True})
-    assert of_kind(documents, "ClusterRole") == []
+    assert operator_roles(documents) == []
     reading = [
         role["metadata"]["namespace"]
         for role in of_kind(documents, "Role")
@@ -101,19 +108,18 @@ def test_secret_access_is_limited_to_named_namespaces(render):
 
 
 def test_cluster_role_rules_are_exactly_as_listed(render):
-    (role,) = of_kind(render(), "ClusterRole")
-    rights = {
-        f"{group or 'core'}/{resource}": sorted(rule["verbs"])
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-    }
+    (role,) = operator_roles(render())
+    rights: dict[str, list[str]] = {}
+    for rule in role["rules"]:
+        for name in [f"{group or 'core'}/{part}" for group in rule["apiGroups"] for part in rule["resources"]]:
+            rights[name] = sorted([*rights.get(name, []), *rule["verbs"]])
     watch, write = ["get", "list", "watch"], ["create", "delete", "get", "list", "patch", "watch"]
     kinds = ("agents", "skills", "mcpservers")
     assert rights == {
         **{f"fleetwright.dev/{kind}": watch for kind in kinds},
         "fleetwright.dev/agents": [*watch[:2], "patch", watch[2]],
-        **{f"fleetwright.dev/{kind}/status": ["patch"] for kind in kinds},
+        "fleetwright.dev/approvals": write,
+        **{f"fleetwright.dev/{kind}/status": ["patch"] for kind in (*kinds, "approvals")},
         **{f"fleetwright.dev/{kind}/finalizers": ["update"] for kind in kinds},
         **{f"core/{kind}": write for kind in ("serviceaccounts", "configmaps", "secrets", "services")},
         "core/persistentvolumeclaims": ["create", "get", "list", "patch", "watch"],
@@ -125,6 +131,34 @@ def test_cluster_role_rules_are_exactly_as_listed(render):
         "core/events": ["create", "patch"],
     }
     assert not any("*" in rule[part] for rule in role["rules"] for part in ("verbs", "resources", "apiGroups"))
+
+
+def test_approval_roles_are_aggregated_to_edit_and_view(render):
+    roles = [role for role in of_kind(render(), "ClusterRole") if "approvals" in role["metadata"]["name"]]
+    verbs = {
+        label.removeprefix("rbac.authorization.k8s.io/aggregate-to-"): sorted(role["rules"][0]["verbs"])
+        for role in roles
+        for label in role["metadata"]["labels"]
+        if label.startswith("rbac.")
+    }
+    assert verbs == {"edit": ["get", "list", "patch", "update", "watch"], "view": ["get", "list", "watch"]}
+    assert {tuple(role["rules"][0]["resources"]) for role in roles} == {("approvals",)}
+
+
+def approval_policy(documents, kind="ValidatingAdmissionPolicy"):
+    (found,) = [each for each in of_kind(documents, kind) if each["metadata"]["name"] == "system-fw-operator-approvals"]
+    return found["spec"]
+
+
+def test_approval_policy_covers_the_namespaces_of_its_operator(render):
+    everywhere = approval_policy(render())
+    assert (everywhere["failurePolicy"], "namespaceSelector" in everywhere["matchConstraints"]) == ("Fail", False)
+    assert '"system:serviceaccount:system:fw-operator"' in everywhere["variables"][0]["expression"]
+    named = approval_policy(render(namespaces=["a", "b"]))
+    (expression,) = named["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+    assert expression == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+    binding = approval_policy(render(), "ValidatingAdmissionPolicyBinding")
+    assert binding == {"policyName": "system-fw-operator-approvals", "validationActions": ["Deny"]}
 
 
 def test_operator_pod_security_is_restricted(render):
@@ -213,7 +247,7 @@ CILIUM = [
 @pytest.mark.parametrize(("value", "verbs"), CILIUM)
 def test_cilium_policy_rbac_is_granted_on_request(render, value, verbs):
     documents = render(network={"cilium": value})
-    (role,) = of_kind(documents, "ClusterRole")
+    (role,) = operator_roles(documents)
     found = [rule for rule in role["rules"] if rule["apiGroups"] == ["cilium.io"]]
     assert [(rule["resources"], set(rule["verbs"])) for rule in found] == (
         [(["ciliumnetworkpolicies"], verbs)] if verbs else []
@@ -344,7 +378,7 @@ def test_operator_network_policy_admits_only_required_traffic(render):
     assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
     assert dns["to"][0]["podSelector"]["matchLabels"] == {"k8s-app": "kube-dns"}
     assert api == {"to": [{"ipBlock": {"cidr": "10.1.2.3/32"}}], "ports": [{"protocol": "TCP", "port": 8443}]}
-    assert agents["ports"] == [{"protocol": "TCP", "port": names.OPS_PORT}]
+    assert agents["ports"] == [{"protocol": "TCP", "port": port} for port in (names.A2A_PORT, names.OPS_PORT)]
     assert agents["to"] == [{"namespaceSelector": {}, "podSelector": {"matchLabels": AGENT_PODS}}]
 
 

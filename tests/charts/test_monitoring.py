@@ -57,6 +57,7 @@ def known_metrics() -> dict[str, set[str]]:
     GatewayMetrics(gateway)
     made = OperatorMetrics(operator)
     made.count_objects(list)
+    made.count_approvals(list)
     made.export_expiries(list)
     known: dict[str, set[str]] = {}
     for registry in (agent, operator, gateway):

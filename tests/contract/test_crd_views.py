@@ -11,12 +11,13 @@ import pytest
 import yaml
 
 from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.approval import ApprovalSpec
 from fleetwright_api.spec.fields import crd_fields, crd_name, is_required, words_of
 from fleetwright_api.spec.mcp_server import McpServerSpec
 from fleetwright_api.spec.skill import PermissionsSpec, SkillSpec
 
 CRDS = Path(__file__).parents[2] / "crds"
-VIEWS = {"agent": AgentSpec, "skill": SkillSpec, "mcpserver": McpServerSpec}
+VIEWS = {"agent": AgentSpec, "skill": SkillSpec, "mcpserver": McpServerSpec, "approval": ApprovalSpec}
 SCALARS = {str: "string", int: "integer", bool: "boolean"}
 Schema = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ import pytest
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.file_watcher import FileWatcher
-from fleetwright_agent.server.gateway_tokens import GatewayTokens, parse_gateway_keys
+from fleetwright_agent.server.gateway_tokens import GatewayCaller, GatewayTokens, parse_gateway_keys
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_gateway.identity.principals import AgentPrincipal, PersonPrincipal, Principal, User
 from fleetwright_gateway.tokens.call_chain import own_chain
@@ -53,7 +53,7 @@ class Installation:
 
     def owner(self, caller: Principal, *, audience: str = CALLEE) -> str | None:
         found = self.agent.identify(self.pair_token(caller, audience))
-        return None if found is None else found.owner
+        return found.owner if isinstance(found, GatewayCaller) else None
 
 
 @pytest.fixture
@@ -73,9 +73,9 @@ def test_agent_refuses_the_token_for_another_agent(installation):
 def test_token_ends_after_a_minute(installation):
     token = installation.pair_token(ADA, CALLEE)
     installation.seconds += 60 + 29
-    assert installation.agent.identify(token) is not None
+    assert isinstance(installation.agent.identify(token), GatewayCaller)
     installation.seconds += 2
-    assert installation.agent.identify(token) is None
+    assert not isinstance(installation.agent.identify(token), GatewayCaller)
 
 
 def test_gateway_signs_with_a_new_key_five_minutes_after_it_was_published(installation):

@@ -42,6 +42,7 @@ _CORE = ("ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "PersistentV
 _PATHS = {
     "Agent": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/agents",
     "Skill": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/skills",
+    "Approval": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/approvals",
     "McpServer": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/mcpservers",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "CiliumNetworkPolicy": "/apis/cilium.io/v2/namespaces/{}/ciliumnetworkpolicies",

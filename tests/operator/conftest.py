@@ -20,6 +20,7 @@ from fleetwright_api.spec.mcp_server import McpServerView, parse_mcp_server
 from fleetwright_kube.memory_api import MemoryApi
 from fleetwright_kube.port import Object
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
+from fleetwright_operator.approvals.delivery import Deliver
 from fleetwright_operator.kinds.resources import RESOURCES
 from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.manager.composition import Clocks, build_manager
@@ -96,7 +97,7 @@ class OperatorApi(MemoryApi):
 class World:
     """The operator on the in-memory API, with running workers, events, and short delays in real time."""
 
-    def __init__(self, api: OperatorApi, settings: Settings) -> None:
+    def __init__(self, api: OperatorApi, settings: Settings, *, deliver: Deliver | None = None) -> None:
         self.api = api
         self.moment = parse_timestamp(NOW)
         self._rung: dict[Key, tuple[asyncio.TimerHandle, int]] = {}
@@ -114,6 +115,7 @@ class World:
                 new_secret=lambda: base64.urlsafe_b64encode(self.moment.to_bytes(32, "big")).decode(),
             ),
             warning_seconds=0.2,
+            deliver=deliver,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -234,7 +236,7 @@ async def world(api: OperatorApi, settings: Settings) -> AsyncIterator[World]:
 
 @pytest.fixture
 def make_world(settings: Settings) -> Callable[..., World]:
-    return lambda api, other=settings: World(api, other)
+    return lambda api, other=settings, **more: World(api, other, **more)
 
 
 @pytest.fixture

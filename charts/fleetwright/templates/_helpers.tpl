@@ -31,8 +31,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [fleetwright.dev]
   resources: [skills, mcpservers]
   verbs: [get, list, watch]
+# The operator creates Approvals and deletes them. Its patch removes a decision that the agent has refused.
 - apiGroups: [fleetwright.dev]
-  resources: [agents/status, skills/status, mcpservers/status]
+  resources: [approvals]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [fleetwright.dev]
+  resources: [agents/status, skills/status, mcpservers/status, approvals/status]
   verbs: [patch]
 # Needed for owner references with blockOwnerDeletion, if the admission plugin OwnerReferencesPermissionEnforcement is
 # enabled.

@@ -14,6 +14,7 @@ from fleetwright_gateway.access.access_reviewer import AccessReviewer
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.cluster.synchroniser import Synchroniser
+from fleetwright_gateway.exchange.endpoint import PATH, ExchangeEndpoint
 from fleetwright_gateway.http.addresses import Addresses
 from fleetwright_gateway.http.admission import Admission
 from fleetwright_gateway.http.cards import CardResponses
@@ -49,14 +50,16 @@ class Gateway:
 
 
 class _Front:
-    """The ASGI application of the traffic port: the proxy, and FastAPI for everything else."""
+    """The ASGI application of the traffic port: the proxy, the token exchange, and FastAPI for everything else."""
 
-    def __init__(self, proxy: ASGIApp, registry: ASGIApp) -> None:
+    def __init__(self, proxy: ASGIApp, exchange: ASGIApp, registry: ASGIApp) -> None:
         self._proxy = proxy
+        self._exchange = exchange
         self._registry = registry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._proxy if is_proxied(scope["raw_path"]) else self._registry
+        app = self._exchange if scope["path"] == PATH else self._registry
+        app = self._proxy if is_proxied(scope["raw_path"]) else app
         await app(scope, receive, send)
 
 
@@ -102,10 +105,11 @@ async def build_gateway(
     )
     addresses = Addresses(inside=settings.url, outside=settings.outside_url)
     cards = CardResponses(fleet, addresses)
+    chains = CallChains(tokens.ring.verifier, issuer=settings.url, now=clock.now)
     proxy = AgentProxy(
         admission=admission,
         visibility=visibility,
-        chains=CallChains(tokens.ring.verifier, issuer=settings.url, now=clock.now),
+        chains=chains,
         tokens=tokens,
         waker=waker,
         forwarder=forwarder,
@@ -125,10 +129,20 @@ async def build_gateway(
         publisher=settings.publisher_domain,
         addresses=addresses,
     )
+    exchange = ExchangeEndpoint(
+        admission=admission,
+        visibility=visibility,
+        fleet=fleet,
+        chains=chains,
+        tokens=tokens,
+        addresses=addresses,
+        metrics=metrics,
+        clock=clock,
+    )
     ops = ops_app(metrics.registry, not_ready=lambda: synchroniser.problem or tokens.ring.problem(clock.now()))
     try:
         yield Gateway(
-            traffic=OriginCheck(_Front(proxy, registry), allowed=settings.origins),
+            traffic=OriginCheck(_Front(proxy, exchange, registry), allowed=settings.origins),
             ops=ops,
             fleet=fleet,
             synchroniser=synchroniser,

@@ -41,6 +41,7 @@ _POD_ANNOTATIONS = (
     "reloader.stakater.com/*",
     "sidecar.istio.io/inject",
 )
+_MINUTE = 60
 _DAY = 24 * 3600
 _SERVER_RESOURCES = {
     "requests": {"cpu": "10m", "memory": "64Mi", "ephemeral-storage": "64Mi"},
@@ -147,6 +148,8 @@ class Settings:
     card_keys_name: str = "fleetwright-operator-card-keys"
     """The name of the Secret with the keys and of the ConfigMap with the key set, both in the Lease's namespace."""
     card_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=90 * _DAY, overlap=_DAY))
+    approval_retention_seconds: int = _DAY
+    """Seconds for which an Approval is kept after nothing is left to do."""
     gateway: Gateway | None = None
     """None if the installation has no gateway."""
     key_set_url: str = ""
@@ -216,6 +219,9 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         card_keys_name=environ.get("FLEETWRIGHT_CARD_KEYS_NAME", base.card_keys_name),
         card_rotation=_rotation(environ, "FLEETWRIGHT_CARD_KEY", base.card_rotation),
         key_set_url=environ.get("FLEETWRIGHT_KEY_SET_URL", base.key_set_url),
+        approval_retention_seconds=_duration(
+            environ, "FLEETWRIGHT_APPROVAL_RETENTION", base.approval_retention_seconds, least=_MINUTE
+        ),
         gateway=_gateway(environ),
         workers=int(_number(environ, "FLEETWRIGHT_WORKERS", base.workers)),
         resync_seconds=_number(environ, "FLEETWRIGHT_RESYNC_SECONDS", base.resync_seconds),

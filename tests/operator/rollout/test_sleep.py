@@ -21,7 +21,9 @@ def activity(*, idle=900, busy=False, scraped=None, wakes_at=None, read_at=NOW):
     return Activity(is_busy=busy, last_active=last, scraped_at=scraped, wakes_at=wakes_at, read_at=read_at)
 
 
-def decide(state, *, of=None, gateway=True, annotation="", rolled_out=True, new_revision=False, report=None):
+def decide(
+    state, *, of=None, gateway=True, annotation="", rolled_out=True, new_revision=False, report=None, decision=False
+):
     return next_state(
         of or spec(),
         state,
@@ -30,6 +32,7 @@ def decide(state, *, of=None, gateway=True, annotation="", rolled_out=True, new_
         is_rolled_out=rolled_out,
         has_new_revision=new_revision,
         activity=report,
+        has_decision=decision,
         now=NOW,
     )
 

@@ -14,7 +14,7 @@ MODULES = {
 }
 GUIDE = ROOT / "docs/guides/watching-it.md"
 REFERENCE = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
-ABNORMAL = {"CONFLICT", "DEGRADED", "CARD_DRIFT"}
+ABNORMAL = {"CONFLICT", "DEGRADED", "CARD_DRIFT", "ESCALATED"}
 REFERRED = ("Secret", "ConfigMap")
 """The kinds from which reasons are derived."""
 

@@ -15,12 +15,19 @@ from typing import TypeVar
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 
-from fleetwright_a2a.authentication import DELEGATION, AuthenticationFailure, credential_of
+from fleetwright_a2a.authentication import (
+    DELEGATION,
+    AuthenticationFailure,
+    Credential,
+    RequestTarget,
+    credential_of,
+)
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.callers import Caller, CallerKind, Callers
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.operator import OperatorToken, OperatorTokens
 from fleetwright_agent.server.gateway_tokens import GatewayCaller, GatewayTokens, looks_signed
+from fleetwright_agent.server.proofs import PresentedProof
 
 _Holder = TypeVar("_Holder", Caller, OperatorToken)
 
@@ -99,12 +106,24 @@ class MountedTokens:
         return None if found is None else _holder(token, found.operators)
 
     def identify(self, headers: Headers) -> Caller | OperatorToken | GatewayCaller | AuthenticationFailure:
-        credential = credential_of(headers, api_keys=self._api_keys)
+        """Identify a caller without a proof of possession."""
+        return self._identified(headers, credential_of(headers, api_keys=self._api_keys), None)
+
+    def identify_request(
+        self, headers: Headers, target: RequestTarget
+    ) -> Caller | OperatorToken | GatewayCaller | AuthenticationFailure:
+        proofs = self._gateway is not None and self._gateway.is_trusted
+        return self._identified(headers, credential_of(headers, api_keys=self._api_keys, proofs=proofs), target)
+
+    def _identified(
+        self, headers: Headers, credential: Credential | AuthenticationFailure, target: RequestTarget | None
+    ) -> Caller | OperatorToken | GatewayCaller | AuthenticationFailure:
         if isinstance(credential, AuthenticationFailure):
             return credential
-        if self._gateway is not None and not credential.is_api_key and looks_signed(credential.token):
-            forwarded = self._gateway.identify(credential.token, headers.getlist(DELEGATION))
-            return forwarded or AuthenticationFailure("gateway", "The token is not accepted.")
+        is_signed = credential.is_bound or (not credential.is_api_key and looks_signed(credential.token))
+        if self._gateway is not None and is_signed:
+            proof = PresentedProof(headers.getlist("dpop"), target) if credential.is_bound and target else None
+            return self._gateway.identify(credential.token, headers.getlist(DELEGATION), proof)
         callers, problem = self._callers.recent()
         caller = None if callers is None else recognise(credential.token, callers)
         if caller is None:

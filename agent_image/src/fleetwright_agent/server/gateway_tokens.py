@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from fleetwright_a2a.authentication import Delegation
+from fleetwright_a2a.authentication import AuthenticationFailure, Delegation
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.callers import CallerKind, person
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.gateway import GatewayKeys
+from fleetwright_agent.server.proofs import PresentedProof, Proofs, refusal
 
 if TYPE_CHECKING:
     from fleetwright_a2a.tokens.actors import Actor
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _AGENT: Final = re.compile(r"agent:[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?")
 _USER: Final = "user:"
 _MAX_NAME: Final = 512
+_REFUSED: Final = AuthenticationFailure("gateway", "The token is not accepted.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,38 @@ class GatewayTokens:
     def __init__(self, trust: FileWatcher[GatewayTrust], *, clock: Clock) -> None:
         self._trust = trust
         self._clock = clock
+        self._proofs: Proofs | None = None
 
-    def identify(self, token: str, delegations: Sequence[str] = ()) -> GatewayCaller | None:
-        """Return the caller, or None if the token or the delegation is not accepted.
+    @property
+    def is_trusted(self) -> bool:
+        """True if the operator has mounted the keys of a gateway."""
+        return self._trust.recent()[0] is not None
 
-        Args: `delegations` are the values of the header `Fleetwright-Delegation`.
+    def identify(
+        self, token: str, delegations: Sequence[str] = (), proof: PresentedProof | None = None
+    ) -> GatewayCaller | AuthenticationFailure:
+        """Return the caller, or the reason why the token, the delegation or the proof is not accepted.
+
+        Args:
+            token: The pair token.
+            delegations: The values of the header `Fleetwright-Delegation`.
+            proof: The proof, if the token has the scheme `DPoP`.
         """
+        found = self._verified(token, delegations)
+        if found is None:
+            return refusal("invalid_token") if proof is not None else _REFUSED
+        caller, thumbprint = found
+        if proof is None:
+            # A token that is bound to a key may be stolen, so it is never accepted without a proof.
+            return caller if thumbprint is None else refusal("invalid_token")
+        if thumbprint is None:
+            return refusal("invalid_token")
+        if self._proofs is None:
+            self._proofs = Proofs()
+        return self._proofs.refusal(token, thumbprint, proof, now=self._clock.now()) or caller
+
+    def _verified(self, token: str, delegations: Sequence[str]) -> "tuple[GatewayCaller, str | None] | None":
+        """Return the caller, and the thumbprint of the key to which the token is bound."""
         # The cached keys may be outdated, and a new key must be accepted at once.
         for trust, _ in (self._trust.recent(), self._trust.read()):
             if trust is not None and (found := _caller(trust, token, delegations, now=self._clock.now())) is not None:
@@ -86,7 +114,9 @@ class GatewayTokens:
         return None
 
 
-def _caller(trust: GatewayTrust, token: str, delegations: Sequence[str], *, now: float) -> GatewayCaller | None:
+def _caller(
+    trust: GatewayTrust, token: str, delegations: Sequence[str], *, now: float
+) -> tuple[GatewayCaller, str | None] | None:
     from fleetwright_a2a.tokens.keys import InvalidToken
     from fleetwright_a2a.tokens.pair_token import verify
 
@@ -99,7 +129,7 @@ def _caller(trust: GatewayTrust, token: str, delegations: Sequence[str], *, now:
     except InvalidToken:
         return None
     owner = owner_of(claims)
-    return None if owner is None else GatewayCaller(owner, delegation, chain_of(claims))
+    return None if owner is None else (GatewayCaller(owner, delegation, chain_of(claims)), claims.key_thumbprint)
 
 
 def _delegation(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import httpx
 import httpx2
@@ -12,9 +13,12 @@ from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.turn import Turn
 from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.tools.approval_policy import governed_tools
-from fleetwright_agent.tools.fleet.tools import FleetTools
+from fleetwright_agent.tools.fleet.tools import FleetTools, read_gateway_token
 from fleetwright_agent.tools.peers.conversation import peer_client
-from fleetwright_agent.tools.peers.tool import PeerTools
+from fleetwright_agent.tools.peers.direct import DirectCalls
+from fleetwright_agent.tools.peers.exchange import TokenExchange
+from fleetwright_agent.tools.peers.proof_auth import ProofAuth, ProofKey
+from fleetwright_agent.tools.peers.tool import PeerTools, opaque_token
 from fleetwright_agent.tools.registry import ToolRegistry, built_in_providers
 from fleetwright_agent.tools.skills.loading import skill_reader
 from fleetwright_agent.turn.compaction.policy import room
@@ -60,8 +64,11 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
         for endpoint, client in zip((config.model, *config.model.fallbacks), clients, strict=True)
     ]
     gateway = [config.gateway.url] if config.gateway else []
-    peers_client = peer_client([*(peer.url for peer in config.peers), *gateway], denied=config.denied_ranges)
-    peers, fleet = _peers(dependencies, peers_client), _fleet(dependencies, peers_client)
+    key = ProofKey(dependencies.clock.now)
+    auth = ProofAuth(key, opaque=partial(opaque_token, config.peers, layout)) if config.gateway else None
+    peers_client = peer_client([*(peer.url for peer in config.peers), *gateway], denied=config.denied_ranges, auth=auth)
+    direct = None if auth is None else _direct(dependencies, peers_client, key, auth)
+    peers, fleet = _peers(dependencies, peers_client, direct), _fleet(dependencies, peers_client)
     dependencies.plugins.load()
     enforcement = EnforcementPolicy(config.enforcement, dependencies.storage.call_windows)
     auditor = ToolAudit(dependencies.audit_trail, config.audit.mode)
@@ -126,7 +133,18 @@ def _ingesting(tools: ToolRunner, dependencies: TurnDependencies, redact: Callab
     return FactIngest(tools, dependencies.storage.facts, policy, redact=redact, metrics=dependencies.metrics)
 
 
-def _peers(dependencies: TurnDependencies, client: httpx.AsyncClient) -> PeerTools:
+def _direct(
+    dependencies: TurnDependencies, client: httpx.AsyncClient, key: ProofKey, auth: ProofAuth
+) -> DirectCalls | None:
+    config, layout, now = dependencies.config, dependencies.layout, dependencies.clock.now
+    if config.gateway is None or not config.peers:
+        return None
+    read_token = partial(read_gateway_token, layout)
+    exchange = TokenExchange(config.gateway.url, client, key, read_token=read_token, now=now)
+    return DirectCalls(exchange, auth, dependencies.delegations, now=now)
+
+
+def _peers(dependencies: TurnDependencies, client: httpx.AsyncClient, direct: DirectCalls | None) -> PeerTools:
     config = dependencies.config
     me, kept = f"{config.namespace}/{config.name}", dependencies.storage.questions
     return PeerTools(
@@ -137,6 +155,7 @@ def _peers(dependencies: TurnDependencies, client: httpx.AsyncClient) -> PeerToo
         kept,
         is_alone=config.gateway is None,
         outlived=not config.ephemeral_memory,
+        direct=direct,
     )
 
 

@@ -4,9 +4,11 @@ The operator publishes a new key to every agent at once. The key signs five minu
 of each token. A key may state another time in `notBefore`. The first key of an installation signs at once.
 """
 
+import hmac
 import json
 import logging
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +57,11 @@ class KeyRing:
         if self._verifier is None or self._verifier[0] is not keys:
             self._verifier = (keys, KeySet([key.public for key in keys]))
         return self._verifier[1]
+
+    def shared_secret(self, now: float) -> bytes | None:
+        """Return a secret that all replicas of the gateway derive from the signing key; None if no key may sign."""
+        key = self.signing_key(now)
+        return None if key is None else hmac.new(str(key.jwk["d"]).encode(), b"dpop-nonces", sha256).digest()
 
     def problem(self, now: float) -> str:
         """Return why no token can be signed; empty if one can be."""

@@ -20,6 +20,8 @@ from fleetwright_gateway.tokens.key_ring import KeyRing, RingKey
 
 SECONDS: Final = 60
 """The life of a token that does not leave the gateway."""
+DIRECT_SECONDS: Final = 300
+"""The life of a token with which a caller calls an agent directly."""
 _REUSED_SECONDS: Final = 30
 _MOST_CACHED: Final = 8192
 _TURN_SECONDS: Final = 600
@@ -75,13 +77,29 @@ class PairTokenIssuer:
             self._cache.popitem(last=False)
         return credentials
 
+    def direct_credentials(self, chain: CallChain, agent: AgentView, *, key_thumbprint: str) -> AgentCredentials:
+        """Return new credentials for direct calls, which need a proof with the caller's key. Raises: NoSigningKey."""
+        now = self._clock.now()
+        key = self._key(now)
+        token = self._pair_token(chain, agent.uid, key, int(now), seconds=DIRECT_SECONDS, key_thumbprint=key_thumbprint)
+        return AgentCredentials(token, self._delegation(chain, agent, key, int(now)))
+
     def _key(self, now: float) -> RingKey:
         key = self._ring.signing_key(now)
         if key is None:
             raise NoSigningKey(self._ring.problem(now))
         return key
 
-    def _pair_token(self, chain: CallChain, audience: str, key: RingKey, now: int) -> str:
+    def _pair_token(
+        self,
+        chain: CallChain,
+        audience: str,
+        key: RingKey,
+        now: int,
+        *,
+        seconds: int = SECONDS,
+        key_thumbprint: str | None = None,
+    ) -> str:
         claims = PairTokenClaims(
             issuer=self._issuer,
             subject=chain.subject,
@@ -89,7 +107,8 @@ class PairTokenIssuer:
             audience=audience,
             token_id=self._new_id(),
             issued_at=now,
-            expires_at=now + SECONDS,
+            expires_at=now + seconds,
+            key_thumbprint=key_thumbprint,
         )
         return mint(claims, signing_key(key.jwk))
 

@@ -47,23 +47,36 @@ class AuthenticationFailure:
     reason: str
     """The reason as a label value of the metric of rejected requests."""
     sentence: str
+    challenge: str = ""
+    """The value of `WWW-Authenticate`, if it differs from that of other failures."""
+    nonce: str = ""
+    """The nonce for the next proof (`DPoP-Nonce`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
     token: str
     is_api_key: bool = False
+    is_bound: bool = False
+    """True for a token that the caller sends with a proof of possession (the scheme `DPoP`)."""
 
 
-def credential_of(headers: Headers, *, api_keys: bool) -> Credential | AuthenticationFailure:
+@dataclass(frozen=True, slots=True)
+class RequestTarget:
+    """What a proof of possession must name: the method, and the URLs by which the caller may know this server."""
+
+    method: str
+    urls: Sequence[str]
+
+
+def credential_of(headers: Headers, *, api_keys: bool, proofs: bool = False) -> Credential | AuthenticationFailure:
     """Return the single credential of a request, or the reason why there is none.
 
-    The API key header is ignored unless API keys are enabled.
+    The API key header is ignored unless API keys are enabled, and the scheme `DPoP` is refused unless proofs are.
     """
     keys = headers.getlist(_API_KEY) if api_keys else []
     if not keys:
-        token = token_of(headers)
-        return token if isinstance(token, AuthenticationFailure) else Credential(token)
+        return _authorization(headers, proofs=proofs)
     if len(keys) > 1 or headers.getlist("authorization"):
         return AuthenticationFailure("ambiguous", "Exactly one credential is accepted: a bearer token or an API key.")
     key = keys[0].strip()
@@ -72,8 +85,8 @@ def credential_of(headers: Headers, *, api_keys: bool) -> Credential | Authentic
     return Credential(key, is_api_key=True)
 
 
-def token_of(headers: Headers) -> str | AuthenticationFailure:
-    """Return the bearer token of a request, or the reason why there is none."""
+def _authorization(headers: Headers, *, proofs: bool) -> Credential | AuthenticationFailure:
+    """Return the token of the header `Authorization`, or the reason why there is none."""
     values = headers.getlist("authorization")
     if not values:
         return AuthenticationFailure("missing", "A bearer token is required.")
@@ -81,9 +94,10 @@ def token_of(headers: Headers) -> str | AuthenticationFailure:
         return AuthenticationFailure("ambiguous", "Exactly one Authorization header is accepted.")
     scheme, _, token = values[0].partition(" ")
     token = token.strip()
-    if scheme.lower() != "bearer" or not token or len(token) > _MAX_TOKEN or "," in token:
+    is_bound = proofs and scheme.lower() == "dpop"
+    if not (is_bound or scheme.lower() == "bearer") or not token or len(token) > _MAX_TOKEN or "," in token:
         return AuthenticationFailure("malformed", "The Authorization header must be: Bearer <token>.")
-    return token
+    return Credential(token, is_bound=is_bound)
 
 
 class Principal(Protocol):
@@ -123,6 +137,14 @@ class Identity(Protocol):
         """Return the caller, which will own everything that the call creates, or the reason for a rejection."""
 
 
+@runtime_checkable
+class ProofIdentity(Identity, Protocol):
+    """A method of authentication that also accepts tokens with a proof of possession."""
+
+    def identify_request(self, headers: Headers, target: RequestTarget) -> Principal | AuthenticationFailure:
+        """Return the caller as `identify` does. Args: `target` is the request that a proof must name."""
+
+
 class AuthenticationMiddleware:
     """ASGI middleware that rejects requests without a valid credential and sets `user` in the scope of all others.
 
@@ -132,22 +154,34 @@ class AuthenticationMiddleware:
     def __init__(self, app: ASGIApp, *, identity: Identity, on_failure: Callable[[str], None]) -> None:
         self._app = app
         self._identity = identity
+        self._with_proofs = identity if isinstance(identity, ProofIdentity) else None
         self._on_failure = on_failure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in PUBLIC and scope["method"] in _READS:
             await self._app(scope, receive, send)
             return
-        caller = self._identity.identify(Headers(scope=scope))
+        caller = self._caller(scope)
         if isinstance(caller, AuthenticationFailure):
             self._on_failure(caller.reason)
             first, *others = self._identity.schemes
             # HTTP requires the schemes in this header. Its `error` is the same for every rejected credential.
             error = "" if caller.reason == "missing" else ', error="invalid_token"'
-            headers = {"WWW-Authenticate": ", ".join([f"{first}{error}", *others])}
+            headers = {"WWW-Authenticate": caller.challenge or ", ".join([f"{first}{error}", *others])}
+            if caller.nonce:
+                headers["DPoP-Nonce"] = caller.nonce
             await refuse(401, caller.sentence, headers=headers)(scope, receive, send)
             return
         chain = caller.chain if isinstance(caller, ForwardedPrincipal) else ()
         delegation = caller.delegation if isinstance(caller, DelegatingPrincipal) else None
         user = CallerUser(caller.owner, delegation=delegation, chain=chain)
         await self._app({**scope, "user": user}, receive, send)
+
+    def _caller(self, scope: Scope) -> Principal | AuthenticationFailure:
+        headers = Headers(scope=scope)
+        if self._with_proofs is None:
+            return self._identity.identify(headers)
+        address = f"{headers.get('host', '')}{scope['raw_path'].decode('ascii', 'replace')}"
+        # A proxy in front of the agent may terminate TLS. The token itself names the one agent for which it is.
+        urls = (f"http://{address}", f"https://{address}")
+        return self._with_proofs.identify_request(headers, RequestTarget(scope["method"], urls))

@@ -4,6 +4,8 @@ Every child's name ends with its role, so two children never share a name by acc
 object that is not managed by Fleetwright, the operator reports `Conflict` and never picks another name.
 """
 
+from hashlib import sha256
+
 GROUP = "fleetwright.dev"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -12,6 +14,7 @@ FIELD_MANAGER = "fleetwright"
 AGENT = "Agent"
 SKILL = "Skill"
 MCP_SERVER = "McpServer"
+APPROVAL = "Approval"
 CARD_KEYS = "CardKeys"
 """The kind under which the cache stores the Secret with the card keys.
 
@@ -74,6 +77,7 @@ TOKEN_KEY = "token"  # noqa: S105 - the name of a Secret's key, not a credential
 NEXT_KEY = "next"
 CALLERS_KEY = "callers.json"
 GATEWAY_KEY = "gateway.json"
+OPERATOR_KEY = "operator.json"
 CONFIG_KEY = "agent.json"
 CARD_KEY = "agent-card.json"
 EXTENDED_CARD_KEY = "extended-agent-card.json"
@@ -87,6 +91,7 @@ PUSH_KEY = "keys"
 KEY_SET_KEY = "jwks.json"
 USER_ID = 65532
 
+_ASK_DIGITS = 12
 _KIND_LABELS = {AGENT: AGENT_LABEL, MCP_SERVER: MCP_SERVER_LABEL, SKILL: SKILL_LABEL}
 
 
@@ -133,6 +138,21 @@ def agent_ingress(agent: str) -> str:
 
 def agent_memory(agent: str) -> str:
     return f"{agent}-memory"
+
+
+def approval(agent: str, ask: str) -> str:
+    """Return the name of the Approval for one question of an agent. Equal questions have equal names."""
+    return f"{agent}-{sha256(ask.encode()).hexdigest()[:_ASK_DIGITS]}"
+
+
+def agent_of_approval(approval: str) -> str:
+    """Return the agent of an Approval with this name."""
+    return approval[: -_ASK_DIGITS - 1]
+
+
+def service_account_user(namespace: str, account: str) -> str:
+    """Return the username with which the API server knows a ServiceAccount."""
+    return f"system:serviceaccount:{namespace}:{account}"
 
 
 def mcp_workload(server: str) -> str:

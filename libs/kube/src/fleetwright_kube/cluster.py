@@ -163,6 +163,23 @@ class Cluster:
             return  # The pod was deleted, and its successor reads the current files.
         self._wrote("annotate", entry.kind, answer)
 
+    async def patch(self, entry: CachedObject, patch: Object) -> None:
+        """Send a JSON merge patch for exactly this version of an object.
+
+        Raises:
+            ConflictError: The object differs from the cached version.
+        """
+        metadata = {"uid": entry.uid, "resourceVersion": entry.resource_version}
+        self._guard()
+        try:
+            answer = await self._api.merge(
+                self._scheme.resources[entry.kind], entry.namespace, entry.name, {**patch, "metadata": metadata}
+            )
+        except NotFoundError:
+            self._forget(entry)
+            return
+        self._wrote("patch", entry.kind, answer)
+
     async def apply_metadata(self, entry: CachedObject, metadata: Object) -> None:
         """Apply annotations and owner references to an object of a user. Those that were applied before are removed."""
         resource = self._scheme.resources[entry.kind]

@@ -29,10 +29,11 @@ class StoredObject:
         self.status: Object = {}
         self._spec: str | None = None
 
-    def own(self, manager: str, part: Object) -> None:
+    def own(self, manager: str, part: Object, *, patch: Object | None = None) -> None:
+        """Args: `patch` is a merge patch that led to `part`. Its nulls remove fields of other managers."""
         for other in list(self.parts):
             if other != manager:
-                self.parts[other] = _without(self.parts[other], part)
+                self.parts[other] = _without(self.parts[other], part if patch is None else patch)
         self.parts[manager] = copy.deepcopy(part)
 
     def renew_generation(self, key: tuple[str, str, str]) -> None:
@@ -77,6 +78,12 @@ def merged(base: Object, patch: Mapping[str, Any]) -> Object:
         else:
             whole[key] = copy.deepcopy(value)
     return whole
+
+
+def without_nulls(value: Object) -> Object:
+    """Return a copy without the fields that are null."""
+    present = {key: below for key, below in value.items() if below is not None}
+    return {key: without_nulls(below) if isinstance(below, dict) else below for key, below in present.items()}
 
 
 def _without(part: Object, taken: Mapping[str, Any]) -> Object:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from fleetwright_kube.errors import ConflictError, InvalidRequestError, NotFoundError
-from fleetwright_kube.field_ownership import StoredObject, merged
+from fleetwright_kube.field_ownership import StoredObject, merged, without_nulls
 from fleetwright_kube.port import Kept, Listing, Object, Resource
 from fleetwright_kube.scheme import Scheme
 
@@ -188,12 +188,14 @@ class MemoryApi:
         key = (resource.kind, namespace, name)
         if key not in self._objects:
             raise NotFoundError("gone")
+        if patch.get("metadata", {}).get("resourceVersion") not in {None, self._objects[key].version}:
+            raise ConflictError("the object has been modified")
         metadata = {k: v for k, v in patch.get("metadata", {}).items() if k not in {"uid", "resourceVersion"}}
-        clean = {**patch, "metadata": metadata}
+        clean = {**{key: part for key, part in patch.items() if key != "metadata"}, **_present("metadata", metadata)}
 
         def write() -> Object:
             stored = self._objects[key]
-            stored.own("merge", merged(stored.parts.get("merge", {}), clean))
+            stored.own("merge", without_nulls(merged(stored.parts.get("merge", {}), clean)), patch=clean)
             return self._changed(key, "MODIFIED")
 
         return self._write("merge", {"kind": resource.kind, "metadata": {"name": name}}, write)
@@ -286,6 +288,10 @@ class MemoryApi:
 
 def _key(body: Object) -> tuple[str, str, str]:
     return (body["kind"], body["metadata"]["namespace"], body["metadata"]["name"])
+
+
+def _present(key: str, part: Object) -> Object:
+    return {key: part} if part else {}
 
 
 def _seen(resource: Resource, body: Object) -> Object:

@@ -146,7 +146,7 @@ def _results(spec: AgentSpec) -> list[dict[str, Any]]:
 
 def _people(spec: AgentSpec) -> dict[str, Any]:
     """Return the settings for questions and approvals. The runtime applies the defaults."""
-    approvals, expiry = encode(replace(spec.approvals, expiry=None)), spec.approvals.expiry
+    approvals, expiry = encode(replace(spec.approvals, expiry=None, escalate_after=None)), spec.approvals.expiry
     if expiry is not None:
         approvals["expirySeconds"] = durations.seconds(expiry)
     return {**({"approvals": approvals} if approvals else {}), **({"askHuman": True} if spec.ask_human else {})}

@@ -28,6 +28,8 @@ class Tokens:
     """By `<namespace>/<name>` of an allowed caller: the token with which that agent calls this one."""
     peers: Mapping[str, RotatingToken] = field(default_factory=dict)
     """By `<namespace>/<name>` of a peer: the token with which this agent calls it."""
+    operators: tuple[str, ...] = ()
+    """The digests of the tokens with which the operator reads and answers approvals; empty if the agent never asks."""
     gateway: GatewayTrust | None = None
     """Set if the installation has a gateway with keys."""
     push: PushKeys | None = None
@@ -47,6 +49,11 @@ def callers_document(tokens: Tokens) -> dict[str, Any]:
         for name, credential in sorted(credentials.items())
     ]
     return {"version": 1, "callers": [entry for each in held for entry in _entries(*each)]}
+
+
+def operators_document(tokens: Tokens) -> dict[str, Any]:
+    """Return `operator.json`. It is a separate file, because earlier runtimes refuse unknown kinds of callers."""
+    return {"version": 1, "operators": [{"sha256": digest} for digest in tokens.operators]}
 
 
 def peer_token_files(tokens: Tokens) -> dict[str, str]:

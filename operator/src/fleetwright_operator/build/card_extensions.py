@@ -4,8 +4,8 @@ The card tells clients which extensions they may receive. An extension without a
 derives the same list from its configuration; a contract test compares both.
 """
 
+from fleetwright_api.approval_sources import guards_source
 from fleetwright_api.spec.agent import AgentSpec
-from fleetwright_api.spec.tools import EnforcementSpec
 from fleetwright_operator.build.config.auth_settings import exposes_model_fallbacks, exposes_tool_calls
 
 _OURS = "https://fleetwright.dev/a2a"
@@ -34,6 +34,8 @@ _FALLBACKS = {
 _ASKS = {
     f"{_OURS}/ask/v1": "Which ask a task waits with, its kind and end, in the metadata of its status message.",
     f"{_OURS}/answer/v1": "Who answered an ask, when, and what was decided, in the metadata of the answer.",
+    "https://kagent.dev/extensions/hitl/v1": "The same asks and answers in the format of kagent, if a client requests"
+    " the extension.",
 }
 _CHOSEN = {f"{_OURS}/chosen-id/v1": "Marks a task whose id a client of A2A 0.1 has chosen, in its metadata."}
 
@@ -67,13 +69,4 @@ def may_ask(spec: AgentSpec) -> bool:
     """Return whether a task may wait for a person's answer."""
     approvals = spec.approvals.tools or any(use.tools.require_approval for use in spec.mcp_servers)
     pauses = any(budget.on_exceeded == "Pause" for budget in spec.budgets)
-    # If a rule names a tool that its server or plugin does not offer, all tools of that server need approval.
-    sources = [*(use.name for use in spec.mcp_servers), *(plugin.name for plugin in spec.plugins)]
-    servers = tuple(f"{name}__" for name in sources)
-    guarded = bool(servers) and any(name.startswith(servers) for name in _ruled(spec.enforcement))
-    return bool(spec.ask_human or approvals or pauses or guarded)
-
-
-def _ruled(policy: EnforcementSpec) -> list[str]:
-    limited = (limit.tool for limit in policy.limits or ())
-    return [*(policy.deny or ()), *(rule.tool for rule in policy.arguments or ()), *limited]
+    return bool(spec.ask_human or approvals or pauses or guards_source(spec))

@@ -10,7 +10,7 @@ from typing import Any
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import canonical_json
 from fleetwright_kube.timestamps import format_timestamp
-from fleetwright_operator.build.callers import Tokens, callers_document, peer_token_files
+from fleetwright_operator.build.callers import Tokens, callers_document, operators_document, peer_token_files
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken, record
@@ -36,8 +36,12 @@ def auth_secret(owner: Owner, tokens: Tokens, *, pending: Mapping[str, str]) -> 
     callers = tokens.gateway.callers if tokens.gateway else ()
     direct = {names.DIRECT_CALLERS_ANNOTATION: canonical_json(callers)} if callers else {}
     annotations = {**_records(tokens.peers), **waiting, **direct}
-    gateway = {names.GATEWAY_KEY: tokens.gateway.file} if tokens.gateway else {}
-    files = {names.CALLERS_KEY: canonical_json(callers_document(tokens)), **gateway, **peer_token_files(tokens)}
+    files = {
+        names.CALLERS_KEY: canonical_json(callers_document(tokens)),
+        **({names.GATEWAY_KEY: tokens.gateway.file} if tokens.gateway else {}),
+        **({names.OPERATOR_KEY: canonical_json(operators_document(tokens))} if tokens.operators else {}),
+        **peer_token_files(tokens),
+    }
     return _secret(owner, names.agent_auth(owner.name), files, annotations)
 
 

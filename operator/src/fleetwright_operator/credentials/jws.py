@@ -1,7 +1,7 @@
 """JOSE keys and signatures: ES256 on P-256, key ids by RFC 7638, payloads by RFC 8785.
 
-Only this module imports the cryptography package. Signing is deterministic (RFC 6979): a signature depends on the key
-and the payload only, so signatures need not be stored, and signing again gives the same bytes.
+Signing is deterministic (RFC 6979): a signature depends on the key and the payload only, so signatures need not be
+stored, and signing again gives the same bytes.
 """
 
 import base64

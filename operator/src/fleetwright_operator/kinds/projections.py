@@ -6,6 +6,7 @@ from typing import Any
 
 from fleetwright_api import names
 from fleetwright_api.spec.agent import parse_agent
+from fleetwright_api.spec.approval import parse_approval
 from fleetwright_api.spec.custom_object import CustomObject
 from fleetwright_api.spec.mcp_server import parse_mcp_server
 from fleetwright_api.spec.skill import parse_skill
@@ -81,6 +82,7 @@ PROJECTIONS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
     names.AGENT: partial(_custom, parse_agent),
     names.SKILL: partial(_custom, parse_skill),
     names.MCP_SERVER: partial(_custom, parse_mcp_server),
+    names.APPROVAL: partial(_custom, parse_approval),
     "Deployment": _deployment,
     "Pod": _pod,
     "ConfigMap": _config_map,

@@ -18,6 +18,10 @@ def _child(kind: str, group: str, plural: str, *, version: str = "v1") -> Resour
 AGENTS = _ours(names.AGENT, "agents")
 SKILLS = _ours(names.SKILL, "skills")
 MCP_SERVERS = _ours(names.MCP_SERVER, "mcpservers")
+APPROVALS = replace(
+    _ours(names.APPROVAL, "approvals"),
+    if_unserved="apply crds/approval.yaml; without it, tool calls can be approved with A2A messages only",
+)
 SERVICE_ACCOUNTS = _child("ServiceAccount", "", "serviceaccounts")
 CONFIG_MAPS = _child("ConfigMap", "", "configmaps")
 SECRETS = _child("Secret", "", "secrets")
@@ -58,6 +62,7 @@ WATCHED = (
     AGENTS,
     SKILLS,
     MCP_SERVERS,
+    APPROVALS,
     SERVICE_ACCOUNTS,
     CONFIG_MAPS,
     SECRETS,
@@ -67,7 +72,7 @@ WATCHED = (
     POLICIES,
     SERVICES,
 )
-"""Kinds that are read as whole objects. kopf watches the first three, which users write."""
+"""Kinds that are read as whole objects. kopf watches the first four, which users write."""
 
 OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES)
 """Kinds for which only metadata is read."""

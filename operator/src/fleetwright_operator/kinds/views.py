@@ -1,6 +1,7 @@
 """The typed views of cached objects. The cache parses an object once for each of its versions."""
 
 from fleetwright_api.spec.agent import AgentView
+from fleetwright_api.spec.approval import ApprovalView
 from fleetwright_api.spec.custom_object import CustomObject
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_api.spec.skill import SkillView
@@ -22,6 +23,11 @@ def agent_of(entry: CachedObject) -> AgentView:
 
 def skill_of(entry: CachedObject) -> SkillView:
     view: SkillView = entry.projection[VIEW]
+    return view
+
+
+def approval_of(entry: CachedObject) -> ApprovalView:
+    view: ApprovalView = entry.projection[VIEW]
     return view
 
 

@@ -26,12 +26,19 @@ from fleetwright_kube.timestamps import (
     parse_timestamp,
     time_of_day,
 )
+from fleetwright_operator.approvals.delivery import Deliver
+from fleetwright_operator.approvals.open_asks import OpenAsks
 from fleetwright_operator.credentials.jws import new_secret
+from fleetwright_operator.credentials.operator_token import operator_tokens
+from fleetwright_operator.credentials.stored_credentials import stored_ring
 from fleetwright_operator.credentials.tokens import mint_token
 from fleetwright_operator.kinds.resources import own_card_keys, own_gateway_keys, own_key_set
 from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.manager.agent_report_handler import AgentReportHandler
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
+from fleetwright_operator.manager.approval_list_handler import ApprovalListHandler
+from fleetwright_operator.manager.approval_poller import ApprovalPoller
+from fleetwright_operator.manager.approvals_client import ApprovalsClient
 from fleetwright_operator.manager.cache_sync import CacheSync
 from fleetwright_operator.manager.enqueuer import Enqueuer
 from fleetwright_operator.manager.health import ProcessHealth
@@ -41,8 +48,10 @@ from fleetwright_operator.manager.transition_events import TransitionEvents
 from fleetwright_operator.manager.warning_delay import SECONDS as WARNING_SECONDS
 from fleetwright_operator.manager.warning_delay import WarningDelay
 from fleetwright_operator.manager.work_queue import WorkQueue
+from fleetwright_operator.observe.approvals import asking_agents
 from fleetwright_operator.observe.watch_index import OWN_KINDS, Key, WatchIndex
 from fleetwright_operator.reconcilers.agent import AgentReconciler
+from fleetwright_operator.reconcilers.approval import ApprovalReconciler
 from fleetwright_operator.reconcilers.key_ring import KeyRingReconciler
 from fleetwright_operator.reconcilers.mcp_server import McpServerReconciler
 from fleetwright_operator.reconcilers.reconciler import Reconciler
@@ -85,6 +94,9 @@ class Manager:
     reconciler: Reconciler
     report_handler: AgentReportHandler
     status_reader: AgentStatusReader
+    approval_lists: ApprovalListHandler
+    approval_poller: ApprovalPoller
+    approvals_client: ApprovalsClient
 
 
 def build_manager(
@@ -95,8 +107,12 @@ def build_manager(
     clocks: Clocks | None = None,
     may_write: Callable[[], bool] = lambda: True,
     warning_seconds: float = WARNING_SECONDS,
+    deliver: Deliver | None = None,
 ) -> Manager:
-    """Args: `warning_seconds`: how long a condition must last before a Warning Event is recorded."""
+    """Args: `warning_seconds`: how long a condition must last before a Warning Event is recorded.
+
+    `deliver` sends decisions to agents; by default over HTTP.
+    """
     clocks = clocks or Clocks()
     metrics = metrics or OperatorMetrics(CollectorRegistry())
     queue: WorkQueue[Key] = WorkQueue(cap_seconds=settings.retry_cap_seconds)
@@ -113,10 +129,12 @@ def build_manager(
         on_status=TransitionEvents(cache, warnings, now=clocks.now).record,
         may_write=may_write,
     )
-    reports = AgentReports(clocks.seconds)
+    reports, asks = AgentReports(clocks.seconds), OpenAsks(clocks.seconds)
+    client, lists = ApprovalsClient(), ApprovalListHandler(cache, asks, queue)
     report_handler = AgentReportHandler(cache, reports, queue)
     metrics.queue_depth.set_function(lambda: queue.depth)
     metrics.export_expiries(lambda: cache.all("Secret"))
+    metrics.count_approvals(lambda: cache.all(names.APPROVAL))
     metrics.count_objects(lambda: (entry for kind in OWN_KINDS for entry in cache.all(kind)))
     return Manager(
         settings=settings,
@@ -125,16 +143,50 @@ def build_manager(
         cache=cache,
         cache_sync=CacheSync(api, cache, settings=settings, enqueuer=enqueuer, queue=queue),
         event_recorder=event_recorder,
-        reconciler=_reconciler(cluster, settings, reports, clocks, wake=queue.add),
+        reconciler=_reconciler(
+            cluster,
+            settings,
+            reports,
+            clocks,
+            wake=queue.add,
+            asks=asks,
+            approvals=ApprovalReconciler(
+                cluster=cluster,
+                settings=settings,
+                asks=asks,
+                now=clocks.now,
+                deliver=deliver or client.deliver,
+                tell=event_recorder.record,
+                on_outcome=metrics.count_decision,
+            ),
+        ),
         report_handler=report_handler,
         status_reader=AgentStatusReader(
             lambda: list(cache.all("Pod")), on_status=report_handler.handle, clock=time.monotonic
         ),
+        approval_lists=lists,
+        approval_poller=ApprovalPoller(
+            lambda: list(asking_agents(cache)),
+            read=client.read,
+            tokens=lambda agent: operator_tokens(
+                stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)), agent.uid
+            ),
+            on_list=lists.handle,
+            jitter=clocks.jitter,
+        ),
+        approvals_client=client,
     )
 
 
 def _reconciler(
-    cluster: Cluster, settings: Settings, reports: AgentReports, clocks: Clocks, *, wake: Callable[[Key], None]
+    cluster: Cluster,
+    settings: Settings,
+    reports: AgentReports,
+    clocks: Clocks,
+    *,
+    wake: Callable[[Key], None],
+    asks: OpenAsks,
+    approvals: ApprovalReconciler,
 ) -> Reconciler:
     """Args: `wake` queues an agent whose rollout may start."""
     now = clocks.now
@@ -150,13 +202,20 @@ def _reconciler(
         key_rings=_key_rings(cluster, settings, clocks),
         kinds={
             names.AGENT: AgentReconciler(
-                cluster=cluster, settings=settings, reports=reports, now=now, mint=clocks.mint, preflights=preflights
+                cluster=cluster,
+                settings=settings,
+                reports=reports,
+                now=now,
+                mint=clocks.mint,
+                preflights=preflights,
+                asks=asks,
             ),
             names.SKILL: SkillReconciler(cluster=cluster, settings=settings, now=now, schedule=schedule),
             names.MCP_SERVER: McpServerReconciler(
                 cluster=cluster, settings=settings, reports=reports, now=now, schedule=schedule
             ),
         },
+        approvals=approvals,
     )
 
 

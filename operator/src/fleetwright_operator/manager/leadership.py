@@ -98,6 +98,7 @@ async def lead(manager: Manager, health: ProcessHealth, hold: Coroutine[Any, Any
         await _wait_for_first(tasks)
     finally:
         await cancel_and_wait(tasks)
+        await manager.approvals_client.close()
 
 
 async def write_key_rings(manager: Manager) -> None:
@@ -146,6 +147,7 @@ def _loops(manager: Manager, health: ProcessHealth, forbidden: set[str]) -> list
         sync.watch(forbidden),
         sync.resync(every=manager.settings.resync_seconds, on_done=health.record_list),
         manager.status_reader.run(),
+        manager.approval_poller.run(),
         manager.event_recorder.run(),
     ]
 

@@ -40,13 +40,31 @@ class OperatorMetrics:
             "fleetwright_api_writes_total", "Writes to the API server.", ["verb", "kind"], registry=registry
         )
         self.leader = Gauge("fleetwright_leader", "1 while this process holds the Lease.", registry=registry)
+        self.decisions = Counter(
+            "fleetwright_approval_deliveries_total",
+            "Decisions of persons that were sent to agents, by the agent's answer.",
+            ["answer"],
+            registry=registry,
+        )
+        self._approvals: Callable[[], Iterable[CachedObject]] = tuple
         self._objects: Callable[[], Iterable[CachedObject]] = tuple
         self._secrets: Callable[[], Iterable[CachedObject]] = tuple
+        registry.register(_Approvals(lambda: self._approvals()))
         registry.register(_Objects(lambda: self._objects()))
         registry.register(_Expiries(lambda: self._secrets()))
 
     def count_write(self, verb: str, kind: str) -> None:
         self.api_writes.labels(verb=verb, kind=kind).inc()
+
+    def count_decision(self, answer: str) -> None:
+        self.decisions.labels(answer=answer).inc()
+
+    def count_approvals(self, approvals: Callable[[], Iterable[CachedObject]]) -> None:
+        """Set the function that returns the Approvals. Each scrape counts them by phase.
+
+        A process that becomes the leader again sets a new function.
+        """
+        self._approvals = approvals
 
     def count_objects(self, objects: Callable[[], Iterable[CachedObject]]) -> None:
         """Set the function that returns the objects to count. Each scrape counts them by their true conditions.
@@ -86,6 +104,44 @@ class _Expiries(Collector):
             "fleetwright_credential_expiry_timestamp_seconds",
             "When a client's token expires unless it is rotated before.",
             labels=["namespace", "agent", "client"],
+        )
+
+
+class _Approvals(Collector):
+    """Counts Approvals by phase, and reports since when the oldest one waits for a decision."""
+
+    def __init__(self, approvals: Callable[[], Iterable[CachedObject]]) -> None:
+        self._approvals = approvals
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        yield from self._families()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        phases: Tally[str] = Tally()
+        waiting: list[int] = []
+        for entry in self._approvals():
+            phase = entry.projection["status"].get("phase", "Pending")
+            phases[phase] += 1
+            if phase == "Pending":
+                with suppress(ValueError):
+                    waiting.append(parse_timestamp(entry.created))
+        by_phase, oldest = self._families()
+        for phase, number in sorted(phases.items()):
+            by_phase.add_metric([phase], number)
+        if waiting:
+            oldest.add_metric([], min(waiting))
+        yield by_phase
+        yield oldest
+
+    @staticmethod
+    def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
+        return (
+            GaugeMetricFamily("fleetwright_approvals", "Approvals, by phase.", labels=["phase"]),
+            GaugeMetricFamily(
+                "fleetwright_approval_oldest_pending_timestamp_seconds",
+                "When the oldest Approval that waits for a decision was created.",
+                labels=[],
+            ),
         )
 
 

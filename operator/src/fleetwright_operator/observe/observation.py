@@ -38,6 +38,7 @@ from fleetwright_operator.credentials.stored_credentials import (
     written_callers,
 )
 from fleetwright_operator.kinds.views import agent_of, server_of, skill_of
+from fleetwright_operator.observe.approvals import has_undelivered_decision
 from fleetwright_operator.observe.team import ObservedTeam, observe_team
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReport
@@ -85,6 +86,8 @@ class ObservedAgent:
     children: tuple[CachedObject, ...]
     card_keys: Ring
     gateway_keys: Ring
+    has_decision: bool
+    """True if an Approval of the agent has a decision that the agent has not answered."""
     report: AgentReport | None
     """The report of the agent's current pod; None before it was read."""
 
@@ -156,6 +159,7 @@ def observe_agent(
         children=children,
         card_keys=stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)),
         gateway_keys=_gateway_keys(cache, settings),
+        has_decision=has_undelivered_decision(cache, entry),
         report=report if report and _is_of(report, children) else None,
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fleetwright_api import names
+from fleetwright_api.approval_sources import may_request_approval
 from fleetwright_api.call_authorization import peers_of, selects_namespaces
 from fleetwright_api.fleet.hierarchy import MAX_DEPTH
 from fleetwright_api.skill_selection import selects
@@ -21,23 +22,25 @@ from fleetwright_operator.build.pod.skill_source import source_secret
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 from fleetwright_operator.credentials.stored_credentials import stored_ring
 from fleetwright_operator.kinds.resources import RESOURCES
-from fleetwright_operator.kinds.views import agent_of, server_of, skill_of
+from fleetwright_operator.kinds.views import agent_of, approval_of, server_of, skill_of
 from fleetwright_operator.settings import Settings
 
 Key = tuple[str, str, str]
-"""(kind, namespace, name) of an Agent, a Skill or an McpServer."""
+"""(kind, namespace, name) of an Agent, a Skill, an McpServer or an Approval."""
 
 UNREADABLE = (KeyError, TypeError, AttributeError, ValueError)
 """Errors from reading a value of a spec, such as a temperature that is not a number.
 
 An older CRD may accept such a value.
 """
-OWN_KINDS = (names.AGENT, names.SKILL, names.MCP_SERVER)
+_PARENTS = (names.AGENT, names.SKILL, names.MCP_SERVER)
+"""The kinds with children."""
+OWN_KINDS = (*_PARENTS, names.APPROVAL)
 _LABELS = {
     names.AGENT_LABEL: names.AGENT,
     names.MCP_SERVER_LABEL: names.MCP_SERVER,
     names.SKILL_LABEL: names.SKILL,
-    **{names.probed_label(kind): kind for kind in OWN_KINDS},
+    **{names.probed_label(kind): kind for kind in _PARENTS},
 }
 
 
@@ -55,6 +58,8 @@ class WatchIndex:
                 yield ("held-by", *holder)
             for config_map in entry.projection.get("mounts", ()):
                 yield ("mounted", entry.namespace, config_map)
+            if _is_agent_pod(entry):
+                yield ("pod-of", entry.namespace, entry.labels[names.AGENT_LABEL])
             if _is_rollout_slot(entry):
                 yield ("turn",)
             return
@@ -79,6 +84,8 @@ class WatchIndex:
             for need in skill.accepted_permissions.egress:
                 if need.host:
                     yield from self._reaches(entry, f"https://{need.host}")
+        elif entry.kind == names.APPROVAL:
+            yield ("approval-of", entry.namespace, approval_of(entry).spec.request.agent)
         else:
             yield from self._server_index_keys(entry)
 
@@ -93,6 +100,8 @@ class WatchIndex:
                 return {entry.id, *_keys(cache, "uses", *entry.id), *_keys(cache, "selects-skills", space)}
             case names.MCP_SERVER:
                 return {entry.id, *_keys(cache, "uses", *entry.id)}
+            case names.APPROVAL:
+                return {entry.id, *_deciding(change)}
             case "NamespaceMetadata":
                 return _by_namespace(change, cache)
             case names.CARD_KEYS:
@@ -125,6 +134,8 @@ class WatchIndex:
     def _agent_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
         agent = agent_of(entry)
         spec, space = agent.spec, entry.namespace
+        if may_request_approval(spec):
+            yield ("asks",)
         for skill in spec.skills:
             yield ("uses", names.SKILL, space, skill.name)
         for server in spec.mcp_servers:
@@ -176,8 +187,10 @@ class WatchIndex:
         }
         callers = _keys(cache, "calls", entry.namespace, entry.name)
         selected = _selectable(cache, sides)
+        approvals = _keys(cache, "approval-of", entry.namespace, entry.name)
         named = {(str(kind), str(space), str(name)) for kind, space, name in neighbours}
-        return {entry.id, *callers, *selected, *named, *_descendants(cache, entry.namespace, entry.name)}
+        descendants = _descendants(cache, entry.namespace, entry.name)
+        return {entry.id, *callers, *selected, *named, *approvals, *descendants}
 
     def _by_service(self, cache: Cache, space: str, name: str) -> set[Key]:
         return _with_users(cache, _keys(cache, "reaches", space, name))
@@ -230,6 +243,14 @@ def _by_namespace(change: Change, cache: Cache) -> set[Key]:
     inviting = cache.find("selects-namespaces")
     calling = (_keys(cache, "calls", agent.namespace, agent.name) for agent in inviting)
     return {agent.id for agent in inviting}.union(*calling)
+
+
+def _deciding(change: Change) -> set[Key]:
+    """Return the agent whose Approval got a decision or delivered one, because the agent must run meanwhile."""
+    sides = [approval_of(side) if side else None for side in (change.before, change.after)]
+    undelivered = {side is not None and side.is_undelivered for side in sides}
+    agents = {side.spec.request.agent for side in sides if side is not None}
+    return {(names.AGENT, change.entry.namespace, agent) for agent in agents} if len(undelivered) > 1 else set()
 
 
 def _owners(entry: CachedObject) -> list[Key]:
@@ -314,6 +335,10 @@ def _identity(entry: CachedObject) -> tuple[object, ...]:
 
 def _is_probe(entry: CachedObject) -> bool:
     return entry.labels.get(names.COMPONENT) == names.PROBE
+
+
+def _is_agent_pod(entry: CachedObject) -> bool:
+    return entry.kind == "Pod" and names.AGENT_LABEL in entry.labels
 
 
 def _is_rollout_slot(entry: CachedObject) -> bool:

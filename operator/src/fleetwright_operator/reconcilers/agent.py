@@ -20,6 +20,7 @@ from fleetwright_operator.apply.child_writer import (
     unseen_secrets_first,
     write_children,
 )
+from fleetwright_operator.approvals.open_asks import OpenAsks
 from fleetwright_operator.build.agent import AgentChildren, AgentParts, agent_access, agent_children, ingress_peers
 from fleetwright_operator.build.callers import client_names
 from fleetwright_operator.build.config.models import assumed, unpriced
@@ -60,6 +61,7 @@ class AgentReconciler:
     now: Callable[[], str]
     mint: Callable[[], str]
     preflights: PreflightRunner
+    asks: OpenAsks
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
         """Reconcile one Agent, and return when to reconcile it again."""
@@ -70,6 +72,7 @@ class AgentReconciler:
 
     def forget(self, key: Key) -> None:
         self.reports.forget(key[1], key[2])
+        self.asks.forget(key[1], key[2])
         self.preflights.forget(key)
 
     async def _pass(self, entry: CachedObject) -> ReconcileResult:
@@ -191,6 +194,7 @@ class AgentReconciler:
             is_rolled_out=self._health(observed, revision).status is True,
             has_new_revision=written != revision,
             activity=observed.report.activity if observed.report else None,
+            has_decision=observed.has_decision,
             now=parse_timestamp(self.now()),
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fleetwright_api import names
+from fleetwright_api.approval_sources import may_request_approval
 from fleetwright_api.call_authorization import Identity, allowed_peers
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
@@ -15,6 +16,7 @@ from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.config.auth_settings import token_rotation
 from fleetwright_operator.build.config.fleet import gateway_trust
 from fleetwright_operator.build.config.push import offers_push
+from fleetwright_operator.credentials.operator_token import operator_tokens, token_digests
 from fleetwright_operator.credentials.push_keys import renew_keys
 from fleetwright_operator.credentials.revocations import renew_revocations
 from fleetwright_operator.credentials.rotating_token import RotatingToken, next_rotation, rotated
@@ -53,6 +55,7 @@ def credentials_for(
         clients=_rotated(clients, parse_timestamp(now), mint, lead),
         callers=observed.caller_tokens,
         peers=_rotated(edges, parse_timestamp(now), mint, lead),
+        operators=_operators(observed),
         gateway=gateway_trust(
             observed.entry.uid, observed.gateway_keys, settings, callers=observed.caller_uids, revoked=revoked
         ),
@@ -73,6 +76,13 @@ def credentials_for(
         next_rotation=min([*next_rotations, *(each.ends for each in revoked)], default=None),
         expires=min(ends, default=None),
     )
+
+
+def _operators(observed: ObservedAgent) -> tuple[str, ...]:
+    """Return the digests of the operator's tokens, if the agent may ask for approvals."""
+    if not may_request_approval(observed.agent.spec):
+        return ()
+    return token_digests(operator_tokens(observed.card_keys, observed.entry.uid))
 
 
 def _pending(observed: ObservedAgent, tokens: Tokens, now: int) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
     observe ─▶ validate ─▶ credentials ─▶ build ─▶ apply ─▶ status
 
-The steps of each kind are in `agent`, `skill`, `mcp_server` and `key_ring`.
+The steps of each kind are in `agent`, `skill`, `mcp_server`, `approval` and `key_ring`.
 """
 
 import logging
@@ -39,11 +39,14 @@ class Reconciler:
         now: Callable[[], str],
         key_rings: Mapping[str, Callable[[], Awaitable[ReconcileResult]]],
         kinds: Mapping[str, KindReconciler],
+        approvals: Callable[[Key], Awaitable[ReconcileResult]],
     ) -> None:
+        """Args: `approvals` also gets the keys of Approvals that do not exist, because the operator creates them."""
         self._cluster = cluster
         self._now = now
         self._key_rings = key_rings
         self._kinds = kinds
+        self._approvals = approvals
 
     async def __call__(self, key: Key) -> ReconcileResult:
         """Reconcile one object.
@@ -55,6 +58,9 @@ class Reconciler:
         if key[0] in self._key_rings:
             return await self._key_rings[key[0]]()
         entry = self._cluster.cache.get(*key)
+        if key[0] == names.APPROVAL:
+            ends = self._is_ending(key[1]) or (entry is not None and (entry.deleting or view_of(entry).malformed))
+            return ReconcileResult() if ends else await self._approvals(key)
         if entry is None:
             # The garbage collector deletes the children of a deleted owner.
             self._kinds[key[0]].forget(key)

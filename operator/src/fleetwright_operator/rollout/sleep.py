@@ -2,7 +2,8 @@
 
 An agent goes to sleep only if a report of its current pod shows that nothing runs, that the last activity is long
 enough ago, and that its counters were scraped since. A sleeping agent wakes at a request, when its revision changes, or
-when its own pending work is due.
+when its own pending work is due. It also wakes for a decision of an Approval. An open Approval alone does not keep it
+awake.
 
 Every new value of the wake annotation is a request. The values are never compared as times, because the clocks of their
 writers may differ.
@@ -60,6 +61,7 @@ def next_state(
     is_rolled_out: bool,
     has_new_revision: bool,
     activity: Activity | None,
+    has_decision: bool,
     now: int,
 ) -> SleepState | None:
     """Return the state after this reconcile.
@@ -72,9 +74,10 @@ def next_state(
         is_rolled_out: True if the current revision runs and is ready.
         has_new_revision: True if the Deployment has another revision than the wanted one.
         activity: From the last report of the current pod; None before there is one.
+        has_decision: True if a person has decided and the agent has not answered yet.
         now: The time in seconds.
     """
-    if spec.sleep is None or spec.suspend or not has_gateway:
+    if spec.sleep is None or spec.suspend or not has_gateway or has_decision:
         return None
     request = annotations.get(names.WAKE_ANNOTATION, "")
     if state is not None:

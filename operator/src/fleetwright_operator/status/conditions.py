@@ -43,8 +43,16 @@ MODEL_ASSUMED = "ModelAssumed"
 FLEET_INCOMPLETE = "FleetIncomplete"
 """Abnormal-true, present only when true: a setting in `spec.fleet` cannot take effect."""
 
+DECIDED = "Decided"
+"""A person has decided about an Approval. False while it waits, and if it ended without a decision."""
+DELIVERED = "Delivered"
+"""The agent has accepted the decision about an Approval. Present once there is a decision."""
+ESCALATED = "Escalated"
+"""Abnormal-true, present only when true: an Approval waits for longer than `spec.approvals.escalateAfter`."""
+
 ABNORMAL = {
     AUDIT_TRAIL_CUT,
+    ESCALATED,
     FLEET_INCOMPLETE,
     CONFLICT,
     DEGRADED,
@@ -57,8 +65,10 @@ ABNORMAL = {
 PROGRESS = frozenset(
     {
         "Blocked",
+        "Delivering",
         "McpServerPending",
         "NotObserved",
+        "Pending",
         "Preflight",
         "RollingOut",
         "SkillPending",

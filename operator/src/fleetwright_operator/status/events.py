@@ -10,7 +10,7 @@ from typing import Any
 
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import short_hash
-from fleetwright_operator.status.conditions import ABNORMAL, PROGRESS, READY
+from fleetwright_operator.status.conditions import ABNORMAL, DECIDED, ESCALATED, PROGRESS, READY
 
 _MESSAGE_LIMIT = 1024
 COMPONENT = "fleetwright-operator"
@@ -33,7 +33,7 @@ def notices(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, An
         known = old.get(kind)
         if known is None or (known["status"], known["reason"]) != (condition["status"], condition["reason"]):
             yield from _entered(condition, known)
-    for kind in old.keys() - new.keys():
+    for kind in old.keys() - new.keys() - {ESCALATED}:
         yield Notice(kind, False, f"{kind}Ended", f"no longer {kind}: {old[kind]['reason']}")
 
 
@@ -41,6 +41,9 @@ def _entered(condition: Mapping[str, Any], known: Mapping[str, Any] | None) -> I
     kind, status, reason, message = (condition[key] for key in ("type", "status", "reason", "message"))
     if kind in ABNORMAL:
         yield Notice(kind, True, reason, message)
+    elif kind == DECIDED:
+        if reason not in PROGRESS:
+            yield Notice(kind, reason == "Expired", reason, message)
     elif kind == READY:
         # If the object is not ready, the Event of the failing stage explains why.
         if status == "True":

@@ -124,6 +124,7 @@ def durations_are_durations(observed: ObservedAgent, settings: Settings) -> Iter
         **{f"{field}.timeout": model.timeout for field, model in declared_models(spec)},
         **{f"spec.subAgents[{each.name}].timeout": each.timeout for each in spec.sub_agents},
         "spec.approvals.expiry": spec.approvals.expiry,
+        "spec.approvals.escalateAfter": spec.approvals.escalate_after,
         "spec.compaction.summary.timeout": summary.timeout if summary else None,
         "spec.compaction.prune.idleAfter": prune.idle_after if prune else None,
         "spec.compaction.archive.retain": archive.retain if archive else None,

@@ -12,11 +12,11 @@ import httpx
 from fleetwright_a2a.authentication import DELEGATION
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.open_questions import OpenQuestions
 from fleetwright_agent.storage.task_log import TaskDelegations
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
+from fleetwright_agent.tools.peers.delegations import usable_delegation
 from fleetwright_agent.tools.peers.tool import MESSAGE, TASK_ID
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
@@ -111,24 +111,20 @@ class FleetTools:
         return name not in self._declared
 
     def _read_token(self) -> str:
-        return self._layout.gateway_token_file.read_text().strip()
+        return read_gateway_token(self._layout)
 
     async def _authorize(self, _: Peer, owner: str, task_id: str) -> Mapping[str, str]:
         try:
             authorization = {"Authorization": f"Bearer {self._read_token()}"}
-            delegation = await self._delegations.delegation(owner, task_id)
         except OSError:
             raise ToolError("this agent holds no credential for the gateway at the moment; try again later") from None
-        except TaskLogUnavailable:
-            # Without the delegation, the call would silently be one of this agent itself.
-            raise ToolError("the task of this request cannot be read at the moment; try again later") from None
-        if delegation is None:
-            return authorization
-        if delegation.expires_at <= self._now():
-            raise ToolError(
-                "this task has run too long to ask other agents for its caller; the caller may send it again"
-            )
-        return {**authorization, DELEGATION: delegation.token}
+        delegation = await usable_delegation(self._delegations, owner, task_id, now=self._now())
+        return authorization if delegation is None else {**authorization, DELEGATION: delegation.token}
+
+
+def read_gateway_token(layout: Layout) -> str:
+    """Return the token of this pod for the gateway. Raises: OSError."""
+    return layout.gateway_token_file.read_text().strip()
 
 
 def _description(found: tuple[Colleague, ...], me: str) -> str:

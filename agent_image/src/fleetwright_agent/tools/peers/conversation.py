@@ -246,9 +246,11 @@ def _meaning(error: BaseException) -> str:
     return "no connection"
 
 
-def peer_client(urls: Iterable[str], *, denied: tuple[Network, ...] = ()) -> httpx.AsyncClient:
+def peer_client(
+    urls: Iterable[str], *, denied: tuple[Network, ...] = (), auth: httpx.Auth | None = None
+) -> httpx.AsyncClient:
     """Return a client that follows no redirect and connects only to the hosts of these URLs."""
     timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
     pinned = PinnedTransport(EgressPolicy.declared(urls, denied=denied))
     transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM, answered_event=_MOST_OF_EVENT)
-    return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False)
+    return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False, auth=auth)

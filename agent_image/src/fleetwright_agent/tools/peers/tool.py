@@ -1,6 +1,7 @@
 """Declared peers as tools: one `ask_<name>` each, called over A2A with the credential for that peer."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import httpx
@@ -9,6 +10,7 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.storage.open_questions import OpenQuestions
 from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
+from fleetwright_agent.tools.peers.direct import DirectCalls
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
 MESSAGE: Final = {"type": "string", "description": "The whole request; the peer knows nothing of this conversation"}
@@ -30,6 +32,7 @@ class PeerTools:
         *,
         is_alone: bool = True,
         outlived: bool = True,
+        direct: DirectCalls | None = None,
     ) -> None:
         """Args:
         me: This agent, as `<namespace>/<name>`.
@@ -39,9 +42,11 @@ class PeerTools:
         kept: The store of the peers' questions.
         is_alone: False if another provider uses the store too, for agents that are not declared.
         outlived: True if the store survives a restart.
+        direct: Gets tokens for direct calls from the gateway; None without a gateway.
         """
         self._peers = tuple(peers)
         self._layout = layout
+        self._direct = direct
         known = {name_of(peer): peer for peer in self._peers}
         self._conversations = PeerConversations(
             me,
@@ -74,9 +79,25 @@ class PeerTools:
         name = f"ask_{peer.name.replace('-', '_')}"
         return Tool(name, f"Ask the agent {peer.name} ({about}) and wait for its answer.", schema, ask)
 
-    async def _authorize(self, peer: Peer, owner: str, task_id: str) -> Mapping[str, str]:  # noqa: ARG002 - a declared peer is called for this agent itself
-        try:
-            token = self._layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
-        except OSError:
-            raise ToolError(f"this agent holds no credential for {peer.name}; it is not among its callers") from None
-        return {"Authorization": f"Bearer {token}"}
+    async def _authorize(self, peer: Peer, owner: str, task_id: str) -> Mapping[str, str]:
+        if self._direct is not None and (token := await self._direct.token_for(peer, owner, task_id)) is not None:
+            return token.headers
+        return {"Authorization": f"Bearer {read_peer_token(self._layout, peer)}"}
+
+
+def read_peer_token(layout: Layout, peer: Peer) -> str:
+    """Return the token that the operator minted for calls of a peer. Raises: ToolError."""
+    try:
+        return layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
+    except OSError:
+        raise ToolError(f"this agent holds no credential for {peer.name}; it is not among its callers") from None
+
+
+def opaque_token(peers: Sequence[Peer], layout: Layout, url: httpx.URL) -> str | None:
+    """Return the operator's token for the peer at a URL, or None if there is no such peer or no token."""
+    for peer in peers:
+        known = httpx.URL(peer.url)
+        if (known.scheme, known.host, known.port) == (url.scheme, url.host, url.port):
+            with suppress(ToolError):
+                return read_peer_token(layout, peer)
+    return None

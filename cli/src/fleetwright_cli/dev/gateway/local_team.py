@@ -145,6 +145,7 @@ class LocalTeam:
             has_new_revision=False,
             # Nothing scrapes the counters of a local run, so there is no scrape to wait for.
             activity=None if activity is None else replace(activity, scraped_at=now),
+            has_decision=False,
             now=now,
         )
 

@@ -16,6 +16,8 @@ ALGORITHM: Final = "ES256"
 _MAX_TOKEN: Final = 8 * 1024
 _MOST_CACHED: Final = 1024
 T = TypeVar("T")
+SigningKey = ECKey
+"""A private key on P-256. Other packages name this type without the JOSE library."""
 
 
 class InvalidToken(Exception):  # noqa: N818 - an answer, not a failure
@@ -27,6 +29,11 @@ class InvalidToken(Exception):  # noqa: N818 - an answer, not a failure
 def signing_key(jwk: Mapping[str, Any]) -> ECKey:
     """Return the private key of a JWK. Raises: ValueError."""
     return _key(jwk, private=True)
+
+
+def verification_key(jwk: Mapping[str, Any]) -> ECKey:
+    """Return the public key of a JWK, which must not contain a private part. Raises: ValueError."""
+    return _key(jwk, private=False)
 
 
 def sign(claims: Mapping[str, Any], key: ECKey, *, kind: str) -> str:

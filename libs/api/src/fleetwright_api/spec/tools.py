@@ -57,8 +57,10 @@ class ApprovalsSpec:
     """The tool calls that need approval by a person. The runtime applies the defaults."""
 
     tools: tuple[str, ...] | None = None
-    by: str | None = one_of("Clients", "Callers", default=None)
+    by: str | None = one_of("Clients", "Callers", "Reviewers", default=None)
     expiry: str | None = None
+    escalate_after: str | None = None
+    """The time after which an undecided Approval is escalated. The operator applies it, not the runtime."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_api import names
+from fleetwright_api.approval_sources import may_request_approval
 from fleetwright_api.call_authorization import Identity, authorization_reason
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_operator.build.network.addresses import pods
@@ -43,6 +44,10 @@ def derived_ingress_peers(
         if source is not None:
             peer = pods(source.labels, namespace=source.namespace)
             yield IngressPeer(of=_pods_text(source), why=why, peer=peer, port=names.OPS_PORT)
+    if settings.operator is not None and may_request_approval(agent.spec):
+        peer = pods(settings.operator.labels, namespace=settings.operator.namespace)
+        why = "the operator, which reads and answers its approvals"
+        yield IngressPeer(of=_pods_text(settings.operator), why=why, peer=peer)
     if settings.gateway is not None:
         yield from _gateway(settings.gateway.pods)
     together: dict[tuple[str, str], list[str]] = {}

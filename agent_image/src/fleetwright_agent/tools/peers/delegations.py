@@ -1,0 +1,21 @@
+"""The delegation with which an agent calls other agents for the principal of its current task."""
+
+from fleetwright_a2a.authentication import Delegation
+from fleetwright_agent.storage.errors import TaskLogUnavailable
+from fleetwright_agent.storage.task_log import TaskDelegations
+from fleetwright_agent.tools.port import ToolError
+
+
+async def usable_delegation(kept: TaskDelegations, owner: str, task_id: str, *, now: float) -> Delegation | None:
+    """Return the delegation of a task; None if the agent works on it for itself only.
+
+    Raises:
+        ToolError: The delegation has ended or cannot be read. The call must not become one of the agent itself.
+    """
+    try:
+        found = await kept.delegation(owner, task_id)
+    except TaskLogUnavailable:
+        raise ToolError("the task of this request cannot be read at the moment; try again later") from None
+    if found is not None and found.expires_at <= now:
+        raise ToolError("this task has run too long to ask other agents for its caller; the caller may send it again")
+    return found

@@ -1,0 +1,56 @@
+"""Decides how a declared peer is called: with a token of the gateway that is bound to a key, or with an opaque token.
+
+A call for the principal of a task needs a token of the gateway, because an opaque token names this agent only. Without
+a principal, the opaque token is used while the gateway issues no token.
+"""
+
+import logging
+from collections.abc import Callable
+
+import httpx
+
+from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.storage.task_log import TaskDelegations
+from fleetwright_agent.tools.peers.delegations import usable_delegation
+from fleetwright_agent.tools.peers.exchange import DirectToken, ExchangeUnavailable, TokenExchange
+from fleetwright_agent.tools.peers.proof_auth import ProofAuth
+from fleetwright_agent.tools.port import ToolError
+
+_log = logging.getLogger(__name__)
+
+
+class DirectCalls:
+    def __init__(
+        self, exchange: TokenExchange, auth: ProofAuth, delegations: TaskDelegations, *, now: Callable[[], float]
+    ) -> None:
+        """
+        Args:
+            exchange: Gets the tokens.
+            auth: Signs the requests with these tokens.
+            delegations: The delegations of the tasks of this agent.
+            now: Returns seconds since the epoch.
+        """
+        self._exchange = exchange
+        self._auth = auth
+        self._delegations = delegations
+        self._now = now
+        auth.refused = exchange.forget
+
+    async def token_for(self, peer: Peer, owner: str, task_id: str) -> DirectToken | None:
+        """Return the token for a call in a task, or None if the opaque token is to be used.
+
+        Raises:
+            ToolError: The principal of the task cannot be named to the peer.
+        """
+        if self._auth.is_unable(httpx.URL(peer.url)):
+            return None
+        delegation = await usable_delegation(self._delegations, owner, task_id, now=self._now())
+        try:
+            return await self._exchange.token_for(peer, delegation)
+        except ExchangeUnavailable as error:
+            _log.warning(
+                "no token for a direct call", extra={"peer": f"{peer.namespace}/{peer.name}", "why": str(error)}
+            )
+            if delegation is not None:
+                raise ToolError(f"{peer.name} cannot be asked for the caller of this task: {error}") from None
+            return None

@@ -1,0 +1,91 @@
+"""Adds a proof of possession (DPoP, RFC 9449) to each request whose token is bound to the key of this process.
+
+A peer that does not know such tokens gets the request once more, with the token that the operator minted for the two.
+"""
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from fleetwright_a2a.authentication import DELEGATION
+
+if TYPE_CHECKING:
+    from fleetwright_a2a.tokens.keys import SigningKey
+
+SCHEME: Final = "DPoP"
+_NONCE: Final = "DPoP-Nonce"
+_CHALLENGE: Final = "WWW-Authenticate"
+Origin = tuple[str, str, int | None]
+"""Scheme, host and port."""
+
+
+class ProofKey:
+    """The key of this process. It is made at its first use, and never leaves the memory."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """Args: `now` returns seconds since the epoch."""
+        self._now = now
+        self._key: SigningKey | None = None
+
+    def proof(self, method: str, url: str, *, token: str = "", nonce: str = "") -> str:
+        """Return a proof for one request."""
+        # Imported lazily: only agents with declared peers and a gateway make proofs.
+        from fleetwright_a2a.tokens.dpop import make_proof, new_proof_key
+
+        if self._key is None:
+            self._key = new_proof_key()
+        return make_proof(self._key, method=method, url=url, now=self._now(), token=token, nonce=nonce)
+
+
+class ProofAuth(httpx.Auth):
+    def __init__(self, key: ProofKey, *, opaque: Callable[[httpx.URL], str | None]) -> None:
+        """
+        Args:
+            key: The key to which the tokens are bound.
+            opaque: Returns the token that the operator minted for the peer at a URL, if there is one.
+        """
+        self._key = key
+        self._opaque = opaque
+        self._nonces: dict[Origin, str] = {}
+        self._unable: set[Origin] = set()
+        self.refused: Callable[[str], None] = lambda _: None
+        """Called with a token that a peer has refused."""
+
+    def is_unable(self, url: httpx.URL) -> bool:
+        """Return whether the peer at this URL does not know tokens that are bound to a key."""
+        return _origin(url) in self._unable
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme != SCHEME:
+            yield request
+            return
+        origin = _origin(request.url)
+        request.headers[SCHEME] = self._proof(request, token, origin)
+        response = yield request
+        if nonce := response.headers.get(_NONCE):
+            self._nonces[origin] = nonce
+        if response.status_code != httpx.codes.UNAUTHORIZED:
+            return
+        challenge = response.headers.get(_CHALLENGE, "")
+        if "use_dpop_nonce" in challenge and nonce:
+            # The peer has refused the request before it read the message, so the message is still sent once only.
+            request.headers[SCHEME] = self._proof(request, token, origin)
+            response = yield request
+        elif SCHEME not in challenge and (opaque := self._opaque(request.url)) is not None:
+            self._unable.add(origin)
+            for name in (SCHEME, DELEGATION):
+                request.headers.pop(name, None)
+            request.headers["Authorization"] = f"Bearer {opaque}"
+            response = yield request
+            return
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            self.refused(token)
+
+    def _proof(self, request: httpx.Request, token: str, origin: Origin) -> str:
+        return self._key.proof(request.method, str(request.url), token=token, nonce=self._nonces.get(origin, ""))
+
+
+def _origin(url: httpx.URL) -> Origin:
+    return url.scheme, url.host, url.port

@@ -1,0 +1,212 @@
+"""Decides the next step of one Approval: from the object, the agent's open questions and the time. Pure.
+
+A decision is delivered until the agent has answered. The agent accepts one decision for each question, so delivering
+again after a restart of the operator changes nothing. Everything else follows from what the agent lists.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from fleetwright_api import durations
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_api.spec.approval import ApprovalSpec, ApprovalView
+from fleetwright_kube.timestamps import parse_timestamp
+from fleetwright_operator.approvals.delivery import Answer, Outcome, edit_problem
+from fleetwright_operator.approvals.open_ask import MAX_OPEN, OpenAsk
+from fleetwright_operator.status.approval_status import PENDING, ApprovalState, Phase, stored_approval_state
+from fleetwright_operator.status.conditions import DECIDED, DELIVERED, Condition
+
+GRACE: Final = 60
+"""Seconds after the expiry within which the agent itself ends the task, also if its clock differs."""
+MAX_CLOSED: Final = 200
+"""The largest number of closed Approvals of one agent. The oldest are deleted before their time."""
+_SHORTEST, _LONGEST = 1, 30
+"""The pauses between two deliveries to an agent that does not answer, in seconds."""
+
+
+class Action(StrEnum):
+    NONE = "none"
+    CREATE = "create"
+    DELIVER = "deliver"
+    CLEAR = "clear"
+    """Report the state, and then remove the decision, so that a person can decide again."""
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    action: Action = Action.NONE
+    state: ApprovalState | None = None
+    """The state to report; None leaves the status as it is."""
+    requeue_after: int | None = None
+    escalates: bool = False
+    """True if the wait is to be reported to the parent agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedApproval:
+    """One question of an agent, and its Approval if it exists."""
+
+    agent: AgentView
+    approval: ApprovalView | None
+    ask: OpenAsk | None
+    """None if the agent does not list the question."""
+    is_listed: bool
+    """False until the agent has listed its questions since this process leads."""
+    open_approvals: int
+    """The number of other open Approvals of the agent."""
+    newer_closed: int
+    """The number of Approvals of the agent that were closed later."""
+    retention: int
+    """Seconds for which a closed Approval is kept."""
+    now: int
+
+
+def next_step(observed: ObservedApproval) -> Step:
+    approval, ask, now = observed.approval, observed.ask, observed.now
+    if approval is None:
+        return Step(action=Action.CREATE) if ask is not None and _may_open(observed, ask) else Step()
+    state = stored_approval_state(approval.status) or PENDING
+    if ask is not None and ask.digest != approval.spec.request.arguments_digest:
+        return Step(action=Action.DELETE)  # The question has other arguments now. It gets a new Approval.
+    if state.closed is not None and not _continues(state, approval.spec, ask):
+        left = state.closed + observed.retention - now
+        if left <= 0 or observed.newer_closed >= MAX_CLOSED:
+            return Step(action=Action.DELETE)
+        return Step(requeue_after=left)
+    if approval.spec.decision is not None:
+        return _decided(approval.spec, state)
+    if ask is None and (observed.is_listed or _is_overdue(approval.spec, now)):
+        return Step(state=_ended(approval.spec, now), requeue_after=observed.retention)
+    return _pending(observed, approval.spec, state)
+
+
+def after_delivery(observed: ObservedApproval, spec: ApprovalSpec, outcome: Outcome) -> Step:
+    """Return the step after the agent has answered a decision, or could not be reached."""
+    now = observed.now
+    made = _made(spec)
+    kept = Step(requeue_after=observed.retention)
+    match outcome.answer:
+        case Answer.ACCEPTED:
+            delivery = Condition(DELIVERED, True, "Accepted", "the agent has accepted the decision")
+            return replace(kept, state=replace(made, delivery=delivery, delivered=now, closed=now))
+        case Answer.DECIDED:
+            when = f" at {outcome.decided_at}" if outcome.decided_at else ""
+            who = f"{outcome.decided_by or 'another client'} had already decided {outcome.decision}{when}"
+            decided = Condition(DECIDED, True, outcome.decision, who)
+            delivery = Condition(DELIVERED, False, "DecidedBefore", f"{who}, so this decision has no effect")
+            state = ApprovalState(phase=Phase(outcome.decision), decided=decided, delivery=delivery, closed=now)
+            return replace(kept, state=state)
+        case Answer.CHANGED:
+            return Step(action=Action.DELETE)
+        case Answer.NOT_FOUND:
+            delivery = Condition(DELIVERED, False, "TaskEnded", "the task no longer waits for this decision")
+            return replace(kept, state=replace(_ended(spec, now), delivery=delivery))
+        case Answer.INVALID:
+            message = f"the agent refused the decision: {outcome.message}; decide again"
+            return _refused(Condition(DELIVERED, False, "InvalidEdit", message))
+        case _:
+            return _undelivered(observed, spec, made, outcome.message)
+
+
+def _may_open(observed: ObservedApproval, ask: OpenAsk) -> bool:
+    expired = ask.expires_at is not None and ask.expires_at <= observed.now
+    return observed.open_approvals < MAX_OPEN and not expired
+
+
+def _continues(state: ApprovalState, spec: ApprovalSpec, ask: OpenAsk | None) -> bool:
+    """Return whether a closed Approval is open again: the agent still asks, or a decision came meanwhile."""
+    ended_undecided = state.phase in {Phase.EXPIRED, Phase.WITHDRAWN} and state.delivery is None
+    return ended_undecided and (ask is not None or spec.decision is not None)
+
+
+def _decided(spec: ApprovalSpec, state: ApprovalState) -> Step:
+    """Return the step for an Approval with a decision that was not delivered.
+
+    The admission policy enforces the first rule; an installation may lack the policy.
+    """
+    if spec.decided_by in spec.request.forbidden_deciders:
+        message = f"{spec.decided_by} may not decide about its own request; another person has to decide"
+        return _refused(Condition(DELIVERED, False, "ForbiddenDecider", message))
+    if problem := edit_problem(spec):
+        return _refused(Condition(DELIVERED, False, "InvalidEdit", f"{problem}; decide again"))
+    return Step(action=Action.DELIVER, state=state)
+
+
+def _refused(refusal: Condition) -> Step:
+    return Step(action=Action.CLEAR, state=replace(PENDING, delivery=refusal))
+
+
+def _made(spec: ApprovalSpec) -> ApprovalState:
+    decision = spec.decision or ""
+    why = f": {spec.reason}" if spec.reason else ""
+    return ApprovalState(
+        phase=Phase(decision), decided=Condition(DECIDED, True, decision, f"decided by {spec.decided_by}{why}")
+    )
+
+
+def _undelivered(observed: ObservedApproval, spec: ApprovalSpec, made: ApprovalState, why: str) -> Step:
+    if _is_overdue(spec, observed.now):
+        delivery = Condition(DELIVERED, False, "TaskEnded", f"not delivered before the expiry: {why}")
+        return Step(state=replace(_ended(spec, observed.now), delivery=delivery), requeue_after=observed.retention)
+    delivery = Condition(DELIVERED, False, "Delivering", f"not delivered yet: {why}; the operator tries again")
+    since = _decided_since(observed)
+    pause = min(_LONGEST, max(_SHORTEST, (observed.now - since) // 4))
+    return Step(state=replace(made, delivery=delivery), requeue_after=pause)
+
+
+def _decided_since(observed: ObservedApproval) -> int:
+    """Return when the decision was first seen."""
+    status = observed.approval.status if observed.approval else {}
+    conditions = status.get("conditions", ())
+    found = next((each for each in conditions if each["type"] == DECIDED and each["status"] == "True"), None)
+    return parse_timestamp(found["lastTransitionTime"]) if found else observed.now
+
+
+def _is_overdue(spec: ApprovalSpec, now: int) -> bool:
+    expiry = _expiry(spec)
+    return expiry is not None and now >= expiry + GRACE
+
+
+def _ended(spec: ApprovalSpec, now: int) -> ApprovalState:
+    expiry = _expiry(spec)
+    if expiry is not None and now >= expiry:
+        decided = Condition(DECIDED, False, "Expired", "the approval expired without a decision, so the task failed")
+        return ApprovalState(phase=Phase.EXPIRED, decided=decided, closed=now)
+    message = "the agent no longer waits: its task ended, or a client of the agent has answered"
+    return ApprovalState(phase=Phase.WITHDRAWN, decided=Condition(DECIDED, False, "Withdrawn", message), closed=now)
+
+
+def _pending(observed: ObservedApproval, spec: ApprovalSpec, state: ApprovalState) -> Step:
+    """Return the step for an Approval that waits for a decision."""
+    refusal = state.delivery if state.phase is Phase.PENDING else None
+    waiting = replace(PENDING, delivery=refusal, escalated=state.escalated, escalation=state.escalation)
+    now, expiry, escalation = observed.now, _expiry(spec), _escalation(observed.agent, spec)
+    escalates = escalation is not None and state.escalated is None and now >= escalation
+    if escalates:
+        since = spec.request.created_at
+        message = f"agent {spec.request.agent} has been waiting since {since} for a decision about {spec.request.tool}"
+        waiting = replace(waiting, escalated=now, escalation=message)
+    due = [expiry + GRACE if expiry is not None else None, escalation if waiting.escalated is None else None]
+    pauses = [moment - now for moment in due if moment is not None and moment > now]
+    return Step(state=waiting, requeue_after=min(pauses, default=None), escalates=escalates)
+
+
+def _expiry(spec: ApprovalSpec) -> int | None:
+    return _moment(spec.request.expires_at)
+
+
+def _escalation(agent: AgentView, spec: ApprovalSpec) -> int | None:
+    after, created = agent.spec.approvals.escalate_after, _moment(spec.request.created_at)
+    try:
+        return None if after is None or created is None else created + durations.seconds(after)
+    except ValueError:
+        return None  # The agent's own reconcile reports the field.
+
+
+def _moment(text: str | None) -> int | None:
+    try:
+        return parse_timestamp(text) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,71 @@
+"""The last list of open questions of each agent, and how many questions an agent may still open.
+
+A new question costs a write, so each agent may open a number of them at once and then one per second.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from fleetwright_api import names
+from fleetwright_operator.approvals.open_ask import MAX_OPEN, Listing, OpenAsk
+
+_PER_SECOND: Final = 1
+
+
+@dataclass(slots=True)
+class _Agent:
+    uid: str
+    asks: dict[str, OpenAsk] = field(default_factory=dict)
+    is_listed: bool = False
+    allowance: float = MAX_OPEN
+    refilled: int = 0
+
+
+class OpenAsks:
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._agents: dict[tuple[str, str], _Agent] = {}
+
+    @property
+    def now(self) -> int:
+        return self._now()
+
+    def put(self, namespace: str, agent: str, *, uid: str, listing: Listing) -> bool:
+        """Store what the agent with this uid lists now. Return whether this is its first list, or differs."""
+        known = self._agents.get((namespace, agent))
+        if known is None or known.uid != uid:
+            known = self._agents[namespace, agent] = _Agent(uid, refilled=self.now)
+        asks = {names.approval(agent, ask.ask): ask for ask in listing.asks}
+        differs, known.asks = known.asks != asks, asks
+        is_first, known.is_listed = not known.is_listed, True
+        return differs or is_first
+
+    def is_known(self, namespace: str, agent: str, *, uid: str) -> bool:
+        """Return whether the agent has listed its questions since this process leads."""
+        known = self._agents.get((namespace, agent))
+        return known is not None and known.uid == uid
+
+    def find(self, namespace: str, agent: str, approval: str, *, uid: str) -> OpenAsk | None:
+        """Return the open question that belongs to an Approval; None if the agent does not list it."""
+        known = self._agents.get((namespace, agent))
+        return known.asks.get(approval) if known is not None and known.uid == uid else None
+
+    def approvals(self, namespace: str, agent: str) -> list[str]:
+        """Return the names of the Approvals that belong to the agent's open questions."""
+        known = self._agents.get((namespace, agent))
+        return sorted(known.asks) if known is not None else []
+
+    def wait_to_open(self, namespace: str, agent: str) -> float:
+        """Return 0 and count a new question, or return the seconds until the agent may open another one."""
+        known = self._agents[namespace, agent]
+        now = self.now
+        known.allowance = min(float(MAX_OPEN), known.allowance + (now - known.refilled) * _PER_SECOND)
+        known.refilled = now
+        if known.allowance < 1:
+            return 1 / _PER_SECOND
+        known.allowance -= 1
+        return 0.0
+
+    def forget(self, namespace: str, agent: str) -> None:
+        self._agents.pop((namespace, agent), None)

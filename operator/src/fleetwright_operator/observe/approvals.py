@@ -1,0 +1,46 @@
+"""Reads the agents that may ask for approvals, their serving pods, and decisions that are not delivered."""
+
+from collections.abc import Iterator
+
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_operator.kinds.views import approval_of
+
+_REPLICA_SET = "ReplicaSet"
+
+
+def asking_agents(cache: Cache) -> Iterator[tuple[CachedObject, CachedObject]]:
+    """Yield each agent that may ask for approvals, with its serving pod. Agents without one are left out."""
+    for agent in cache.find("asks"):
+        pod = None if agent.deleting else serving_pod(cache, agent)
+        if pod is not None:
+            yield agent, pod
+
+
+def serving_pod(cache: Cache, agent: CachedObject) -> CachedObject | None:
+    """Return the ready pod of the agent's own Deployment; the youngest one during a rollout.
+
+    The operator sends its token there, so a label alone does not make a pod one of the agent.
+    """
+    deployment = cache.get("Deployment", agent.namespace, agent.name)
+    if deployment is None or deployment.controller is None or deployment.controller.uid != agent.uid:
+        return None
+    pods = [pod for pod in cache.find("pod-of", agent.namespace, agent.name) if _serves(pod, agent.name)]
+    return max(pods, key=lambda pod: (pod.created, pod.name), default=None)
+
+
+def has_undelivered_decision(cache: Cache, agent: CachedObject) -> bool:
+    found = cache.find("approval-of", agent.namespace, agent.name)
+    return any(is_of(entry, agent) and approval_of(entry).is_undelivered for entry in found)
+
+
+def is_of(approval: CachedObject, agent: CachedObject) -> bool:
+    """Return whether the agent owns the Approval. An Approval of a deleted agent with the same name does not count."""
+    return approval.controller is not None and approval.controller.uid == agent.uid and not approval.deleting
+
+
+def _serves(pod: CachedObject, agent: str) -> bool:
+    owner, conditions = pod.controller, pod.projection.get("conditions", ())
+    controlled = owner is not None and owner.kind == _REPLICA_SET and owner.name.rpartition("-")[0] == agent
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return controlled and ready and not pod.deleting and bool(pod.projection.get("podIP"))

@@ -1,0 +1,142 @@
+"""Direct calls with a token that is bound to the caller's key: what is accepted, and what thieves can do with it."""
+
+import base64
+import hashlib
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import jwt
+import pytest
+from tests.agent_image.server.test_gateway_tokens import AGENT, ANNA, CALL, KEY, Key, at, delegation, keys
+
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+
+Open = Callable[..., Any]
+OURS = Key("ours")
+THEIRS = Key("theirs")
+
+
+def thumbprint(key: Key) -> str:
+    text = '{"crv":"P-256","kty":"EC","x":"%s","y":"%s"}' % (key.public["x"], key.public["y"])  # noqa: UP031 - braces
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+def bound(act: dict[str, Any] = AGENT, **changes: Any) -> str:
+    return KEY.token(act, **{"cnf": {"jkt": thumbprint(OURS)}, "exp": at(300), **changes})
+
+
+TOKEN = bound()
+
+
+class Peer:
+    """An agent that calls another one directly. Proofs are signed with PyJWT, not with the agent's own library."""
+
+    def __init__(self, door: Any) -> None:
+        self.door = door
+        self.nonce = ""
+
+    def proof(self, token: str, *, key: Key = OURS, **changes: Any) -> str:
+        digest = base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).rstrip(b"=").decode()
+        claims = {
+            "jti": str(uuid.uuid4()), "htm": "POST", "htu": f"{self.door.url}/a2a", "iat": int(time.time()),
+            "ath": digest, "nonce": self.nonce, **changes,
+        }  # fmt: skip
+        jwk = {name: key.public[name] for name in ("kty", "crv", "x", "y")}
+        return jwt.encode(claims, key.private, algorithm="ES256", headers={"typ": "dpop+jwt", "jwk": jwk})
+
+    async def send(self, token: str, *proofs: str, scheme: str = "DPoP", body: Any = CALL, **headers: str) -> Any:
+        async with self.door.http(None) as http:
+            sent = [("Authorization", f"{scheme} {token}"), *(("DPoP", each) for each in proofs), *headers.items()]
+            return await http.post("/a2a", json=body, headers=sent)
+
+    async def begin(self) -> None:
+        """Get the nonce, as every caller does with its first request."""
+        answer = await self.send(TOKEN, self.proof(TOKEN))
+        assert answer.headers["www-authenticate"] == 'DPoP error="use_dpop_nonce", algs="ES256"'
+        self.nonce = answer.headers["dpop-nonce"]
+
+
+@pytest.fixture
+async def peer(open_door: Open, mounted: Any) -> Peer:
+    mounted.write(mounted.layout.gateway_file, keys(KEY))
+    made = Peer(await open_door(log=MemoryTaskLog()))
+    await made.begin()
+    return made
+
+
+async def test_bound_token_with_a_proof_is_accepted(peer: Peer) -> None:
+    token = bound()
+    assert (await peer.send(token, peer.proof(token))).status_code == 200
+    assert (await peer.send(token, peer.proof(token))).status_code == 200
+
+
+async def test_bound_token_carries_the_principal_and_its_delegation(peer: Peer) -> None:
+    act = {**AGENT, "act": ANNA}
+    token = bound(act, sub="user:anna")
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    body = {**CALL, "method": "SendMessage", "params": {"message": message}}
+    headers = {"Fleetwright-Delegation": delegation(act)}
+    answer = await peer.send(token, peer.proof(token), body=body, **headers)
+    assert answer.status_code == 200
+    (request,) = peer.door.turn.requests
+    assert request.owner == "user:anna via agent:team/lead"
+
+
+THEFTS: dict[str, Callable[[Peer], tuple[str, list[str], str]]] = {
+    "without a proof": lambda _: (TOKEN, [], "invalid_dpop_proof"),
+    "with the key of the thief": lambda it: (TOKEN, [it.proof(TOKEN, key=THEIRS)], "invalid_dpop_proof"),
+    "with two proofs": lambda it: (TOKEN, [it.proof(TOKEN), it.proof(TOKEN)], "invalid_dpop_proof"),
+    "with a proof of another token": lambda it: (TOKEN, [it.proof("another")], "invalid_dpop_proof"),
+    "with a proof of another method": lambda it: (TOKEN, [it.proof(TOKEN, htm="GET")], "invalid_dpop_proof"),
+    "with a proof of another URL": lambda it: (TOKEN, [it.proof(TOKEN, htu="http://b/a2a")], "invalid_dpop_proof"),
+    "with an old proof": lambda it: (TOKEN, [it.proof(TOKEN, iat=at(-70))], "invalid_dpop_proof"),
+    "with a made up nonce": lambda it: (TOKEN, [it.proof(TOKEN, nonce="x")], "use_dpop_nonce"),
+    "for another agent": lambda it: (t := bound(aud="another-uid"), [it.proof(t)], "invalid_token"),
+    "after its expiry": lambda it: (t := bound(iat=at(-400), exp=at(-200)), [it.proof(t)], "invalid_token"),
+    "that is bound to no key": lambda it: (t := KEY.token(AGENT), [it.proof(t)], "invalid_token"),
+    "of the operator": lambda it: ("token-of-default", [it.proof("token-of-default")], "invalid_token"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("theft", [pytest.param(each, id=name) for name, each in THEFTS.items()])
+async def test_stolen_token_is_refused(peer: Peer, theft: Callable[[Peer], tuple[str, list[str], str]]) -> None:
+    token, proofs, error = theft(peer)
+    answer = await peer.send(token, *proofs)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == f'DPoP error="{error}", algs="ES256"'
+    assert not any(each in answer.text for each in [token, *proofs])
+
+
+async def test_stolen_token_is_refused_as_a_bearer_token(peer: Peer) -> None:
+    answer = await peer.send(TOKEN, peer.proof(TOKEN), scheme="Bearer")
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (
+        401, 'DPoP error="invalid_token", algs="ES256"',
+    )  # fmt: skip
+
+
+async def test_replayed_proof_is_refused(peer: Peer) -> None:
+    proof = peer.proof(TOKEN)
+    assert (await peer.send(TOKEN, proof)).status_code == 200
+    answer = await peer.send(TOKEN, proof)
+    assert answer.status_code == 401
+    assert "invalid_dpop_proof" in answer.headers["www-authenticate"]
+
+
+async def test_proof_from_before_a_restart_is_refused(peer: Peer, open_door: Open) -> None:
+    """The memory of used proofs ends with the process, and so does its nonce."""
+    proof = peer.proof(TOKEN)
+    assert (await peer.send(TOKEN, proof)).status_code == 200
+    later = Peer(await open_door(log=MemoryTaskLog()))
+    later.nonce = peer.nonce
+    answer = await later.send(TOKEN, later.proof(TOKEN))
+    assert "use_dpop_nonce" in answer.headers["www-authenticate"]
+
+
+async def test_without_a_gateway_the_scheme_is_unknown(open_door: Open) -> None:
+    peer = Peer(await open_door(log=MemoryTaskLog()))
+    answer = await peer.send(TOKEN, peer.proof(TOKEN))
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Bearer realm="echo", error="invalid_token"'
+    assert "dpop-nonce" not in answer.headers

@@ -1,0 +1,258 @@
+"""The permissions for Approvals: the CRD's rules, the chart's admission policy and its aggregated roles."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.controlplane.conftest import ACCOUNT, SYSTEM, Admin, Refusal, Space
+from tests.controlplane.test_gateway import token_of
+
+PATH = "/apis/fleetwright.dev/v1alpha1/namespaces/{}/approvals"
+MERGE = "application/merge-patch+json"
+_POLICIES = {
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+}
+As = Callable[[str], Admin]
+
+
+@pytest.fixture(scope="module")
+def policy(admin: Admin, rendered_chart: list[dict[str, Any]], kubeconfig: Any) -> Iterator[None]:
+    """The admission policy of the chart. It would refuse the Approvals that other modules create as samples."""
+    found = [body for body in rendered_chart if body["kind"] in _POLICIES and "approvals" in body["metadata"]["name"]]
+    assert len(found) == 2
+    for body in found:
+        path = f"{_POLICIES[body['kind']]}/{body['metadata']['name']}?fieldManager=test"
+        admin.request("PATCH", path, body, "application/apply-patch+yaml")
+    yield
+    for body in found:
+        admin.request("DELETE", f"{_POLICIES[body['kind']]}/{body['metadata']['name']}")
+
+
+@pytest.fixture
+def client(control_plane: Any, admin: Admin, space: Space) -> As:
+    """Return a function that makes the client of a ServiceAccount. All but the operator may edit the namespace."""
+
+    def of(name: str) -> Admin:
+        if name == "operator":
+            return Admin(control_plane.server, token_of(admin, SYSTEM, ACCOUNT), control_plane.ca)
+        return Admin(control_plane.server, token_of(admin, space.name, name), control_plane.ca)
+
+    for name in ("alice", "bob", "clerk", "viewer"):
+        space.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
+        role = "view" if name == "viewer" else "edit"
+        admin.apply(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": name, "namespace": space.name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": space.name}],
+            }
+        )
+    return of
+
+
+def user(space: Space, name: str) -> str:
+    return f"system:serviceaccount:{space.name}:{name}"
+
+
+def manifest(space: Space, name: str = "clerk-1", **spec: Any) -> dict[str, Any]:
+    request = {
+        "agent": "clerk",
+        "task": "t-1",
+        "context": "c-1",
+        "ask": "a-1",
+        "tool": "orders__refund",
+        "title": "Refund order 7",
+        "preview": "Refund 20 EUR",
+        "arguments": {"order": 7, "deep": {"list": [1, {"a": None}]}},
+        "argumentsDigest": "sha256:" + "a" * 64,
+        "requestedBy": "user:alice",
+        "chain": ["agent:shop/front"],
+        "forbiddenDeciders": [user(space, "clerk")],
+        "createdAt": "2026-03-01T12:00:00Z",
+    }
+    metadata = {"name": name, "namespace": space.name, "labels": {"fleetwright.dev/agent": "clerk"}}
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Approval",
+        "metadata": metadata,
+        "spec": {"request": request, **spec},
+    }
+
+
+@pytest.fixture
+def approval(policy: None, client: As, space: Space) -> str:
+    """The path of a pending Approval, which the operator created as it does: with server-side apply."""
+    path = f"{PATH.format(space.name)}/clerk-1"
+    query = "?fieldManager=fleetwright&force=true"
+    operator = client("operator")
+
+    def create() -> bool:
+        # A new policy takes effect after a moment. The operator may create with and without it.
+        operator.request("PATCH", path + query, manifest(space), "application/apply-patch+yaml")
+        return True
+
+    assert space.eventually(create, "the operator creates an Approval")
+    space.eventually(lambda: _is_enforced(space), "the policy is enforced")
+    # The aggregation of roles is asynchronous.
+    space.eventually(lambda: _may_read(client("alice"), path), "the role edit includes approvals")
+    return path
+
+
+def _is_enforced(space: Space) -> bool:
+    try:
+        space.admin.request("POST", PATH.format(space.name), manifest(space, "probe"))
+    except Refusal as refusal:
+        return "Only the operator creates Approvals" in refusal.message
+    return False
+
+
+def _may_read(client: Admin, path: str) -> bool:
+    try:
+        client.request("GET", path)
+    except Refusal:
+        return False
+    return True
+
+
+def decide(client: Admin, path: str, by: str, decision: str = "Approved", **more: Any) -> dict[str, Any]:
+    return client.request("PATCH", path, {"spec": {"decision": decision, "decidedBy": by, **more}}, MERGE)
+
+
+def test_person_with_edit_decides_with_a_merge_patch(approval, client, space, admin):
+    found = decide(client("alice"), approval, user(space, "alice"), reason="fine", arguments={"order": 8})
+    assert found["spec"]["decision"] == "Approved"
+    (row,) = (
+        dict(zip([column["name"] for column in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
+        for table in [admin.request("GET", approval, accept="application/json;as=Table;v=v1;g=meta.k8s.io")]
+    )
+    assert (row["Agent"], row["Tool"], row["Decided-By"]) == ("clerk", "orders__refund", user(space, "alice"))
+    # The same decision again changes nothing.
+    again = decide(client("alice"), approval, user(space, "alice"), reason="fine", arguments={"order": 8})
+    assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"decision": "Denied"}, id="another decision"),
+        pytest.param({"reason": "no"}, id="another reason"),
+        pytest.param({"arguments": {"order": 9}}, id="other arguments"),
+        pytest.param({"arguments": {"order": 8, "deep": {"x": 1}}}, id="arguments that differ inside"),
+        pytest.param({"decidedBy": "bob"}, id="another person"),
+        pytest.param(dict.fromkeys(("decision", "decidedBy", "reason", "arguments")), id="none"),
+    ],
+)
+def test_decision_is_made_once_and_names_the_first_decider(approval, client, space, patch):
+    decide(client("alice"), approval, user(space, "alice"), reason="fine", arguments={"order": 8, "deep": {"x": 2}})
+    for name in ("alice", "bob"):
+        whole = {**patch, "decidedBy": user(space, "bob")} if patch.get("decidedBy") == "bob" else patch
+        with pytest.raises(Refusal, match=f"{user(space, 'alice')} has already decided Approved"):
+            client(name).request("PATCH", approval, {"spec": whole}, MERGE)
+
+
+def test_decider_must_be_the_user_of_the_request(approval, client, space):
+    with pytest.raises(Refusal, match=f"must be your own username: {user(space, 'alice')}"):
+        decide(client("alice"), approval, user(space, "bob"))
+
+
+def test_agent_of_the_chain_may_not_decide_whatever_rbac_grants(approval, client, space):
+    with pytest.raises(Refusal, match="An agent of the request's chain may not decide"):
+        decide(client("clerk"), approval, user(space, "clerk"))
+    with pytest.raises(Refusal, match="must be your own username"):
+        decide(client("clerk"), approval, user(space, "alice"))
+
+
+REFUSED = [
+    pytest.param({"spec": {"request": {"preview": "nothing"}}}, "request cannot be changed", id="the request"),
+    pytest.param({"spec": {"request": {"arguments": {"order": 9}}}}, "request cannot be changed", id="the arguments"),
+    pytest.param({"spec": {"request": {"forbiddenDeciders": []}}}, "request cannot be changed", id="the deciders"),
+    pytest.param({"metadata": {"labels": {"fleetwright.dev/agent": "x"}}}, "not labels, finalizers", id="a label"),
+    pytest.param({"metadata": {"finalizers": ["example.com/stay"]}}, "not labels, finalizers", id="a finalizer"),
+    pytest.param({"spec": {"decision": "Approved"}}, "decision and decidedBy belong together", id="no decider"),
+    pytest.param({"spec": {"reason": "why"}}, "reason is part of a decision", id="only a reason"),
+    pytest.param({"spec": {"arguments": {}}}, "arguments are the edited arguments", id="only arguments"),
+    pytest.param(
+        {"spec": {"decision": "Denied", "decidedBy": "x", "arguments": {}}},
+        "arguments are the edited",
+        id="a denied edit",
+    ),
+    pytest.param({"spec": {"decision": "Maybe", "decidedBy": "x"}}, "Unsupported value", id="another word"),
+]
+
+
+@pytest.mark.parametrize(("patch", "says"), REFUSED)
+def test_person_may_change_only_the_decision(approval, client, patch, says):
+    with pytest.raises(Refusal, match=says):
+        client("alice").request("PATCH", approval, patch, MERGE)
+
+
+def test_person_may_neither_delete_nor_set_the_status(approval, client, admin):
+    with pytest.raises(Refusal):
+        client("alice").request("DELETE", approval)
+    # Not even an administrator, whom RBAC allows everything.
+    with pytest.raises(Refusal, match="Only the operator deletes Approvals"):
+        admin.request("DELETE", approval)
+    with pytest.raises(Refusal, match="Only the operator changes the status"):
+        admin.request("PATCH", f"{approval}/status", {"status": {"phase": "Approved"}}, MERGE)
+    with pytest.raises(Refusal, match="Only the operator creates Approvals"):
+        admin.request(
+            "POST", approval.rpartition("/")[0], {**admin.request("GET", approval), "metadata": {"name": "x"}}
+        )
+
+
+def test_role_view_reads_but_does_not_decide(approval, client, space):
+    viewer = client("viewer")
+    space.eventually(lambda: _may_read(viewer, approval), "the role view includes approvals")
+    with pytest.raises(Refusal, match="cannot patch"):
+        decide(viewer, approval, user(space, "viewer"))
+
+
+def test_operator_may_not_decide_but_may_remove_a_decision(approval, client, space):
+    operator = client("operator")
+    with pytest.raises(Refusal, match="it may not decide"):
+        decide(operator, approval, f"system:serviceaccount:{SYSTEM}:{ACCOUNT}")
+    body = manifest(space, "clerk-2", decision="Approved", decidedBy="x")
+    with pytest.raises(Refusal, match="created without a decision"):
+        operator.request("POST", PATH.format(space.name), body)
+    decide(client("alice"), approval, user(space, "alice"), reason="fine", arguments={"order": 8})
+    removed = dict.fromkeys(("decision", "decidedBy", "reason", "arguments"))
+    left = operator.request("PATCH", approval, {"spec": removed}, MERGE)
+    assert set(left["spec"]) == {"request"}
+    assert decide(client("bob"), approval, user(space, "bob"), "Denied")["spec"]["decidedBy"] == user(space, "bob")
+
+
+def test_closed_approval_cannot_be_decided(approval, client, space):
+    status = {"phase": "Withdrawn", "closed": "2026-03-01T12:00:00Z"}
+    client("operator").request("PATCH", f"{approval}/status", {"status": status}, MERGE)
+    with pytest.raises(Refusal, match="This Approval is Withdrawn"):
+        decide(client("alice"), approval, user(space, "alice"))
+
+
+def test_arguments_that_are_hidden_cannot_be_edited(policy, client, space):
+    body = manifest(space, "clerk-2")
+    del body["spec"]["request"]["arguments"]
+    path = f"{PATH.format(space.name)}/clerk-2"
+    query = "?fieldManager=fleetwright&force=true"
+    client("operator").request("PATCH", path + query, body, "application/apply-patch+yaml")
+    space.eventually(lambda: _may_read(client("alice"), path), "the role edit includes approvals")
+    with pytest.raises(Refusal, match="the arguments of this call cannot be edited"):
+        decide(client("alice"), path, user(space, "alice"), arguments={"order": 8})
+    assert decide(client("alice"), path, user(space, "alice"))["spec"]["decision"] == "Approved"
+
+
+def test_approvals_are_deleted_with_their_agent_and_namespace(approval, client, space, admin):
+    """The garbage collector may delete what no person may delete. The namespace of every test is deleted likewise."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}
+    space.apply(owner)
+    uid = space.get("ConfigMap", "owner")["metadata"]["uid"]
+    body = manifest(space, "clerk-3")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+    body["metadata"]["ownerReferences"] = [reference]
+    path = f"{PATH.format(space.name)}/clerk-3"
+    query = "?fieldManager=fleetwright&force=true"
+    client("operator").request("PATCH", path + query, body, "application/apply-patch+yaml")
+    admin.delete("ConfigMap", space.name, "owner")
+    space.eventually(lambda: not _may_read(admin, path), "the garbage collector deletes it", seconds=60)
