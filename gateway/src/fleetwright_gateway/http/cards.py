@@ -17,7 +17,7 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.http.addresses import Addresses, agent_url
 
-_DESCRIPTION: Final = "A Kubernetes token with the audience of the gateway."
+_DESCRIPTION: Final = "A Kubernetes token with the audience of the gateway, or a client token of the agent."
 _SCHEME: Final = {
     "bearer": {
         "type": "http",
