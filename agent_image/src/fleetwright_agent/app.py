@@ -29,7 +29,7 @@ from fleetwright_agent.server.auth import MountedTokens, parse_callers, parse_op
 from fleetwright_agent.server.executors.port import Executor
 from fleetwright_agent.server.executors.turn_executor import TurnExecutor
 from fleetwright_agent.server.executors.turn_loader import TurnLoader, load_turn
-from fleetwright_agent.server.extensions import OF_CALLERS
+from fleetwright_agent.server.extensions import LASTING, OF_CALLERS
 from fleetwright_agent.server.gateway_tokens import GatewayTokens, parse_gateway_keys
 from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALLED_SECONDS, EventLoopWatchdog
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
@@ -40,7 +40,7 @@ from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.active_task import ActiveTask, PublishHook
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
-from fleetwright_agent.server.tasks.approval_answers import ApprovalAnswers
+from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
 from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
 from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
@@ -108,7 +108,7 @@ def create_app(
     is_custom = executor is not None and not isinstance(executor, Executor)
     # The public card may omit skills that authenticated callers may use.
     cards = (extended_card, card)
-    answers = ApprovalAnswers(may_approve=partial(may_approve, config), edits=worker)
+    answers = AnswerChecks(may_approve=partial(may_approve, config), edits=worker)
     acceptor = _message_acceptor(
         parts, task_log, tasks, runs, cards=cards, admission=admission, answers=answers, is_custom=is_custom
     )
@@ -314,7 +314,7 @@ def _message_acceptor(
     *,
     cards: tuple[FileWatcher[Card], FileWatcher[Card]],
     admission: Admission,
-    answers: ApprovalAnswers,
+    answers: AnswerChecks,
     is_custom: bool,
 ) -> MessageAcceptor:
     """Return the message acceptor. A custom executor receives extensions and caller choices as the caller sent them."""
@@ -332,4 +332,5 @@ def _message_acceptor(
         answers=answers,
         extensions=frozenset() if is_custom else OF_CALLERS,
         choices={} if is_custom else parts.config.choices,
+        lasting=frozenset() if is_custom else LASTING,
     )

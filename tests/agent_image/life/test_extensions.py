@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fleetwright_a2a.extensions import CALL_PATH
+from fleetwright_a2a.extensions import CALL_PATH, KAGENT_HITL
 from fleetwright_agent.protocol.frames import Text, TurnDone
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import agent_card
@@ -14,7 +14,7 @@ from fleetwright_operator.build.card import agent_card
 EXT = "https://proto-labs.ai/a2a/ext/"
 COST, TOOL_CALL = f"{EXT}cost-v1", f"{EXT}tool-call-v1"
 MIME = "application/vnd.protolabs.{}+json"
-URI = re.compile(r"https://(?:proto-labs\.ai/a2a/ext|fleetwright\.dev/a2a)/[a-z0-9/-]+")
+URI = re.compile(r"https://(?:proto-labs\.ai/a2a/ext|fleetwright\.dev/a2a|kagent\.dev/extensions)/[a-z0-9/-]+")
 ASKS = {"askHuman": True, "approvals": {"tools": ["house__charge_card"]}}
 OURS = "https://fleetwright.dev/a2a/"
 WAITER = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["house__book_table"]}
@@ -103,6 +103,10 @@ async def everything(guest, message):
     said.append(await guest.say("Book table for 4 [[fail:malformed]]"))
     said.append(await guest.say('Give a task to the sub-agent waiter: "Book table for 4"'))
     async with guest.http() as http:
+        # The extension of kagent is emitted only on request.
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("Charge the card 50")}
+        activated = (await http.post("/a2a", json=body, headers={"A2A-Extensions": KAGENT_HITL})).json()
+        said.append(activated["result"]["task"]["status"])
         params = {"id": "mine", "message": {"role": "user", "parts": [{"type": "text", "text": "Hello there"}]}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/send", "params": params}
         said.append((await http.post("/a2a", json=body, headers={"A2A-Version": "0.1"})).json())

@@ -173,6 +173,8 @@ class InterruptRequest:
     tool: str = ""
     arguments: Mapping[str, Any] | None = None
     """The arguments of the call that a person approves; None for questions and forms."""
+    call_id: str = ""
+    """The provider's id of the call that a person approves."""
 
 
 @dataclass(frozen=True, slots=True)

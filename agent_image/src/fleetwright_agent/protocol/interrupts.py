@@ -13,7 +13,7 @@ from typing import Any
 from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskStatus
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_a2a.extension_codec import attach, data_part
+from fleetwright_a2a.extension_codec import attach, data_part, read
 from fleetwright_a2a.extensions import ASK, COST, HITL
 from fleetwright_a2a.task_events import INTERRUPTED
 from fleetwright_agent.protocol.arguments import arguments_digest, reviewable, with_integers
@@ -35,6 +35,8 @@ class TaskInterrupt:
     """The keys of the grants that an approval offers."""
     cost: Mapping[str, Any] | None = None
     """The cost of the task so far."""
+    form: Mapping[str, Any] | None = None
+    """The form in machine-readable form (hitl-v1)."""
     digest: str = ""
     """The digest of the arguments that an approval is about; empty if the question does not have it."""
     arguments: Mapping[str, Any] | None = None
@@ -100,14 +102,16 @@ def _pause(message: Message, since_ns: int) -> TaskInterrupt | None:
         return None
     expires = about.get("expires")
     with suppress(KeyError, ValueError, TypeError, OverflowError):
+        kind = InterruptKind(about["kind"])
         return TaskInterrupt(
             identity=about["id"],
-            kind=InterruptKind(about["kind"]),
+            kind=kind,
             tool=about["tool"],
             since_ns=since_ns,
             expires_ns=None if expires is None else _nanoseconds(expires),
             grants=tuple(about.get("grants", ())),
             cost=metadata.get(COST),
+            form=read(message, HITL) if kind is InterruptKind.FORM else None,
             **_reviewed(about),
         )
     return None

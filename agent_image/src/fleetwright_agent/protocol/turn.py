@@ -39,9 +39,12 @@ NO_EDITS: Final = "this agent runs tool calls only with the arguments that it as
 class ChecksEdits(Protocol):
     """Part of a turn or of an executor that runs tool calls with the arguments of a person."""
 
-    async def edit_problem(self, request: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> str | None:
+    async def edit_problem(
+        self, request: TurnRequest, tool: str, arguments: Mapping[str, Any], *, untyped: bool = False
+    ) -> str | None:
         """Return why the tool may not run with these arguments, as text for the person, or None if it may.
 
         Args:
             request: The caller, the conversation and the task of the call.
+            untyped: True if the values may be texts that the schema of the tool gives their types.
         """

@@ -22,6 +22,7 @@ from fleetwright_a2a.extensions import (
     COST,
     DIRECT_REPLY,
     GOES_ON,
+    KAGENT_HITL,
     MAX_CALLS,
     MODEL_FALLBACK,
     SKILL,
@@ -46,6 +47,8 @@ from fleetwright_agent.tools.approval_policy import may_ask
 _MAX_HOP = 127
 OF_CALLERS = frozenset({CALL_PATH, ASK})
 """Extensions whose data callers send to the agent."""
+LASTING = frozenset({KAGENT_HITL})
+"""Extensions that stay active for a task whose caller has requested them once."""
 
 
 @dataclass(slots=True)
@@ -191,6 +194,6 @@ def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
         return frozenset({TRUNCATED, DIRECT_REPLY, GOES_ON, *chosen})
     told = {TOOL_CALL} if config.extensions.tool_calls else set()
     falls = {MODEL_FALLBACK} if config.extensions.model_fallbacks and config.model.fallbacks else set()
-    asks = {ASK, ANSWER} if may_ask(config) else set()
+    asks = {ASK, ANSWER, KAGENT_HITL} if may_ask(config) else set()
     learns = {SKILL} if config.learns else set()
     return frozenset({COST, CALL_PATH, TRUNCATED, *learns, *told, *falls, *asks, *chosen})

@@ -59,8 +59,15 @@ def pending_requests(stored: StateSnapshot) -> list[InterruptRequest]:
 
 def _ask(found: Interrupt) -> InterruptRequest:
     value = found.value
-    kind, arguments = InterruptKind(value["kind"]), value.get("arguments")
-    return InterruptRequest(kind, value["prompt"], value["payload"], found.id, value["tool"], arguments)
+    return InterruptRequest(
+        InterruptKind(value["kind"]),
+        value["prompt"],
+        value["payload"],
+        found.id,
+        value["tool"],
+        value.get("arguments"),
+        value.get("callId", ""),
+    )
 
 
 class TaskThreads:

@@ -49,12 +49,16 @@ from fleetwright_agent.turn.rounds import STEPS_PER_CALL, calls_made, tool_calls
 _log = logging.getLogger(__name__)
 _END = object()
 NO_HOOKS = TurnHooks()
-EditCheck = Callable[[str, Mapping[str, Any], TurnContext], Awaitable[str | None]]
-"""Takes a tool, its arguments, and the context of the turn."""
 
 
 class AsyncCloseable(Protocol):
     async def aclose(self) -> None: ...
+
+
+class EditCheck(Protocol):
+    async def __call__(
+        self, tool: str, arguments: Mapping[str, Any], context: TurnContext, *, untyped: bool = False
+    ) -> str | None: ...
 
 
 class GraphTurn:
@@ -137,12 +141,14 @@ class GraphTurn:
     def over(self, owner: str, task_id: str) -> None:
         self._over(owner, task_id)
 
-    async def edit_problem(self, request: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> str | None:
+    async def edit_problem(
+        self, request: TurnRequest, tool: str, arguments: Mapping[str, Any], *, untyped: bool = False
+    ) -> str | None:
         context = TurnContext(request, lambda _: None, {})
         context.tools = await self.registry.tools(context)
         if self._edits is None or tool not in context.tools:
             return f"the tool {tool} cannot be reached right now"
-        return await self._edits(tool, arguments, context)
+        return await self._edits(tool, arguments, context, untyped=untyped)
 
     async def _tell_late(self, request: TurnRequest, frames: asyncio.Queue[Any], hooks: TurnHooks) -> None:
         """Report and store the usage that was emitted before the consumer stopped reading frames."""

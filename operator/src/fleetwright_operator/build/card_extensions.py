@@ -34,6 +34,8 @@ _FALLBACKS = {
 _ASKS = {
     f"{_OURS}/ask/v1": "Which ask a task waits with, its kind and end, in the metadata of its status message.",
     f"{_OURS}/answer/v1": "Who answered an ask, when, and what was decided, in the metadata of the answer.",
+    "https://kagent.dev/extensions/hitl/v1": "The same asks and answers in the format of kagent, if a client requests"
+    " the extension.",
 }
 _CHOSEN = {f"{_OURS}/chosen-id/v1": "Marks a task whose id a client of A2A 0.1 has chosen, in its metadata."}
 

@@ -19,8 +19,9 @@ from fleetwright_agent.server.approvals.open_approvals import approval_of
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
-from fleetwright_agent.server.tasks.approval_answers import ApprovalAnswers
-from fleetwright_agent.server.tasks.interrupt_replies import answer_value, record_answer, stamp_answer, stamp_of
+from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
+from fleetwright_agent.server.tasks.answer_values import answer_value
+from fleetwright_agent.server.tasks.interrupt_replies import record_answer, stamp_answer, stamp_of
 from fleetwright_agent.server.tasks.message_acceptor import job_of
 from fleetwright_agent.server.tasks.size_limits import is_full
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
@@ -64,7 +65,7 @@ class DecisionAcceptor:
         runs: TaskRunner,
         running: RunningTasks,
         *,
-        answers: ApprovalAnswers,
+        answers: AnswerChecks,
         admission: Admission,
         clock: Clock,
         metrics: Metrics,
@@ -156,5 +157,5 @@ def _earlier(live: ActiveTask, ask: str, decision: ApprovalDecision) -> Decision
 
 
 def _means_the_same(message: Message, decision: ApprovalDecision) -> bool:
-    said: Any = answer_value(message)
+    said: Any = answer_value(message, None)
     return read_reply(said) == read_reply(decision.reply())

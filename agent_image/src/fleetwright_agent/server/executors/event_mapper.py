@@ -12,7 +12,7 @@ from a2a.types.a2a_pb2 import Message, Role, Task, TaskState
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extension_codec import attach, data_part, typed_part
-from fleetwright_a2a.extensions import COST, MODEL_FALLBACK, REASONING, TOOL_CALL
+from fleetwright_a2a.extensions import COST, KAGENT_HITL, MODEL_FALLBACK, REASONING, TOOL_CALL
 from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
@@ -50,6 +50,7 @@ from fleetwright_agent.server.extensions import (
     tool_call,
 )
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
+from fleetwright_agent.server.tasks.kagent import is_activated, kagent_request
 from fleetwright_agent.server.tasks.size_limits import mark_cut
 
 _LONGEST_THOUGHT: Final = 16_000
@@ -212,6 +213,8 @@ class EventMapper:
         if ask.kind is InterruptKind.APPROVAL:
             expires, by = now + self._approvals.expiry_seconds * 1_000_000_000, self._approvals.deciders
         message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires, by=by)
+        if is_activated([self._job.message, *(self._job.former.history if self._job.former else ())]):
+            attach(message, KAGENT_HITL, kagent_request(ask))
         if self._bill:
             attach(message, COST, self.cost(success=True), as_part=self._told.data_parts)
         return self._event(TaskState.TASK_STATE_INPUT_REQUIRED, message)

@@ -73,9 +73,11 @@ class SdkExecutor:
         self.clock = clock
         self.approvals = approvals
 
-    async def edit_problem(self, request: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        if not isinstance(self.executor, EditableExecutor):
-            return NO_EDITS
+    async def edit_problem(
+        self, request: TurnRequest, tool: str, arguments: Mapping[str, Any], *, untyped: bool = False
+    ) -> str | None:
+        if untyped or not isinstance(self.executor, EditableExecutor):
+            return NO_EDITS  # The runtime has no schema from which it could restore the types.
         try:
             return await self.executor.edit_problem(request.task_id, tool, arguments)
         except Exception:

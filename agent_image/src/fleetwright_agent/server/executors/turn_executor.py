@@ -76,8 +76,10 @@ class TurnExecutor:
         used = await self._usage.of(job.owner, job.task_id) if self._usage else []
         return TurnWork(self, job, lambda _: None).cut_after(task, used, outcome, seconds=seconds)
 
-    async def edit_problem(self, request: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        return await self.turns.edit_problem(request, tool, arguments)
+    async def edit_problem(
+        self, request: TurnRequest, tool: str, arguments: Mapping[str, Any], *, untyped: bool = False
+    ) -> str | None:
+        return await self.turns.edit_problem(request, tool, arguments, untyped=untyped)
 
     def telling(self, job: TaskJob, emit: Emit) -> EventMapper:
         return EventMapper(

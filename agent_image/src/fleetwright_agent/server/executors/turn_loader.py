@@ -55,9 +55,13 @@ class TurnLoader:
         if isinstance(turn, TaskCleanup):
             turn.over(owner, task_id)
 
-    async def edit_problem(self, request: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> str | None:
+    async def edit_problem(
+        self, request: TurnRequest, tool: str, arguments: Mapping[str, Any], *, untyped: bool = False
+    ) -> str | None:
         turn = await self.get()
-        return await turn.edit_problem(request, tool, arguments) if isinstance(turn, ChecksEdits) else NO_EDITS
+        if not isinstance(turn, ChecksEdits):
+            return NO_EDITS
+        return await turn.edit_problem(request, tool, arguments, untyped=untyped)
 
     async def aclose(self) -> None:
         building, self._building = self._building, None

@@ -7,34 +7,17 @@ import logging
 from typing import Any
 
 from a2a.types.a2a_pb2 import Message, Task
-from a2a.utils.errors import JSONParseError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.extension_codec import attach
 from fleetwright_a2a.extensions import ANSWER, ASK
-from fleetwright_a2a.http.envelope import parse
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptReply
 from fleetwright_agent.protocol.interrupts import TaskInterrupt, moment
+from fleetwright_agent.server.tasks.answer_values import answer_value
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import read_reply
 
 _logger = logging.getLogger(__name__)
-
-
-def answer_value(message: Message) -> Any:
-    """Return the value of an answer: its data, its text parsed as JSON, or its text.
-
-    JSON text must meet the same rules as a request body, for example the limit of nesting. Otherwise it stays text.
-    """
-    for part in message.parts:
-        if part.HasField("data"):
-            return MessageToDict(part.data)
-    text = "\n".join(part.text for part in message.parts if part.HasField("text"))
-    try:
-        value = parse(text.encode())
-    except JSONParseError:
-        return text
-    return value if isinstance(value, dict) else text
 
 
 def stamp_answer(message: Message, pause: TaskInterrupt | None, *, by: str, at_ns: int) -> Message:
@@ -49,7 +32,7 @@ def stamp_answer(message: Message, pause: TaskInterrupt | None, *, by: str, at_n
             "messageId": message.message_id,
         }
         if pause.kind is InterruptKind.APPROVAL:
-            stamp |= {"tool": pause.tool, **_decision(answer_value(message), pause)}
+            stamp |= {"tool": pause.tool, **_decision(answer_value(message, pause), pause)}
         attach(kept, ANSWER, stamp)
     return kept
 
@@ -87,4 +70,4 @@ def answers_another(message: Message, pause: TaskInterrupt | None) -> bool:
 
 
 def reply_to(pause: TaskInterrupt, message: Message) -> InterruptReply:
-    return InterruptReply(pause.identity, answer_value(message))
+    return InterruptReply(pause.identity, answer_value(message, pause))

@@ -30,7 +30,7 @@ from fleetwright_agent.server.extensions import OF_CALLERS
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
-from fleetwright_agent.server.tasks.approval_answers import ApprovalAnswers
+from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
 from fleetwright_agent.server.tasks.interrupt_replies import answers_another, record_answer, stamp_answer
 from fleetwright_agent.server.tasks.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood
 from fleetwright_agent.server.tasks.output_modes import check_output_modes
@@ -58,6 +58,8 @@ class _Origin:
 
     delegation: Delegation | None
     chain: tuple[str, ...]
+    activated: frozenset[str]
+    """Extensions that stay active for the task, even after a restart."""
 
 
 class MessageAcceptor:
@@ -73,9 +75,10 @@ class MessageAcceptor:
         metrics: Metrics,
         most: int,
         most_waiting: int,
-        answers: ApprovalAnswers,
+        answers: AnswerChecks,
         extensions: frozenset[str] = OF_CALLERS,
         choices: Mapping[str, frozenset[str]] = NO_CHOICES,
+        lasting: frozenset[str] = frozenset(),
     ) -> None:
         """
         Args:
@@ -85,7 +88,9 @@ class MessageAcceptor:
             answers: Checks answers to approvals.
             extensions: The URIs of extensions that are read from messages.
             choices: The allowed values of metadata keys.
+            lasting: The URIs of extensions that stay active for a task whose caller has requested them once.
         """
+        self._lasting = lasting
         self._choices = choices
         self._answers = answers
         self._extensions = extensions
@@ -139,7 +144,9 @@ class MessageAcceptor:
                 raise
             release = self._shares.take(owner, beyond=True)
         try:
-            live, job = await self._taken(owner, request, called, _Origin(delegation, tuple(chain)))
+            live, job = await self._taken(
+                owner, request, called, _Origin(delegation, tuple(chain), self._lasting.intersection(requested))
+            )
         except BaseException:
             release()
             raise
@@ -206,7 +213,7 @@ class MessageAcceptor:
         self, claim: Claim, request: SendMessageRequest, origin: _Origin, *, also: Claim | None = None
     ) -> _Taken:
         now = self._clock.now_ns()
-        task = _new_task(request, origin.chain, at_ns=now)
+        task = _new_task(request, origin, at_ns=now)
         try:
             self._admission.admit(claim.owner, begins=True)
         except ServiceUnavailable:
@@ -246,7 +253,7 @@ class MessageAcceptor:
         if pause is not None and pause.expired(now):
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
-        kept = stamp_answer(addressed(request, former), pause, by=live.owner, at_ns=now)
+        kept = stamp_answer(addressed(request, former, activated=origin.activated), pause, by=live.owner, at_ns=now)
         self._admission.admit(claim.owner, begins=False)
         answer = await live.resume(claim, kept, origin.delegation)
         if isinstance(answer, DuplicateClaim):
@@ -306,7 +313,7 @@ def _nothing() -> None:
     return None
 
 
-def _new_task(request: SendMessageRequest, chain: Sequence[str], *, at_ns: int) -> Task:
+def _new_task(request: SendMessageRequest, origin: _Origin, *, at_ns: int) -> Task:
     chosen = request.message.task_id
     task = Task(
         id=chosen or str(uuid4()),
@@ -314,9 +321,9 @@ def _new_task(request: SendMessageRequest, chain: Sequence[str], *, at_ns: int) 
         status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED),
     )
     task.status.timestamp.FromNanoseconds(at_ns)
-    task.history.append(addressed(request, task))
-    if len(chain) > 1:  # The owner of the task names a single agent.
-        task.history[0].metadata.update({CALLERS: list(chain)})
+    task.history.append(addressed(request, task, activated=origin.activated))
+    if len(origin.chain) > 1:  # The owner of the task names a single agent.
+        task.history[0].metadata.update({CALLERS: list(origin.chain)})
     if chosen:
         task.metadata[CHOSEN_ID] = True
     return task

@@ -5,7 +5,7 @@ This module does not read the log and does not decide what happens to a message.
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
@@ -14,7 +14,7 @@ from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.extension_codec import lift_parts
-from fleetwright_a2a.extensions import ANSWER, CALLERS, INCOGNITO, LABELS
+from fleetwright_a2a.extensions import ANSWER, CALLERS, INCOGNITO, KAGENT_HITL, LABELS
 from fleetwright_a2a.outbound.policy.egress_policy import UnusableUrl, target_of
 from fleetwright_agent.protocol.frames import Image
 from fleetwright_agent.server.extensions import call_path
@@ -70,7 +70,12 @@ def check_message(
     rest = [part for part in message.parts if not (message.task_id and part.HasField("data"))]
     for part in rest:
         _check_part(part, input_modes)
-    if len(rest) == len(message.parts) and not any(part.text.strip() or _is_content(part) for part in message.parts):
+    is_decision = message.task_id and KAGENT_HITL in message.metadata.fields
+    if (
+        not is_decision
+        and len(rest) == len(message.parts)
+        and not any(part.text.strip() or _is_content(part) for part in message.parts)
+    ):
         raise InvalidParamsError("message.parts must hold text")
     metadata = metadata_of(request)
     call_path(metadata)
@@ -185,11 +190,15 @@ def further(request: SendMessageRequest, called: str) -> SendMessageRequest:
     return named
 
 
-def addressed(request: SendMessageRequest, task: Task) -> Message:
-    """Return the message as the task stores it. It includes the request's metadata, which resumed work needs."""
+def addressed(request: SendMessageRequest, task: Task, *, activated: Iterable[str] = ()) -> Message:
+    """Return the message as the task stores it. It includes the request's metadata, which resumed work needs.
+
+    Args: `activated` are extensions that the header of the request has activated.
+    """
     kept = Message()
     kept.CopyFrom(request.message)
     kept.task_id, kept.context_id = task.id, task.context_id
+    kept.extensions.extend(uri for uri in activated if uri not in kept.extensions)
     if request.metadata.fields:
         kept.metadata.update(MessageToDict(request.metadata))
     # Only the server may set the identity of the answering person, and the agents on the way of a request. A caller's

@@ -20,6 +20,7 @@ _GRANT: Final = "grant"
 _REASON: Final = "reason"
 _REVIEWED: Final = "A reviewer decides; an answer to this task does not count."
 _ARGUMENTS: Final = "arguments"
+UNTYPED: Final = "untyped"
 MAX_REASON: Final = 1024
 """The number of characters of a reason that the model reads."""
 
@@ -35,6 +36,8 @@ class ApprovalReply:
     """Why the person decided so. The model reads why a call was declined."""
     arguments: Mapping[str, Any] | None = None
     """The arguments with which the call runs, if the person has changed them."""
+    untyped: bool = False
+    """True if the values of the arguments may be texts that the schema of the tool gives their types."""
 
 
 def read_reply(value: object, offered: Sequence[str] = ()) -> ApprovalReply:
@@ -51,7 +54,9 @@ def read_reply(value: object, offered: Sequence[str] = ()) -> ApprovalReply:
     if arguments is not None and not isinstance(arguments, Mapping):
         return ApprovalReply(False)
     given = tuple(key for key in offered if key == value.get(_GRANT))
-    return ApprovalReply(True, given, reason, None if arguments is None else with_integers(arguments))
+    if arguments is None:
+        return ApprovalReply(True, given, reason)
+    return ApprovalReply(True, given, reason, with_integers(arguments), value.get(UNTYPED) is True)
 
 
 def _reason(value: object) -> str:

@@ -73,7 +73,7 @@ class CallDecisions:
     def _body(self, tool: Tool, ask: Ask, call: ToolCall) -> dict[str, Any]:
         request = ask_request(tool.name, ask, call.arguments, agent=self._agent, reviewed=self._reviewed)
         body = {"kind": request.kind.value, "prompt": request.prompt, "tool": request.tool}
-        arguments = {} if request.arguments is None else {"arguments": dict(request.arguments)}
+        arguments = {} if request.arguments is None else {"arguments": dict(request.arguments), "callId": call.identity}
         return {**body, "payload": dict(request.payload), **arguments}
 
 

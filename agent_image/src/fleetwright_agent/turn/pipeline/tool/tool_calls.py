@@ -23,6 +23,7 @@ from fleetwright_agent.storage.tool_journal import CallState, JournalEntry, Star
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import offered_grants, read_reply
 from fleetwright_agent.tools.port import Deny, Tool, ToolBlocked, ToolCall, ToolDeclined, ToolError
+from fleetwright_agent.tools.typed_text import typed_arguments
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
 from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions, decided
@@ -77,9 +78,13 @@ class ToolCalls:
                 wrong = error
         return await self._run(run, wrong, context)
 
-    async def edit_problem(self, tool: str, arguments: Mapping[str, Any], context: TurnContext) -> str | None:
+    async def edit_problem(
+        self, tool: str, arguments: Mapping[str, Any], context: TurnContext, *, untyped: bool = False
+    ) -> str | None:
         """Return why a call with these arguments may not run, or None if it may."""
         offered = context.tools.get(tool)
+        if offered is not None and untyped:
+            arguments = typed_arguments(arguments, offered.parameters)
         try:
             await self._check_edit(_PreparedCall("", "", tool, arguments, offered), context)
         except ToolError as error:
@@ -132,9 +137,12 @@ class ToolCalls:
         if not answer.approved:
             why = f"; the reason of the person: {answer.reason}" if answer.reason else ""
             raise ToolDeclined(f"{call.name} was not approved and has not run; do not try it again unasked{why}")
-        if answer.arguments is None or answer.arguments == call.arguments:
+        arguments = answer.arguments
+        if arguments is not None and answer.untyped and call.tool is not None:
+            arguments = typed_arguments(arguments, call.tool.parameters)
+        if arguments is None or arguments == call.arguments:
             return call
-        edited = replace(call, arguments=answer.arguments, edited=True)
+        edited = replace(call, arguments=arguments, edited=True)
         # The tools and the policy may have changed since the answer was accepted.
         await self._check_edit(edited, context)
         return edited

@@ -1,4 +1,4 @@
-"""Checks the answers to approvals: whether the caller may give them, and the arguments that an answer changes."""
+"""Checks answers: whether they fit the question, who may approve, and the arguments that an approval changes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -11,7 +11,7 @@ from fleetwright_agent.protocol.frames import InterruptKind, TurnRequest
 from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.protocol.turn import NO_EDITS, ChecksEdits
 from fleetwright_agent.server.tasks.active_task import ActiveTask
-from fleetwright_agent.server.tasks.interrupt_replies import answer_value
+from fleetwright_agent.server.tasks.answer_values import answer_value
 from fleetwright_agent.tools.human.approval import read_reply
 
 _REVIEWERS: Final = (
@@ -20,7 +20,7 @@ _REVIEWERS: Final = (
 )
 
 
-class ApprovalAnswers:
+class AnswerChecks:
     def __init__(self, *, may_approve: Callable[[str], bool], edits: object) -> None:
         """
         Args:
@@ -31,30 +31,36 @@ class ApprovalAnswers:
         self._edits = edits
 
     async def check(self, live: ActiveTask, message: Message) -> str:
-        """Check an answer of the task's caller, if the task waits for an approval.
+        """Check an answer of the task's caller, if the task waits for one.
 
         Returns the id of the approval whose changed arguments were checked, or an empty text.
 
         Raises:
             UnsupportedOperationError: The caller may not give this approval.
-            InvalidParamsError: The changed arguments may not run.
+            InvalidParamsError: The answer does not fit the question, or the changed arguments may not run.
         """
         pause = None if live.busy else pause_of(live.task)
-        if pause is None or pause.kind is not InterruptKind.APPROVAL:
+        if pause is None:
             return ""
-        if not self._may_approve(live.owner):
+        if pause.kind is InterruptKind.APPROVAL and not self._may_approve(live.owner):
             raise UnsupportedOperationError(_REVIEWERS)
-        edit = read_reply(answer_value(message), pause.grants).arguments
-        if edit is None or edit == pause.arguments:
+        try:
+            value = answer_value(message, pause)
+        except ValueError as error:
+            raise InvalidParamsError(str(error)) from None
+        reply = read_reply(value, pause.grants) if pause.kind is InterruptKind.APPROVAL else None
+        if reply is None or reply.arguments is None or reply.arguments == pause.arguments:
             return ""
-        if problem := await self.edit_problem(live, pause.tool, edit):
+        if problem := await self.edit_problem(live, pause.tool, reply.arguments, untyped=reply.untyped):
             raise InvalidParamsError(f"message.parts: the changed arguments may not run: {problem}")
         return pause.identity
 
-    async def edit_problem(self, live: ActiveTask, tool: str, arguments: Mapping[str, Any]) -> str | None:
+    async def edit_problem(
+        self, live: ActiveTask, tool: str, arguments: Mapping[str, Any], *, untyped: bool = False
+    ) -> str | None:
         """Return why the tool may not run with these arguments, or None if it may."""
         if not isinstance(self._edits, ChecksEdits):
             return NO_EDITS
         metadata = MessageToDict(live.task.history[0].metadata) if live.task.history else {}
         request = TurnRequest(live.owner, live.context_id, live.task_id, "", metadata=metadata)
-        return await self._edits.edit_problem(request, tool, arguments)
+        return await self._edits.edit_problem(request, tool, arguments, untyped=untyped)

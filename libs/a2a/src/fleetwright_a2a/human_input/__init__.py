@@ -1,0 +1,1 @@
+"""The formats in which other clients exchange questions and answers of people."""
