@@ -7,6 +7,7 @@ ServiceAccount, no other Agent may use this ServiceAccount, and no second pod ma
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fleetwright_api import names
 from fleetwright_api.call_authorization import Identity, NamespaceLabels
@@ -95,11 +96,20 @@ class Fleet:
 
     def card_of(self, agent: AgentView) -> Mapping[str, object] | None:
         """Return the card that the operator wrote for the agent."""
+        card: Mapping[str, object] | None = self._cards(agent).get("card")
+        return card
+
+    def gateway_card_of(self, agent: AgentView, *, inside: bool) -> str | None:
+        """Return the text of the signed card with the gateway's address. `inside` chooses the address."""
+        cards = self._cards(agent)
+        text: str | None = (cards.get("inside") if inside else None) or cards.get("outside")
+        return text
+
+    def _cards(self, agent: AgentView) -> Mapping[str, Any]:
         entry = self.cache.get(CARD, agent.namespace, names.agent_card(agent.name))
         if entry is None or entry.controller is None or entry.controller.uid != agent.uid:
-            return None
-        card: Mapping[str, object] | None = entry.projection.get("card")
-        return card
+            return {}
+        return entry.projection
 
     def clients_with(self, sha256: str, *, now: float) -> Mapping[Identity, str]:
         """Return the agents that list a client with this digest, each with its name for the client.

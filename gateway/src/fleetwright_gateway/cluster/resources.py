@@ -48,6 +48,7 @@ NAMESPACES: Final = Resource(
     kind=NAMESPACE, group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
 )
 WATCHED: Final = (AGENTS, PODS, REPLICA_SETS, DEPLOYMENTS, CONFIG_MAPS, NAMESPACES)
+_CARD_KEYS: Final = (names.CARD_KEY, names.GATEWAY_CARD_KEY, names.GATEWAY_INSIDE_CARD_KEY)
 _PORTS: Final = ("a2a", "ops")
 REQUIRED: Final = frozenset({names.AGENT, POD, REPLICA_SET, DEPLOYMENT, CARD})
 """The kinds without which no caller can be identified or served."""
@@ -97,12 +98,17 @@ def _ports(spec: Mapping[str, Any]) -> Mapping[str, int]:
 def _config_map(body: Object) -> Mapping[str, Any]:
     """Keep cards and lists of clients. Other ConfigMaps of agents hold configuration that the gateway never needs."""
     data = body.get("data", {})
-    card, clients = data.get(names.CARD_KEY), data.get(names.CLIENTS_KEY)
+    card, outside, inside = (data.get(key) for key in _CARD_KEYS)
+    texts = {"outside": outside, "inside": inside}
+    parsed = {"card": _parsed(card), CLIENTS: _clients(_parsed(data.get(names.CLIENTS_KEY)))}
+    return {key: found for key, found in (parsed | texts).items() if found}
+
+
+def _parsed(text: str | None) -> Any:
     try:
-        found = {"card": json.loads(card)} if card else {}
-        return {**found, CLIENTS: _clients(json.loads(clients))} if clients else found
+        return json.loads(text) if text else None
     except (ValueError, RecursionError):
-        return {}
+        return None
 
 
 def _clients(document: Any) -> tuple[ListedClient, ...]:

@@ -19,6 +19,7 @@ from fleetwright_operator.build.card import ServedCard, Sign, card_config_map, s
 from fleetwright_operator.build.cilium_policy import names_policies, plain_rules
 from fleetwright_operator.build.deployment import Skills, agent_deployment
 from fleetwright_operator.build.documents import AgentDocuments, render_agent
+from fleetwright_operator.build.gateway_card import gateway_cards
 from fleetwright_operator.build.gateway_clients import gateway_clients
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.build.network.egress import EgressRule, Services, derived_egress_rules
@@ -99,6 +100,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     )
     egress_rules = list(_egress_rules(parts, settings))
     card = served_card(rendered.card, parts.sign)
+    at_gateway = gateway_cards(rendered.card, parts.agent, settings.gateway, parts.sign)
     claim = memory_claim(owner, parts.agent.spec)
     mounted = [
         *([_service_account(owner)] if parts.agent.spec.service_account_name is None else []),
@@ -107,7 +109,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
         *([claim] if claim else []),
     ]
     serving = [
-        card_config_map(owner, parts.agent.spec, card),
+        card_config_map(owner, parts.agent.spec, card, at_gateway),
         # The policies come before the Deployment, so that no pod runs without its policy.
         *_egress_policies(owner, parts.agent.spec, egress_rules, settings),
         _service(owner),
