@@ -155,3 +155,27 @@ async def test_client_that_is_removed_is_unknown_at_once(api: FleetApi, client: 
     assert await client.status("POST", CALLEE, token=TOKEN, json=MESSAGE) == 200
     api.remove("ConfigMap", names.agent_gateway_clients("callee"), namespace="team")
     assert await client.status("POST", CALLEE, token=TOKEN, json=MESSAGE) == 401
+
+
+ASLEEP = {"phase": "Asleep", "sleep": {"since": "2026-03-01T11:00:00Z"}}
+
+
+def wakes(api: FleetApi) -> int:
+    return sum(write.startswith(f"merge {names.AGENT}") for write in api.writes)
+
+
+async def test_client_wakes_its_agent_within_a_limit_of_its_own(api: FleetApi, settings: Any) -> None:
+    """A client wakes its agent 20 times a minute at most. Another client and an unknown token are independent of it."""
+    api.add_agent("sleeper", spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+    api.add_deployment("sleeper")
+    list_client(api, "sleeper")
+    path = "/agents/team/sleeper/a2a"
+    async with running(api, replace(settings, wake_seconds=0.001)) as client:
+        assert await client.status("POST", path, token="unknown-token-" + "u" * 40, json=MESSAGE) == 401
+        assert wakes(api) == 0
+        statuses = [await client.status("POST", path, token=TOKEN, json=MESSAGE) for _ in range(21)]
+        assert (set(statuses[:20]), statuses[20]) == ({503}, 429)
+        assert wakes(api) == 20
+        other = "another-client-token-" + "z" * 30
+        list_client(api, "sleeper", other)
+        assert await client.status("POST", path, token=other, json=MESSAGE) == 503
