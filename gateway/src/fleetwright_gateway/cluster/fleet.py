@@ -14,6 +14,7 @@ from fleetwright_api.call_authorization import Identity, NamespaceLabels
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.cluster.resources import (
     CARD,
+    CLIENTS,
     DEPLOYMENT,
     NAMESPACE,
     POD,
@@ -24,6 +25,7 @@ from fleetwright_gateway.cluster.resources import (
     controlled_by,
     index_keys,
     with_account,
+    with_client,
 )
 from fleetwright_kube.cache import Cache, Change
 from fleetwright_kube.cached_object import CachedObject
@@ -108,6 +110,21 @@ class Fleet:
         if entry is None or entry.controller is None or entry.controller.uid != agent.uid:
             return {}
         return entry.projection
+
+    def clients_with(self, sha256: str, *, now: float) -> Mapping[Identity, str]:
+        """Return the agents that list a client with this digest, each with its name for the client.
+
+        Users of a namespace can write lists, so a list counts only for the agent that controls it.
+        """
+        found: dict[Identity, str] = {}
+        for entry in self.cache.find(*with_client(sha256)):
+            agent = None if entry.controller is None else self._agents.get((entry.namespace, entry.controller.name))
+            if agent is None or entry.controller is None or entry.controller.uid != agent.uid:
+                continue
+            for client in entry.projection[CLIENTS]:
+                if client.sha256 == sha256 and (client.expires is None or now < client.expires):
+                    found[agent.namespace, agent.name] = client.name
+        return found
 
     def serving_pod(self, agent: AgentView) -> Pod | None:
         """Return the ready pod of the agent. Return None if no pod is ready, or if two pods claim to be the agent."""

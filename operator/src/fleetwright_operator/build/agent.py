@@ -20,6 +20,7 @@ from fleetwright_operator.build.cilium_policy import names_policies, plain_rules
 from fleetwright_operator.build.deployment import Skills, agent_deployment
 from fleetwright_operator.build.documents import AgentDocuments, render_agent
 from fleetwright_operator.build.gateway_card import gateway_cards
+from fleetwright_operator.build.gateway_clients import gateway_clients
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.build.network.egress import EgressRule, Services, derived_egress_rules
 from fleetwright_operator.build.network.ingress import IngressPeer, derived_ingress_peers
@@ -163,7 +164,9 @@ def agent_access(
     keys = [push_secret(owner, tokens.push)] if tokens.push else []
     sources = ingress_peers(agent, callers=callers, settings=settings)
     policies = [ingress_policy(owner, sources)] if sources else []
-    return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *policies]
+    published = gateway_clients(owner, tokens)
+    listed = [published] if published else []
+    return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *listed, *policies]
 
 
 def ingress_peers(agent: AgentView, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:

@@ -16,7 +16,7 @@ _BEARER: Final = {
     "bearer": {
         "httpAuthSecurityScheme": {
             "scheme": "Bearer",
-            "description": "A Kubernetes token with the audience of the gateway.",
+            "description": "A Kubernetes token with the audience of the gateway, or a client token of the agent.",
         }
     }
 }
