@@ -16,7 +16,7 @@ from e2e.cluster.progress import ClusterError, Progress
 RELEASE = "fleetwright"
 SYSTEM = "fleetwright-system"
 QUICKSTART = "quickstart"
-DEFINITIONS = tuple(f"{kind}.fleetwright.dev" for kind in ("agents", "skills", "mcpservers"))
+DEFINITIONS = tuple(f"{kind}.fleetwright.dev" for kind in ("agents", "skills", "mcpservers", "approvals"))
 RESTRICTED = {
     "pod-security.kubernetes.io/enforce": "restricted",
     "pod-security.kubernetes.io/enforce-version": "latest",

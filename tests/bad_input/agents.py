@@ -195,6 +195,13 @@ BAD_AGENTS = [
     pytest.param(AGENT, "spec.limits", {"maxTurnSeconds": 0}, "greater than or equal to 1", id="a limit is above zero"),
     pytest.param(AGENT, "spec.drainSeconds", 0, "greater than or equal to 1", id="a drain takes time"),
     pytest.param(AGENT, "spec.image", "my image", "an image reference", id="an image is a reference"),
+    pytest.param(
+        AGENT,
+        "spec.approvals",
+        {"escalateAfter": "soon"},
+        "approvals.escalateAfter must be a whole number and a unit",
+        id="an approval is escalated after a duration",
+    ),
     pytest.param(AGENT, "spec.approvals", {"by": "Anybody"}, "Unsupported value", id="an approver is of a kind"),
     pytest.param(
         AGENT, "spec.approvals", {"expiry": "soon"}, "such as 30m or 72h", id="an approval ends after a duration"

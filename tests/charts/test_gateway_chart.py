@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -213,3 +214,19 @@ def test_gateway_has_a_pod_monitor(render: Render) -> None:
     monitor = named(documents, "PodMonitor")["spec"]
     assert monitor["selector"]["matchLabels"] == named(documents, "Deployment")["spec"]["selector"]["matchLabels"]
     assert {port["port"] for port in monitor["podMetricsEndpoints"]} == {"ops"}
+
+
+def test_guide_replaces_stolen_keys_with_the_objects_of_the_chart(render: Render) -> None:
+    """The command of the guide is written for a release with the name `fleetwright`."""
+    deployment = named(render(gateway=ON), "Deployment")
+    (volume,) = [each for each in deployment["spec"]["template"]["spec"]["volumes"] if each["name"] == "keys"]
+    secret = _secret_of(volume).replace("fw-", "fleetwright-")
+    guide = (Path(__file__).parents[2] / "docs/guides/one-url-for-all-agents.md").read_text()
+    restart = f"rollout restart deployment {GATEWAY.replace('fw-', 'fleetwright-')}"
+    assert f"delete secret {secret} && kubectl -n fleetwright-system {restart}" in guide
+    # A pod without the Secret does not start, so no replica keeps the stolen key.
+    assert "optional" not in str(volume)
+
+
+def _secret_of(volume: dict[str, Any]) -> str:
+    return str(volume["secret"]["secretName"])

@@ -1,6 +1,5 @@
 """`fleetwright dev` with a team: the real gateway, delegation at run time, and an agent that sleeps."""
 
-import json
 import os
 import shutil
 import signal
@@ -128,7 +127,7 @@ def woken() -> list[str]:
 @pytest.fixture
 def cluster(woken: list[str]) -> LocalCluster:
     found = LocalCluster(namespace="dev", person_token=PERSON, on_wake=woken.append)
-    found.put_agent("lead", SPEC, card=json.dumps({"name": "lead"}), token=LEAD, phase="Running")
+    found.put_agent("lead", SPEC, cards={"agent-card.json": '{"name": "lead"}'}, token=LEAD, phase="Running")
     return found
 
 

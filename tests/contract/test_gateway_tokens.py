@@ -1,5 +1,7 @@
 """The operator creates the keys, the gateway signs with them, and the runtime accepts the tokens."""
 
+import base64
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.server.gateway_tokens import GatewayCaller, GatewayTokens, parse_gateway_keys
+from fleetwright_agent.server.gateway_tokens import GatewayTrust as RuntimeTrust
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_gateway.identity.principals import AgentPrincipal, PersonPrincipal, Principal, User
 from fleetwright_gateway.tokens.call_chain import own_chain
@@ -34,7 +37,13 @@ class Installation:
         self._folder = folder
         clock = Clock(now_ns=lambda: self.seconds * 1_000_000_000, monotonic=lambda: float(self.seconds))
         self.gateway = PairTokenIssuer(KeyRing(folder / "keys.json"), issuer=ISSUER, clock=clock)
-        watcher = FileWatcher(folder / "gateway.json", parse_gateway_keys, monotonic=clock.monotonic)
+        self.parsed: list[bytes] = []
+
+        def parse(raw: bytes) -> RuntimeTrust:
+            self.parsed.append(raw)
+            return parse_gateway_keys(raw)
+
+        watcher = FileWatcher(folder / "gateway.json", parse, monotonic=clock.monotonic)
         self.agent = GatewayTokens(watcher, clock=clock)
         self.renew()
 
@@ -97,4 +106,19 @@ def test_gateway_signs_with_a_new_key_five_minutes_after_it_was_published(instal
     installation.seconds += ROTATION.overlap
     installation.renew()
     assert len(installation.ring) == 1
+    assert installation.owner(ADA) == "user:ada"
+
+
+def test_flood_of_unknown_keys_reads_no_file_again(installation):
+    """A key id that nobody knows costs the agent one look at its file, and never a request to another address."""
+    installation.parsed.clear()
+    token = installation.pair_token(ADA, CALLEE)
+    _, claims, signature = token.split(".")
+    for number in range(500):
+        header = base64.urlsafe_b64encode(
+            json.dumps({"alg": "ES256", "typ": "at+jwt", "kid": f"unknown-{number}", "jku": "http://evil"}).encode()
+        )
+        forged = f"{header.rstrip(b'=').decode()}.{claims}.{signature}"
+        assert not isinstance(installation.agent.identify(forged), GatewayCaller)
+    assert len(installation.parsed) <= 1
     assert installation.owner(ADA) == "user:ada"

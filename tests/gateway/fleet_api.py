@@ -16,6 +16,8 @@ NOW = 1_772_366_400.0
 """2026-03-01T12:00:00Z"""
 ISSUER = "https://kubernetes.default.svc"
 AUDIENCE = "fleetwright-gateway"
+INSIDE = "http://fleetwright-gateway.system"
+OUTSIDE = "https://agents.example.com"
 
 
 def token_text(name: str, *, audience: str = AUDIENCE, expires: float = NOW + 3600, issuer: str = ISSUER) -> str:
@@ -86,11 +88,16 @@ class FleetApi(MemoryApi):
 
     def add_card(self, name: str, card: Mapping[str, Any], *, namespace: str = "team") -> None:
         agent = self.find(names.AGENT, name, namespace=namespace)
+        path = f"/agents/{namespace}/{name}/a2a"
         self.put(
             {
                 "kind": "ConfigMap",
                 "metadata": self._child(names.agent_card(name), namespace, names.AGENT, agent),
-                "data": {names.CARD_KEY: json.dumps(card)},
+                "data": {
+                    names.CARD_KEY: json.dumps(card),
+                    names.GATEWAY_CARD_KEY: json.dumps({**card, "url": f"{OUTSIDE}{path}"}),
+                    names.GATEWAY_INSIDE_CARD_KEY: json.dumps({**card, "url": f"{INSIDE}{path}"}),
+                },
             }
         )
 

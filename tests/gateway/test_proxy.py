@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 from tests.gateway.fleet_api import NOW, FleetApi
-from tests.gateway.served_gateway import CARD, URL, Client, Upstream, running
+from tests.gateway.served_gateway import URL, Client, Upstream, running
 
 from fleetwright_a2a.tokens.keys import KeySet
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims, verify
+from fleetwright_api import names
 
 pytestmark = pytest.mark.process
 CALLEE = "/agents/team/callee"
@@ -252,14 +253,27 @@ async def test_proxy_answers_503_without_a_ready_pod(api, client, upstream):
         assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
 
 
-async def test_proxy_serves_the_gateways_card_without_the_agent(api, client, upstream):
+@pytest.mark.parametrize(
+    ("host", "key"),
+    [
+        pytest.param("agents.example.com", names.GATEWAY_CARD_KEY, id="outside"),
+        pytest.param("fleetwright-gateway.system", names.GATEWAY_INSIDE_CARD_KEY, id="inside"),
+        pytest.param("fleetwright-gateway.system.svc.x:80", names.GATEWAY_INSIDE_CARD_KEY, id="inside, in full"),
+    ],
+)
+async def test_proxy_serves_the_operators_card_byte_for_byte(api, client, upstream, host, key):
+    path = f"{CALLEE}/.well-known/agent-card.json"
+    async with client.request("GET", path, token=caller_token(api), headers={"Host": host}) as answer:
+        text, tag = await answer.text(), answer.headers["ETag"]
+    assert text == api.find("ConfigMap", "callee-card")["data"][key]
+    known_tag = {"If-None-Match": tag, "Host": host}
+    assert await client.status("GET", path, token=caller_token(api), headers=known_tag) == 304
+
+
+async def test_proxy_serves_the_card_without_the_agent(api, client, upstream):
     path = f"{CALLEE}/.well-known/agent-card.json"
     async with client.request("GET", path, token=caller_token(api)) as answer:
-        card, tag = json.loads(await answer.read()), answer.headers["ETag"]
-    url = "https://agents.example.com/agents/team/callee/a2a"
-    assert [each["url"] for each in card["supportedInterfaces"]] == [url]
-    assert (card["url"], card["name"], card["skills"]) == (url, "callee", CARD["skills"])
-    assert "signatures" not in card
+        tag = answer.headers["ETag"]
     known = {"If-None-Match": tag}
     assert await client.status("GET", path, token=caller_token(api), headers=known) == 304
     assert await client.status("GET", "/agents/team/hidden/.well-known/agent-card.json", token=caller_token(api)) == 404

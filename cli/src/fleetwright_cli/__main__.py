@@ -116,6 +116,48 @@ def say(
     sys.exit(0 if reply.completed else 1)
 
 
+@main.command("approvals")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List the approvals of all namespaces.")
+@click.option("--watch", is_flag=True, help="Print every change until interrupted.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@on_cluster
+def approvals(cluster: "Cluster", everywhere: bool, watch: bool, output: str) -> None:
+    """List the tool calls that wait for a person, and those that were decided."""
+    from fleetwright_cli.approvals import command
+
+    command.show(cluster, output, everywhere=everywhere, watch=watch)
+
+
+@main.command("approve")
+@click.argument("name")
+@click.option("--reason", default=None, help="Why, for the record.")
+@click.option(
+    "--arguments",
+    "file",
+    type=click.Path(path_type=Path, exists=True, allow_dash=True, dir_okay=False),
+    help="A JSON or YAML file with all arguments, to run the call with these instead.",
+)
+@click.option("--wait", default=0.0, help="Seconds to wait until the agent has accepted the decision.")
+@on_cluster
+def approve(cluster: "Cluster", name: str, reason: str | None, file: Path | None, wait: float) -> None:
+    """Approve the tool call of the approval NAME."""
+    from fleetwright_cli.approvals import command
+
+    command.approve(cluster, name, reason=reason, file=file, wait=wait)
+
+
+@main.command("deny")
+@click.argument("name")
+@click.option("--reason", required=True, help="Why. The agent's model reads it.")
+@click.option("--wait", default=0.0, help="Seconds to wait until the agent has accepted the decision.")
+@on_cluster
+def deny(cluster: "Cluster", name: str, reason: str, wait: float) -> None:
+    """Deny the tool call of the approval NAME."""
+    from fleetwright_cli.approvals import command
+
+    command.deny(cluster, name, reason=reason, wait=wait)
+
+
 @main.group()
 def team() -> None:
     """Show, suspend, export and import an agent with its descendants."""

@@ -86,6 +86,8 @@ class Gateway:
     url: str
     """The URL inside of the cluster, which is also the issuer of the gateway's tokens."""
     pods: PodSelector
+    public_url: str = ""
+    """The URL for callers outside of the cluster; empty means `url`."""
     port: int = 7880
     """The port of the pods."""
     keys_name: str = "fleetwright-gateway-keys"
@@ -297,6 +299,7 @@ def _gateway(environ: Mapping[str, str]) -> Gateway | None:
     return Gateway(
         url=url,
         pods=found,
+        public_url=environ.get("FLEETWRIGHT_GATEWAY_PUBLIC_URL", ""),
         keys_name=environ.get("FLEETWRIGHT_GATEWAY_KEYS_NAME", base.keys_name),
         rotation=_rotation(environ, "FLEETWRIGHT_GATEWAY_KEY", base.rotation),
     )

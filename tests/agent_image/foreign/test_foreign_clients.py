@@ -1,4 +1,4 @@
-"""Third-party clients of every dialect and binding against one running server.
+"""Third-party clients of every dialect and binding against one running server, directly and through the gateway.
 
 Each client makes the same calls and reports the results. The tests compare them with the guide's table of clients.
 google-adk's RemoteA2aAgent (2.13) only sends messages. It does not read, list or cancel tasks, register receivers,
@@ -20,9 +20,16 @@ from pathlib import Path
 import pytest
 
 from fleetwright_api.spec.agent import parse_agent
+from fleetwright_api.spec.encoder import encode
+from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace, LocalGateway
+from fleetwright_cli.dev.gateway.local_tokens import agent_uid, token_text
+from fleetwright_cli.dev.processes import free_port
 from fleetwright_operator.build.card import agent_card, served_card
+from fleetwright_operator.build.config.fleet import GatewayTrust
+from fleetwright_operator.build.gateway_card import gateway_cards
 from fleetwright_operator.credentials.jws import new_secret, signing_key
-from fleetwright_operator.credentials.keyring import CardKey, card_signatures, key_set
+from fleetwright_operator.credentials.keyring import CardKey, card_signatures, key_set, ring_text
+from fleetwright_operator.settings import Gateway, PodSelector
 
 CLIENTS = Path(__file__).with_name("clients")
 ROOT = Path(__file__).parents[3]
@@ -137,27 +144,80 @@ def receiver(process_ring: None):
     server.server_close()
 
 
+@dataclass(frozen=True)
+class Served:
+    """An address of the agent, and what a client needs there."""
+
+    url: str
+    token: str
+    keys: str
+    """The file with the keys that sign the card."""
+    name: str
+
+
 @pytest.fixture(scope="session")
-def agent(tmp_path_factory, start_for_all, receiver):
-    """Start an agent with the operator's card, and return its address and the file with the card's keys."""
+def direct(tmp_path_factory, start_for_all, receiver):
+    """Start an agent with the operator's card."""
     root = tmp_path_factory.mktemp("agent")
-    secret = new_secret()
-    ring = (CardKey(signing_key(secret), secret, 0),)
-    keys = root / "keys.json"
-    keys.write_text(key_set(ring))
+    port = start_for_all(
+        sys.executable,
+        str(PROGRAM),
+        str(root),
+        "$(PORT)",
+        "0",
+        before=lambda port: _mount(root, url=f"http://127.0.0.1:{port}", receiver=receiver.port),
+    )
+    return Served(f"http://127.0.0.1:{port}", TOKEN, str(root / "keys.json"), "direct")
 
-    def mount(port):
-        _mount(root, url=f"http://127.0.0.1:{port}", ring=ring, receiver=receiver.port)
 
-    port = start_for_all(sys.executable, str(PROGRAM), str(root), "$(PORT)", "0", before=mount)
-    return f"http://127.0.0.1:{port}", str(keys)
+@pytest.fixture(scope="session")
+def behind_gateway(tmp_path_factory, direct):
+    """Start a gateway before the agent. Its callers are persons."""
+    folder = tmp_path_factory.mktemp("gateway")
+    place = GatewayPlace(port=GATEWAY_PORT.number, folder=folder, person_token=token_text("user:developer", "secret"))
+    place.keys_file.write_text(ring_text(RING))
+    gateway = LocalGateway(place, namespace="team", on_wake=lambda _: None)
+    gateway.start()
+    cards = gateway_cards(_card(direct.url), ECHO, _gateway(), _sign)
+    gateway.put_agent("echo", encode(ECHO.spec), cards={"agent-card.json": "{}", **cards}, token="", phase="Running")
+    gateway.put_pod("echo", port=int(direct.url.rpartition(":")[2]), ops_port=9, ready=True)
+    yield Served(f"{gateway.url}/agents/team/echo", place.person_token, direct.keys, "gateway")
+    gateway.close()
 
 
-def _mount(root, *, url, ring, receiver):
-    spec = {"instructions": "Repeat.", "auth": {"apiKey": True}, "a2a": {"push": {}}}
-    agent = parse_agent({"metadata": {"name": "echo", "namespace": "team"}, "spec": spec})
-    card = agent_card(agent, url=url, skills=[])
-    served = served_card(card, lambda unsigned: card_signatures(unsigned, ring=ring, jku=""))
+@pytest.fixture(params=["direct", "behind_gateway"])
+def agent(request):
+    """The agent at its own address, and at the address of the gateway."""
+    return request.getfixturevalue(request.param)
+
+
+SPEC = {"instructions": "Repeat.", "auth": {"apiKey": True}, "a2a": {"push": {}}}
+ECHO = parse_agent({"metadata": {"name": "echo", "namespace": "team"}, "spec": SPEC})
+SECRET = new_secret()
+RING = (CardKey(signing_key(SECRET), SECRET, 0),)
+
+
+@dataclass(frozen=True)
+class Port:
+    number: int = field(default_factory=free_port)
+
+
+GATEWAY_PORT = Port()
+
+
+def _gateway():
+    return Gateway(url=f"http://127.0.0.1:{GATEWAY_PORT.number}", pods=PodSelector(namespace="team"))
+
+
+def _card(url):
+    return agent_card(ECHO, url=url, skills=[])
+
+
+def _sign(card):
+    return card_signatures(card, ring=RING, jku="")
+
+
+def _mount(root, *, url, receiver):
     model = {"name": "m", "baseUrl": "http://127.0.0.1:9", "contextWindow": 1000, "maxOutputTokens": 100}
     config = {
         "version": 1,
@@ -171,10 +231,13 @@ def _mount(root, *, url, ring, receiver):
     }
     caller = {"kind": "client", "name": "default", "sha256": hashlib.sha256(TOKEN.encode()).hexdigest()}
     (root / "var/lib/fleetwright").mkdir(parents=True)
+    (root / "keys.json").write_text(key_set(RING))
     configuration = root / "etc/fleetwright"
-    _write(configuration / "card/agent-card.json", served.text)
+    trust = GatewayTrust(issuer=_gateway().url, audience=agent_uid("team", "echo"), keys=RING)
+    _write(configuration / "card/agent-card.json", served_card(_card(url), _sign).text)
     _write(configuration / "agent.json", json.dumps(config))
     _write(configuration / "auth/callers.json", json.dumps({"version": 1, "callers": [caller]}))
+    _write(configuration / "auth/gateway.json", trust.file)
     _write(configuration / "push/keys", base64.urlsafe_b64encode(bytes(range(32))).decode())
 
 
@@ -195,9 +258,8 @@ BINDINGS = pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 @pytest.mark.process
 @BINDINGS
 def test_python_sdk_1_x_works_over_every_binding(agent, receiver, binding):
-    url, keys = agent
-    hook = f"python-1-{binding}"
-    seen = told(sys.executable, CLIENTS / "a2a_1.py", url, TOKEN, binding, receiver.hook(hook), keys)
+    hook = f"python-1-{binding}-{agent.name}"
+    seen = told(sys.executable, CLIENTS / "a2a_1.py", agent.url, agent.token, binding, receiver.hook(hook), agent.keys)
     assert seen == SINCE_1_0 | {"unknown": "TaskNotFoundError", "ended": "TaskNotCancelableError"}
     token, pushed = receiver.ended(hook)
     assert (token, pushed["task"]["artifacts"][0]["parts"]) == ("sesame", [{"text": "Done with wait 1."}])
@@ -205,11 +267,10 @@ def test_python_sdk_1_x_works_over_every_binding(agent, receiver, binding):
 
 @BINDINGS
 def test_python_sdk_0_3_works_over_every_binding(agent, receiver, python_environment, binding):
-    url, _ = agent
-    hook = f"python-0.3-{binding}"
+    hook = f"python-0.3-{binding}-{agent.name}"
     python = python_environment("a2a-0.3-client") / "python"
     error = {"JSONRPC": "A2AClientJSONRPCError", "HTTP+JSON": "A2AClientHTTPError"}[binding]
-    seen = told(python, CLIENTS / "a2a_0_3.py", url, TOKEN, binding, receiver.hook(hook))
+    seen = told(python, CLIENTS / "a2a_0_3.py", agent.url, agent.token, binding, receiver.hook(hook))
     assert seen == BEFORE_1_0 | {"unknown": error, "ended": error}
     token, pushed = receiver.ended(hook)
     assert (token, pushed["kind"], pushed["status"]["state"]) == ("sesame", "task", "completed")
@@ -217,11 +278,11 @@ def test_python_sdk_0_3_works_over_every_binding(agent, receiver, python_environ
 
 @BINDINGS
 def test_javascript_sdk_1_x_works_over_every_binding(agent, receiver, javascript_clients, binding):
-    url, keys = agent
-    hook = f"javascript-1-{binding}"
+    hook = f"javascript-1-{binding}-{agent.name}"
     kind = {"JSONRPC": "JsonRpc", "HTTP+JSON": "Rest"}[binding]
     errors = {"unknown": f"{kind}TaskNotFoundError", "ended": f"{kind}TaskNotCancelableError"}
-    seen = told("node", javascript_clients / "a2a_1.mjs", url, TOKEN, binding, receiver.hook(hook), keys)
+    words = [agent.url, agent.token, binding, receiver.hook(hook), agent.keys]
+    seen = told("node", javascript_clients / "a2a_1.mjs", *words)
     assert seen == SINCE_1_0 | errors
     token, pushed = receiver.ended(hook)
     assert (token, pushed["task"]["status"]["state"]) == ("sesame", "TASK_STATE_COMPLETED")
@@ -229,26 +290,28 @@ def test_javascript_sdk_1_x_works_over_every_binding(agent, receiver, javascript
 
 @BINDINGS
 def test_javascript_sdk_0_3_works_over_every_binding(agent, receiver, javascript_clients, binding):
-    url, _ = agent
-    hook = f"javascript-0.3-{binding}"
+    hook = f"javascript-0.3-{binding}-{agent.name}"
     kind = {"JSONRPC": "JSONRPCError", "HTTP+JSON": "Error"}[binding]
     errors = {"unknown": f"TaskNotFound{kind}", "ended": f"TaskNotCancelable{kind}"}
-    seen = told("node", javascript_clients / "a2a_0_3.mjs", url, TOKEN, binding, receiver.hook(hook))
+    # The SDK resolves the path of the card relative to the address. Without a slash it would drop the last segment.
+    seen = told("node", javascript_clients / "a2a_0_3.mjs", f"{agent.url}/", agent.token, binding, receiver.hook(hook))
     assert seen == BEFORE_1_0 | errors
     token, pushed = receiver.ended(hook)
     assert (token, pushed["kind"], pushed["status"]["state"]) == ("sesame", "task", "completed")
 
 
 def test_handwritten_0_1_client_works(agent, receiver):
-    url, _ = agent
-    seen = told(sys.executable, CLIENTS / "a2a_0_1.py", url, TOKEN, receiver.hook("hand"))
+    hook = f"hand-{agent.name}"
+    seen = told(sys.executable, CLIENTS / "a2a_0_1.py", agent.url, agent.token, receiver.hook(hook))
     assert seen == BEFORE_1_0 | {"unknown": -32001, "ended": -32002}
-    token, pushed = receiver.ended("hand")
+    token, pushed = receiver.ended(hook)
     assert (token, pushed["status"]["state"], pushed["history"]) == ("sesame", "completed", [])
     assert pushed["artifacts"][0]["parts"] == [{"type": "text", "text": "Done with wait 1."}]
 
 
 def test_google_adk_remote_agent_works(agent, python_environment):
-    url, _ = agent
-    seen = told(python_environment("adk-client") / "python", CLIENTS / "adk.py", url, TOKEN)
-    assert seen == BY_ADK
+    seen = told(python_environment("adk-client") / "python", CLIENTS / "adk.py", agent.url, agent.token)
+    unknown = seen.pop("unknown")
+    assert seen == {key: value for key, value in BY_ADK.items() if key != "unknown"}
+    # The gateway shows even the card only to callers that it knows.
+    assert "401 Unauthorized" in unknown[0]

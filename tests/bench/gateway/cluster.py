@@ -41,7 +41,8 @@ def _objects(namespace: str, name: str) -> Iterator[tuple[str, Object]]:
 
     spec = {"description": f"The agent {name}.", "model": {"name": "m"}, "fleet": {"reach": "Direct"}}
     status = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
-    card = {names.CARD_KEY: json.dumps({**CARD, "name": name})}
+    text = json.dumps({**CARD, "name": name})
+    card = dict.fromkeys((names.CARD_KEY, names.GATEWAY_CARD_KEY, names.GATEWAY_INSIDE_CARD_KEY), text)
     replica_set = ("ReplicaSet", f"{name}-1")
     yield "Agent", {"metadata": metadata("Agent", name, None), "spec": spec, "status": {"phase": "Running"}}
     yield "DeploymentMetadata", {"metadata": metadata("Deployment", name, ("Agent", name))}

@@ -19,6 +19,7 @@ from tests.bench.gateway.served import CALLER, gateway, write_keys
 from tests.bench.table import Row
 
 from fleetwright_a2a.tokens.actors import Actor
+from fleetwright_a2a.tokens.dpop import Nonces, ProofRequest, ProofVerifier, make_proof, new_proof_key, thumbprint
 from fleetwright_a2a.tokens.keys import KeySet
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims, mint, verify
 from fleetwright_gateway.registry.search_index import Filters, SearchIndex
@@ -132,6 +133,28 @@ async def tokens(_: Path) -> list[Row]:
             0.5,
         ),
         Row("verify, cached", 1e6 * known, "µs", 20.0),
+        *_proofs(token, now),
+    ]
+
+
+def _proofs(token: str, now: int) -> list[Row]:
+    """Measure a proof of possession. Each request for a direct call has one, and none can be cached."""
+    key, nonces, verifier = new_proof_key(), Nonces(b"secret"), ProofVerifier()
+    nonce, url = nonces.current(now), "http://writer.team/a2a"
+    request = ProofRequest("POST", [url], token, thumbprint(key))
+
+    def prove() -> str:
+        return make_proof(key, method="POST", url=url, now=now, token=token, nonce=nonce)
+
+    sent = iter([prove() for _ in range(500)])
+    return [
+        Row("make a proof of possession", 1000 * _median(prove), "ms", 1.0),
+        Row(
+            "verify a proof of possession",
+            1000 * _median(lambda: verifier.verify([next(sent)], request, nonces=nonces, now=now)),
+            "ms",
+            0.5,
+        ),
     ]
 
 

@@ -248,6 +248,16 @@ async def test_approval_of_a_deleted_agent_is_left_alone(fleet, api, objects, ru
     assert api.all(names.APPROVAL) == []
 
 
+@pytest.mark.parametrize("spec", [{}, {"request": 7}, {"request": {"agent": "poet"}}, {"decision": "Approved"}])
+async def test_malformed_approval_is_left_alone(fleet, api, objects, runtime, spec):
+    """An older CRD may accept such an object, and an installation may lack the admission policy."""
+    await running(fleet, api, objects)
+    api.put(objects.custom(names.APPROVAL, NAME, spec))
+    await fleet.settle()
+    assert api.find(names.APPROVAL, NAME)["status"] == {}
+    assert runtime.sent == []
+
+
 async def test_escalation_tells_the_parent_agent_once(fleet, api, objects):
     api.put(objects.agent("lead"))
     await running(

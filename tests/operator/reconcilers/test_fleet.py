@@ -1,6 +1,7 @@
 """Teams, sleep and the gateway's keys, on the in-memory cluster."""
 
 import base64
+import hashlib
 import json
 
 import pytest
@@ -322,3 +323,30 @@ async def test_owner_reference_stays_while_the_parent_is_missing(fleet, api, obj
     fleet.manager.cache.drop("Agent", "shop", "lead", uid=api.find("Agent", "lead")["metadata"]["uid"])
     await fleet.manager.reconciler(child.id)
     assert owners(api, "child") == ["lead"], "the garbage collector needs the reference"
+
+
+async def test_deleted_gateway_keys_are_replaced_without_overlap(fleet, api, objects):
+    """After a theft, no agent may accept a token that the stolen key signs."""
+    await running(fleet, api, objects)
+    stolen = {key["kid"] for key in trust_of(api)["keys"]}
+    fleet.moment += 1
+    api.remove("Secret", "fleetwright-gateway-keys", namespace="fleetwright-system")
+    await fleet.settle()
+    accepted = {key["kid"] for key in trust_of(api)["keys"]}
+    assert len(accepted) == 1
+    assert accepted.isdisjoint(stolen)
+    ring = api.find("Secret", "fleetwright-gateway-keys", namespace="fleetwright-system")
+    stored = json.loads(base64.b64decode(ring["data"][names.RING_KEY]))["keys"]
+    assert {key["kid"] for key in stored} == accepted
+
+
+async def test_clients_are_published_to_the_gateway_as_digests(fleet, api, objects):
+    await running(fleet, api, objects, auth={"clients": [{"name": "shop"}]})
+    listed = json.loads(api.find("ConfigMap", names.agent_gateway_clients("poet"))["data"][names.CLIENTS_KEY])
+    token = base64.b64decode(api.find("Secret", names.agent_client("poet", "shop"))["data"][names.TOKEN_KEY])
+    digest = hashlib.sha256(token).hexdigest()
+    assert [(entry["name"], entry["sha256"]) for entry in listed["clients"]] == [("shop", digest)]
+    assert token.decode() not in json.dumps(listed)
+    api.put(objects.agent("poet", auth={"clients": []}))
+    await fleet.settle()
+    assert names.agent_gateway_clients("poet") not in {each["metadata"]["name"] for each in api.all("ConfigMap")}

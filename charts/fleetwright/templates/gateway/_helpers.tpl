@@ -45,6 +45,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "fleetwright.gatewayOperatorEnvironment" -}}
 - name: FLEETWRIGHT_GATEWAY_URL
   value: {{ include "fleetwright.gatewayURL" . | quote }}
+- name: FLEETWRIGHT_GATEWAY_PUBLIC_URL
+  value: {{ .Values.gateway.publicURL | quote }}
 - name: FLEETWRIGHT_GATEWAY_PODS
   value: {{ include "fleetwright.pods" (dict "namespace" .Release.Namespace "podLabels" (include "fleetwright.gatewaySelector" . | fromYaml)) | quote }}
 - name: FLEETWRIGHT_GATEWAY_KEYS_NAME

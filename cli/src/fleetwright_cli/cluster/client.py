@@ -4,14 +4,15 @@ The client package takes about a second to import, so only this module imports i
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
 import click
-from kubernetes.client import ApiClient, CoreV1Api, CustomObjectsApi
+from kubernetes.client import ApiClient, AuthenticationV1Api, CoreV1Api, CustomObjectsApi, V1SelfSubjectReview
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException, list_kube_config_contexts, new_client_from_config
+from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
 from fleetwright_api import names
@@ -22,7 +23,14 @@ _MERGE: Final = "application/merge-patch+json"
 _APPLY: Final = "application/apply-patch+yaml"
 _SECONDS: Final = 30
 _PAGE: Final = 500
-_PLURALS: Final = {names.AGENT: "agents", names.MCP_SERVER: "mcpservers", names.SKILL: "skills"}
+_GONE: Final = 410
+_WATCH_SECONDS: Final = 300
+_PLURALS: Final = {
+    names.AGENT: "agents",
+    names.APPROVAL: "approvals",
+    names.MCP_SERVER: "mcpservers",
+    names.SKILL: "skills",
+}
 
 
 class Cluster:
@@ -60,20 +68,58 @@ class Cluster:
                 return {"apiVersion": "v1", "kind": kind, **self._mapping(found)}
             return self._mapping(self._custom.get_namespaced_custom_object(*self._place(kind), name))
 
-    def list(self, kind: str) -> list[dict[str, Any]]:
-        """Return all objects of one of our kinds in the namespace, page by page."""
+    def username(self) -> str:
+        """Return the name by which the API server knows the user of the kubeconfig."""
+        with _explained("the user of the kubeconfig", self.namespace):
+            review = AuthenticationV1Api(self._client).create_self_subject_review(
+                V1SelfSubjectReview(), _request_timeout=_SECONDS
+            )
+            return str(self._mapping(review)["status"]["userInfo"]["username"])
+
+    def _listed(self, kind: str, everywhere: bool) -> tuple[list[dict[str, Any]], str]:
+        """Return all objects and the version of the list."""
         found: list[dict[str, Any]] = []
         following: str | None = None
-        with _explained(f"{kind} objects", self.namespace):
+        version = ""
+        call, place = self._reader(kind, everywhere)
+        with _explained(f"{kind} objects", "all" if everywhere else self.namespace):
             while following is None or following:
-                page = self._mapping(
-                    self._custom.list_namespaced_custom_object(
-                        *self._place(kind), limit=_PAGE, _continue=following, _request_timeout=_SECONDS
-                    )
-                )
+                page = self._mapping(call(*place, limit=_PAGE, _continue=following, _request_timeout=_SECONDS))
                 found += page["items"]
-                following = page["metadata"].get("continue") or ""
-        return found
+                following, version = page["metadata"].get("continue") or "", page["metadata"]["resourceVersion"]
+        return found, version
+
+    def list(self, kind: str, *, everywhere: bool = False) -> list[dict[str, Any]]:
+        """Return all objects of one of our kinds in the namespace, or in all namespaces, page by page."""
+        return self._listed(kind, everywhere)[0]
+
+    def watch(self, kind: str, *, everywhere: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the objects that exist, and then every object that is new or has changed, without end."""
+        version = ""
+        with _explained(f"{kind} objects", "all" if everywhere else self.namespace):
+            while True:
+                if not version:
+                    found, version = self._listed(kind, everywhere)
+                    yield from found
+                call, place = self._reader(kind, everywhere)
+                try:
+                    stream = Watch().stream(  # type: ignore[no-untyped-call] # its package has no annotations here
+                        call, *place, resource_version=version, timeout_seconds=_WATCH_SECONDS
+                    )
+                    for event in stream:
+                        version = event["object"]["metadata"]["resourceVersion"]
+                        if event["type"] in {"ADDED", "MODIFIED"}:
+                            yield event["object"]
+                except ApiException as error:
+                    if error.status != _GONE:
+                        raise
+                    version = ""
+
+    def _reader(self, kind: str, everywhere: bool) -> tuple[Callable[..., Any], tuple[str, ...]]:
+        """Return the function that lists a kind, with its first arguments."""
+        if everywhere:
+            return self._custom.list_cluster_custom_object, (names.GROUP, names.VERSION, _PLURALS[kind])
+        return self._custom.list_namespaced_custom_object, self._place(kind)
 
     def merge(self, kind: str, name: str, patch: Mapping[str, Any]) -> dict[str, Any]:
         """Change an object of one of our kinds with a JSON merge patch (RFC 7396)."""

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_api import names
 from fleetwright_api.call_authorization import Identity, allowed_peers, callers_of
 from fleetwright_api.endpoints import Endpoints
 from fleetwright_api.model_catalog import Catalog
@@ -29,6 +30,7 @@ from fleetwright_operator.build.card import served_card, unsigned
 from fleetwright_operator.build.config.fleet import TOKEN_FOLDER, calls_gateway, gateway_trust
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.documents import AgentDocuments, render_agent
+from fleetwright_operator.build.gateway_card import gateway_cards
 from fleetwright_operator.build.pod.file_references import instructions_file
 from fleetwright_operator.build.pod.mounted_files import CONFIG_MAP
 from fleetwright_operator.credentials.keyring import Ring
@@ -56,6 +58,9 @@ class AgentFiles:
     name: str
     revision: str
     files: Mapping[str, str] = field(repr=False)
+
+    gateway_card: str = ""
+    """The card that the gateway serves; empty if the run has no gateway."""
 
     @property
     def card(self) -> str:
@@ -208,7 +213,8 @@ def _agent(
     found = {f"{_CONFIGURATION}/{path}": text for path, text in files.items()}
     if calls_gateway(agent.spec, settings):
         found[_GATEWAY_TOKEN] = token_text(f"agent:{name}", tokens[f"gateway.{name}"])
-    return AgentFiles(name, rendered.revision, found)
+    cards = gateway_cards(rendered.card, agent, settings.gateway, unsigned)
+    return AgentFiles(name, rendered.revision, found, cards.get(names.GATEWAY_CARD_KEY, ""))
 
 
 def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:

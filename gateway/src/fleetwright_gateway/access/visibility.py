@@ -10,7 +10,7 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.access_reviewer import AccessReviewer
 from fleetwright_gateway.access.forwarding import is_replaced
 from fleetwright_gateway.cluster.fleet import Fleet
-from fleetwright_gateway.identity.principals import AgentPrincipal, Principal
+from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, Principal
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -31,6 +31,8 @@ class Visibility:
         if not _NAMESPACE.fullmatch(namespace) or not _NAME.fullmatch(name):
             return None
         agent = self._fleet.agents.get((namespace, name))
+        if isinstance(principal, ClientPrincipal):
+            return agent if (namespace, name) in principal.agents else None
         if isinstance(principal, AgentPrincipal):
             return agent if agent is not None and self._is_edge(principal, (namespace, name)) else None
         # The review comes first, so that the time of the answer does not tell whether the agent exists.
@@ -42,6 +44,9 @@ class Visibility:
         Permissions of persons that name single agents are not listed.
         """
         agents = self._fleet.agents
+        if isinstance(principal, ClientPrincipal):
+            own = (agents[each] for each in sorted(principal.agents) if namespace in {"", each[0]})
+            return [agent for agent in own if not is_replaced(agent)]
         if isinstance(principal, AgentPrincipal):
             near = colleagues(principal.identity, agents, self._fleet.namespace_labels)
             return [agents[each] for each in near if namespace in {"", each[0]} and not is_replaced(agents[each])]
@@ -56,6 +61,8 @@ class Visibility:
             labels = self._fleet.namespace_labels
             return communication_reason(principal.identity, (namespace, name), self._fleet.agents, labels)
         agent = await self.find(principal, namespace, name)
+        if isinstance(principal, ClientPrincipal):
+            return None if agent is None else "is a client of the agent"
         return None if agent is None else "may create agents/invoke in the agent's namespace"
 
     def _is_edge(self, principal: AgentPrincipal, callee: Identity) -> bool:

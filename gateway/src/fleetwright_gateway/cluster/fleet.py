@@ -7,12 +7,14 @@ ServiceAccount, no other Agent may use this ServiceAccount, and no second pod ma
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fleetwright_api import names
 from fleetwright_api.call_authorization import Identity, NamespaceLabels
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.cluster.resources import (
     CARD,
+    CLIENTS,
     DEPLOYMENT,
     NAMESPACE,
     POD,
@@ -23,6 +25,7 @@ from fleetwright_gateway.cluster.resources import (
     controlled_by,
     index_keys,
     with_account,
+    with_client,
 )
 from fleetwright_kube.cache import Cache, Change
 from fleetwright_kube.cached_object import CachedObject
@@ -93,11 +96,35 @@ class Fleet:
 
     def card_of(self, agent: AgentView) -> Mapping[str, object] | None:
         """Return the card that the operator wrote for the agent."""
+        card: Mapping[str, object] | None = self._cards(agent).get("card")
+        return card
+
+    def gateway_card_of(self, agent: AgentView, *, inside: bool) -> str | None:
+        """Return the text of the signed card with the gateway's address. `inside` chooses the address."""
+        cards = self._cards(agent)
+        text: str | None = (cards.get("inside") if inside else None) or cards.get("outside")
+        return text
+
+    def _cards(self, agent: AgentView) -> Mapping[str, Any]:
         entry = self.cache.get(CARD, agent.namespace, names.agent_card(agent.name))
         if entry is None or entry.controller is None or entry.controller.uid != agent.uid:
-            return None
-        card: Mapping[str, object] | None = entry.projection.get("card")
-        return card
+            return {}
+        return entry.projection
+
+    def clients_with(self, sha256: str, *, now: float) -> Mapping[Identity, str]:
+        """Return the agents that list a client with this digest, each with its name for the client.
+
+        Users of a namespace can write lists, so a list counts only for the agent that controls it.
+        """
+        found: dict[Identity, str] = {}
+        for entry in self.cache.find(*with_client(sha256)):
+            agent = None if entry.controller is None else self._agents.get((entry.namespace, entry.controller.name))
+            if agent is None or entry.controller is None or entry.controller.uid != agent.uid:
+                continue
+            for client in entry.projection[CLIENTS]:
+                if client.sha256 == sha256 and (client.expires is None or now < client.expires):
+                    found[agent.namespace, agent.name] = client.name
+        return found
 
     def serving_pod(self, agent: AgentView) -> Pod | None:
         """Return the ready pod of the agent. Return None if no pod is ready, or if two pods claim to be the agent."""

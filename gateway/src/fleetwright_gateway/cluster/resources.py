@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from fleetwright_api import names
@@ -10,6 +11,7 @@ from fleetwright_kube.cache import IndexKey
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.port import Object, Resource
 from fleetwright_kube.scheme import Scheme
+from fleetwright_kube.timestamps import parse_timestamp
 
 POD: Final = "Pod"
 REPLICA_SET: Final = "ReplicaSetMetadata"
@@ -17,6 +19,9 @@ DEPLOYMENT: Final = "DeploymentMetadata"
 NAMESPACE: Final = "NamespaceMetadata"
 CARD: Final = "ConfigMap"
 VIEW: Final = "view"
+CLIENTS: Final = "clients"
+_MOST_CLIENTS: Final = 256
+"""The most entries of one agent that the gateway keeps. An agent has up to two tokens for each client."""
 FIELD_MANAGER: Final = "fleetwright-gateway"
 """The field manager of the gateway's own writes, which are requests to wake an agent."""
 
@@ -43,9 +48,20 @@ NAMESPACES: Final = Resource(
     kind=NAMESPACE, group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
 )
 WATCHED: Final = (AGENTS, PODS, REPLICA_SETS, DEPLOYMENTS, CONFIG_MAPS, NAMESPACES)
+_CARD_KEYS: Final = (names.CARD_KEY, names.GATEWAY_CARD_KEY, names.GATEWAY_INSIDE_CARD_KEY)
 _PORTS: Final = ("a2a", "ops")
 REQUIRED: Final = frozenset({names.AGENT, POD, REPLICA_SET, DEPLOYMENT, CARD})
 """The kinds without which no caller can be identified or served."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedClient:
+    """An entry in an agent's list of clients."""
+
+    name: str
+    sha256: str
+    expires: int | None
+    """Seconds since the epoch; None if the token does not expire."""
 
 
 def account_of(spec: AgentSpec, name: str) -> str:
@@ -80,12 +96,37 @@ def _ports(spec: Mapping[str, Any]) -> Mapping[str, int]:
 
 
 def _config_map(body: Object) -> Mapping[str, Any]:
-    """Keep the cards only. Other ConfigMaps of agents hold their configuration, which the gateway never needs."""
-    card = body.get("data", {}).get(names.CARD_KEY)
+    """Keep cards and lists of clients. Other ConfigMaps of agents hold configuration that the gateway never needs."""
+    data = body.get("data", {})
+    card, outside, inside = (data.get(key) for key in _CARD_KEYS)
+    texts = {"outside": outside, "inside": inside}
+    parsed = {"card": _parsed(card), CLIENTS: _clients(_parsed(data.get(names.CLIENTS_KEY)))}
+    return {key: found for key, found in (parsed | texts).items() if found}
+
+
+def _parsed(text: str | None) -> Any:
     try:
-        return {"card": json.loads(card)} if card else {}
+        return json.loads(text) if text else None
     except (ValueError, RecursionError):
-        return {}
+        return None
+
+
+def _clients(document: Any) -> tuple[ListedClient, ...]:
+    """Return the usable entries of a list of clients. The list is writable by users of the namespace."""
+    listed = document.get("clients") if isinstance(document, dict) else None
+    entries = listed[:_MOST_CLIENTS] if isinstance(listed, list) else []
+    found = (_client(entry) for entry in entries if isinstance(entry, dict))
+    return tuple(each for each in found if each is not None)
+
+
+def _client(entry: Mapping[str, Any]) -> ListedClient | None:
+    name, digest, expires = entry.get("name"), entry.get("sha256"), entry.get("expires")
+    if not isinstance(name, str) or not isinstance(digest, str) or not isinstance(expires, str | None):
+        return None
+    try:
+        return ListedClient(name, digest, None if expires is None else parse_timestamp(expires))
+    except ValueError:
+        return None
 
 
 SCHEME: Final = Scheme(
@@ -99,11 +140,14 @@ SCHEME: Final = Scheme(
 
 
 def index_keys(entry: CachedObject) -> Iterator[IndexKey]:
-    """Yield the keys under which the cache finds an object: by its controller, and by its ServiceAccount."""
+    """Yield the keys under which the cache finds an object: by controller, by ServiceAccount, and by client."""
     if entry.controller is not None and entry.kind in {POD, REPLICA_SET, DEPLOYMENT}:
         yield controlled_by(entry.kind, entry.controller.uid)
     if entry.kind == POD:
         yield with_account(POD, entry.namespace, entry.projection["account"])
+    elif entry.kind == CARD:
+        for client in entry.projection.get(CLIENTS, ()):
+            yield with_client(client.sha256)
     elif entry.kind == names.AGENT:
         yield with_account(names.AGENT, entry.namespace, account_of(entry.projection[VIEW].spec, entry.name))
 
@@ -114,3 +158,7 @@ def controlled_by(kind: str, uid: str) -> IndexKey:
 
 def with_account(kind: str, namespace: str, account: str) -> IndexKey:
     return ("account", kind, namespace, account)
+
+
+def with_client(sha256: str) -> IndexKey:
+    return ("client", sha256)

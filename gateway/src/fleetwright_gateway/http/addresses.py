@@ -14,10 +14,14 @@ class Addresses:
     inside: str
     outside: str
 
+    def is_inside(self, host: str) -> bool:
+        """Return whether a caller that sent this `Host` header uses the address inside of the cluster."""
+        name, service = host.partition(":")[0].lower(), urlsplit(self.inside).hostname
+        return name == service or name.startswith(f"{service}.svc.")
+
     def for_host(self, host: str) -> str:
         """Return the address for a caller that sent this `Host` header."""
-        name, service = host.partition(":")[0].lower(), urlsplit(self.inside).hostname
-        return self.inside if name == service or name.startswith(f"{service}.svc.") else self.outside
+        return self.inside if self.is_inside(host) else self.outside
 
 
 def agent_url(base: str, agent: AgentView) -> str:

@@ -4,7 +4,7 @@ Every route uses this module, so that an unknown caller gets the same answer eve
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from fleetwright_gateway.http.rate_limits import Quota, RateLimits
 from fleetwright_gateway.identity.authenticator import CHALLENGE, Authenticator, bearer_of
@@ -27,6 +27,8 @@ class Refused(Exception):  # noqa: N818 - an answer, not a failure of the gatewa
 class Admitted:
     principal: Principal
     quota: Quota
+    token: str = field(default="", repr=False)
+    """The credential of the caller."""
 
 
 class Admission:
@@ -53,7 +55,7 @@ class Admission:
         try:
             token = bearer_of(authorization)
             self.check_ready()
-            return self.limit(await self._authenticator.authenticate(token))
+            return replace(self.limit(await self._authenticator.authenticate(token)), token=token)
         except IdentityError as error:
             raise self.refusal(error) from None
 

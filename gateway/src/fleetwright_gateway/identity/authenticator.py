@@ -4,17 +4,21 @@ A caller's own headers about its identity are never read. An agent is identified
 A pod of an agent, and the ServiceAccount of an agent, are never treated as a person.
 """
 
+import re
 from collections.abc import Collection, Sequence
+from hashlib import sha256
 from typing import Final
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.identity.errors import Unauthenticated
-from fleetwright_gateway.identity.principals import AgentPrincipal, PersonPrincipal, Principal, User
+from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, PersonPrincipal, Principal, User
 from fleetwright_gateway.identity.token_reviewer import TokenReviewer
 from fleetwright_gateway.identity.token_shape import MAX_TOKEN, expiry_of
 
 CHALLENGE: Final = 'Bearer realm="fleetwright-gateway"'
+_CLIENT_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43,128}")
+"""The form of the tokens that the operator mints. Tokens of Kubernetes users have dots."""
 _REFUSED: Final = "The credential is not accepted."
 
 
@@ -62,11 +66,21 @@ class Authenticator:
             TooManyReviews: Too many unknown tokens arrive.
             ReviewUnavailable: The API server cannot be asked.
         """
+        if _CLIENT_TOKEN.fullmatch(token) is not None:
+            return self._client(token)
         reviewed = self._reviewer.known(token)
         user = await self._review(token) if reviewed is None else reviewed.user
         if user is None:
             raise Unauthenticated("review", _REFUSED)
         return self._principal(user)
+
+    def _client(self, token: str) -> ClientPrincipal:
+        """Return the client of an agent. The API server is not asked, because it does not know such tokens."""
+        digest = sha256(token.encode()).hexdigest()
+        agents = self._fleet.clients_with(digest, now=self._clock.now())
+        if not agents:
+            raise Unauthenticated("client", _REFUSED)
+        return ClientPrincipal(sha256=digest, agents=agents)
 
     async def _review(self, token: str) -> User | None:
         now = self._clock.now()

@@ -65,4 +65,23 @@ class PersonPrincipal:
         return f"user:{self.user.username}"
 
 
-Principal = AgentPrincipal | PersonPrincipal
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientPrincipal:
+    """A client of one agent, with a token that the operator minted for this client and this agent."""
+
+    sha256: str
+    """The digest of the token."""
+    agents: Mapping[Identity, str]
+    """The agents that list the client, each with its name for the client."""
+
+    @property
+    def uid(self) -> str:
+        return ""
+
+    @property
+    def subject(self) -> str:
+        # Other namespaces can list the same digest under any name, so the digest identifies the client.
+        return f"client:{self.sha256[:16]}"
+
+
+Principal = AgentPrincipal | PersonPrincipal | ClientPrincipal

@@ -21,10 +21,10 @@ from fleetwright_gateway.access.forwarding import is_replaced
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.http.admission import Admission, Admitted, Refused
 from fleetwright_gateway.http.cards import CardResponses
-from fleetwright_gateway.identity.errors import IdentityError
-from fleetwright_gateway.identity.principals import AgentPrincipal, Principal
+from fleetwright_gateway.identity.errors import IdentityError, Unauthenticated
+from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, Principal
 from fleetwright_gateway.proxy.envelope import ENVELOPE, HEADER, InvalidBody, repaired
-from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest, ProxyError, ResponseAborted
+from fleetwright_gateway.proxy.forwarder import REFUSED, Forwarder, OutboundRequest, ProxyError, ResponseAborted
 from fleetwright_gateway.proxy.headers import to_agent
 from fleetwright_gateway.proxy.paths import AgentPath, agent_path
 from fleetwright_gateway.proxy.redirects import Redirects
@@ -156,13 +156,10 @@ class AgentProxy:
         asked = Headers(scope=scope)
         idle, body = self._idle_seconds(asked), _completed(body, asked)
         target = await self._target(admitted.principal, agent, len(body))
-        try:
-            credentials = self._tokens.credentials_for(chain, agent)
-        except NoSigningKey as error:
-            raise Refused(503, f"The gateway cannot sign tokens: {error}.", {"Retry-After": "5"}) from None
+        token, delegation = self._credentials(admitted, chain, agent)
         # Only a POST may send a message, and so begin or continue a task.
-        delegation = credentials.delegation if scope["method"] == "POST" else ""
-        headers = to_agent(scope["headers"], token=credentials.pair_token, delegation=delegation)
+        delegation = delegation if scope["method"] == "POST" else ""
+        headers = to_agent(scope["headers"], token=token, delegation=delegation)
         if headers is None:
             raise Refused(431, "The headers are too large.")
         request = OutboundRequest(
@@ -182,9 +179,22 @@ class AgentProxy:
         try:
             await self._forwarder.forward(request, receive, timed, extra=_extra(admitted, target))
         except ProxyError as error:
+            if error.reason == REFUSED and isinstance(admitted.principal, ClientPrincipal):
+                # The agent itself has checked the client's token, which may have been revoked a moment ago.
+                raise self._admission.refusal(Unauthenticated("client", error.sentence)) from None
             self._metrics.proxy_failures.labels(error.reason).inc()
             retry = {"Retry-After": str(error.retry_seconds)} if error.retry_seconds else {}
             raise Refused(error.status, error.sentence, retry) from None
+
+    def _credentials(self, admitted: Admitted, chain: CallChain, agent: AgentView) -> tuple[str, str]:
+        """Return the token and the delegation of a request to the agent. Raises: Refused."""
+        if isinstance(admitted.principal, ClientPrincipal):
+            return admitted.token, ""
+        try:
+            credentials = self._tokens.credentials_for(chain, agent)
+        except NoSigningKey as error:
+            raise Refused(503, f"The gateway cannot sign tokens: {error}.", {"Retry-After": "5"}) from None
+        return credentials.pair_token, credentials.delegation
 
     def _idle_seconds(self, headers: Headers) -> float:
         """Return the idle timeout that the caller asks for. Raises: Refused."""

@@ -18,6 +18,8 @@ from yarl import URL
 from fleetwright_gateway.proxy.headers import to_caller
 
 MAX_RESPONSE: Final = 10 * 1024 * 1024
+REFUSED: Final = "refused"
+"""The reason of a `ProxyError` if the agent does not accept the token of the request."""
 _EVENT_STREAM: Final = b"text/event-stream"
 _OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _READ_BYTES: Final = 16 * 1024
@@ -78,7 +80,7 @@ class Forwarder:
         """
         async with self._opened(request) as answer:
             if answer.status == 401:
-                raise ProxyError(502, "refused", "The agent does not accept the gateway's token. Try again later.")
+                raise ProxyError(502, REFUSED, "The agent does not accept the token of the request. Try again later.")
             is_stream = answer.headers.get("Content-Type", "").lower().encode().startswith(_EVENT_STREAM)
             if not is_stream and (answer.content_length or 0) > self._max_response:
                 raise ProxyError(502, "size", f"The agent's answer is larger than {self._max_response} bytes.")

@@ -80,7 +80,12 @@ GATEWAY_KEY = "gateway.json"
 OPERATOR_KEY = "operator.json"
 CONFIG_KEY = "agent.json"
 CARD_KEY = "agent-card.json"
+CLIENTS_KEY = "clients.json"
 EXTENDED_CARD_KEY = "extended-agent-card.json"
+GATEWAY_CARD_KEY = "gateway-card.json"
+"""The card with the gateway's address for callers outside of the cluster."""
+GATEWAY_INSIDE_CARD_KEY = "gateway-card-inside.json"
+"""The card with the gateway's address inside of the cluster, if the two addresses differ."""
 LOG_LEVEL_KEY = "log-level"
 RING_KEY = "keys.json"
 PUSH_KEY = "keys"
@@ -126,6 +131,10 @@ def agent_push(agent: str) -> str:
 
 def agent_client(agent: str, client: str) -> str:
     return f"{agent}-client-{client}"
+
+
+def agent_gateway_clients(agent: str) -> str:
+    return f"{agent}-gateway-clients"
 
 
 def agent_ingress(agent: str) -> str:

@@ -188,8 +188,14 @@ async def prune(cluster: Cluster, owner: CachedObject, manifests: Sequence[Manif
     wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
     for child in cluster.cache.find("child-of", *owner.id):
         controlled = child.controller is not None and child.controller.uid == owner.uid
-        if controlled and child.kind in PRUNED and (child.kind, child.name) not in wanted and not child.deleting:
+        if controlled and _is_prunable(owner, child) and (child.kind, child.name) not in wanted and not child.deleting:
             await cluster.delete(child)
+
+
+def _is_prunable(owner: CachedObject, child: CachedObject) -> bool:
+    """Return whether a child may be deleted. Other ConfigMaps are part of the history, or are always wanted."""
+    listed = child.kind == "ConfigMap" and child.name == names.agent_gateway_clients(owner.name)
+    return listed or child.kind in PRUNED
 
 
 async def prune_released(cluster: Cluster, holder: CachedObject) -> None:

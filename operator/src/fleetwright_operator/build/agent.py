@@ -19,6 +19,8 @@ from fleetwright_operator.build.card import ServedCard, Sign, card_config_map, s
 from fleetwright_operator.build.cilium_policy import names_policies, plain_rules
 from fleetwright_operator.build.deployment import Skills, agent_deployment
 from fleetwright_operator.build.documents import AgentDocuments, render_agent
+from fleetwright_operator.build.gateway_card import gateway_cards
+from fleetwright_operator.build.gateway_clients import gateway_clients
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.build.network.egress import EgressRule, Services, derived_egress_rules
 from fleetwright_operator.build.network.ingress import IngressPeer, derived_ingress_peers
@@ -98,6 +100,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     )
     egress_rules = list(_egress_rules(parts, settings))
     card = served_card(rendered.card, parts.sign)
+    at_gateway = gateway_cards(rendered.card, parts.agent, settings.gateway, parts.sign)
     claim = memory_claim(owner, parts.agent.spec)
     mounted = [
         *([_service_account(owner)] if parts.agent.spec.service_account_name is None else []),
@@ -106,7 +109,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
         *([claim] if claim else []),
     ]
     serving = [
-        card_config_map(owner, parts.agent.spec, card),
+        card_config_map(owner, parts.agent.spec, card, at_gateway),
         # The policies come before the Deployment, so that no pod runs without its policy.
         *_egress_policies(owner, parts.agent.spec, egress_rules, settings),
         _service(owner),
@@ -161,7 +164,9 @@ def agent_access(
     keys = [push_secret(owner, tokens.push)] if tokens.push else []
     sources = ingress_peers(agent, callers=callers, settings=settings)
     policies = [ingress_policy(owner, sources)] if sources else []
-    return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *policies]
+    published = gateway_clients(owner, tokens)
+    listed = [published] if published else []
+    return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *listed, *policies]
 
 
 def ingress_peers(agent: AgentView, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:

@@ -56,6 +56,15 @@ def operators_document(tokens: Tokens) -> dict[str, Any]:
     return {"version": 1, "operators": [{"sha256": digest} for digest in tokens.operators]}
 
 
+def client_entries(tokens: Tokens) -> list[dict[str, str]]:
+    """Return the digests of the accepted tokens of clients, without those of agents."""
+    return [
+        {name: entry[name] for name in ("name", "sha256", "expires") if name in entry}
+        for client, credential in sorted(tokens.clients.items())
+        for entry in _entries("client", client, credential)
+    ]
+
+
 def peer_token_files(tokens: Tokens) -> dict[str, str]:
     """Return the tokens by file name below the auth folder.
 

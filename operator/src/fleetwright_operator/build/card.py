@@ -24,6 +24,7 @@ from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 _BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
 _INPUT_MODES = ("text/plain",)
 _PICTURES = ("image/gif", "image/jpeg", "image/png", "image/webp")
+RPC_PATH = "/a2a"
 _OUTPUT_MODES = ("text/markdown", "text/plain")
 _BEARER = {
     "bearer": {
@@ -68,28 +69,34 @@ def unsigned(_: Mapping[str, Any]) -> list[Mapping[str, str]]:
 
 
 def served_card(card: Mapping[str, Any], sign: Sign) -> ServedCard:
-    if card["capabilities"].get("extendedAgentCard"):
-        return ServedCard(_signed(_minimal(card), sign), extended=_signed(card, sign))
-    return ServedCard(_signed(card, sign))
+    extended = signed_card(card, sign) if card["capabilities"].get("extendedAgentCard") else None
+    return ServedCard(signed_card(public_card(card), sign), extended=extended)
 
 
-def _signed(card: Mapping[str, Any], sign: Sign) -> str:
+def signed_card(card: Mapping[str, Any], sign: Sign) -> str:
+    """Return the text of a card with its signatures and the keys of older versions."""
     signatures = list(sign(card))
     return canonical_json({**with_older_versions(card), **({"signatures": signatures} if signatures else {})})
 
 
-def _minimal(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the card with the address and the security schemes, but without the skills."""
-    return {**card, "skills": [_chat(card["description"])]}
+def public_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the card for everybody. If there is an extended card, it has the addresses but not the skills."""
+    hides_skills = card["capabilities"].get("extendedAgentCard")
+    return {**card, "skills": [_chat(card["description"])]} if hides_skills else card
 
 
-def card_config_map(owner: Owner, spec: AgentSpec, card: ServedCard) -> Manifest:
-    """Return the ConfigMap that a running agent watches, with its cards and its log level."""
+def card_config_map(
+    owner: Owner, spec: AgentSpec, card: ServedCard, at_gateway: Mapping[str, str] | None = None
+) -> Manifest:
+    """Return the ConfigMap that a running agent watches, with its cards and its log level.
+
+    Args: `at_gateway` are the cards that the gateway serves, by key.
+    """
     head = manifest("v1", "ConfigMap", name=names.agent_card(owner.name), owner=owner)
     extended = {names.EXTENDED_CARD_KEY: card.extended} if card.extended else {}
     level = spec.logging.level
     logging = {names.LOG_LEVEL_KEY: level} if level else {}
-    return {**head, "data": {names.CARD_KEY: card.text, **extended, **logging}}
+    return {**head, "data": {names.CARD_KEY: card.text, **extended, **(at_gateway or {}), **logging}}
 
 
 def agent_card(agent: AgentView, *, url: str, skills: Sequence[SkillContent]) -> dict[str, Any]:
@@ -139,7 +146,7 @@ def _declared(entry: DeclaredSkillSpec) -> dict[str, Any]:
 def _interfaces(spec: AgentSpec, url: str) -> list[dict[str, str]]:
     """Return the interfaces, newest first, because clients take the first one that they support."""
     public = spec.a2a.public_url
-    address = f"{(url if public is None else public).rstrip('/')}/a2a"
+    address = f"{(url if public is None else public).rstrip('/')}{RPC_PATH}"
     return [
         {"url": address, "protocolBinding": binding, "protocolVersion": version}
         for version in dialects(spec)

@@ -8,12 +8,13 @@ import urllib.request
 import uuid
 
 url, token, hook = sys.argv[1:4]
-card = json.load(urllib.request.urlopen(f"{url}/.well-known/agent.json"))
+credential = {"Authorization": f"Bearer {token}"}
+card = json.load(urllib.request.urlopen(urllib.request.Request(f"{url}/.well-known/agent.json", headers=credential)))
 
 
 def post(method, params):
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    headers = {"Content-Type": "application/json", **credential}
     return urllib.request.urlopen(urllib.request.Request(card["url"], body, headers), timeout=30)
 
 

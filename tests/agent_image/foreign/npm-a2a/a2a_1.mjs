@@ -9,7 +9,7 @@ const fetchImpl = (address, init) =>
   fetch(address, { ...init, headers: { ...init?.headers, Authorization: `Bearer ${token}` } });
 const Factory = { JSONRPC: JsonRpcTransportFactory, "HTTP+JSON": RestTransportFactory }[transport];
 
-const served = await (await fetch(`${url}/.well-known/agent-card.json`)).json();
+const served = await (await fetchImpl(`${url}/.well-known/agent-card.json`)).json();
 const known = new Map(JSON.parse(readFileSync(keySet, "utf8")).keys.map((key) => [key.kid, key]));
 const verify = verifyAgentCardSignature(async (kid) => known.get(kid));
 await verify(served);

@@ -39,12 +39,17 @@ class LocalCluster(MemoryApi):
         self._changed_event = asyncio.Event()
         self.listeners.append(self._record)
 
-    def put_agent(self, name: str, spec: Mapping[str, Any], *, card: str, token: str, phase: str) -> None:
-        """Add or update an agent. Args: `token` is the one with which the agent calls the gateway."""
+    def put_agent(
+        self, name: str, spec: Mapping[str, Any], *, cards: Mapping[str, str], token: str, phase: str
+    ) -> None:
+        """Add or update an agent.
+
+        Args: `cards` are its cards by the key of the ConfigMap. `token` is the one with which it calls the gateway.
+        """
         metadata = {"namespace": self._space, "name": name, "uid": agent_uid(self._space, name)}
         agent = {"kind": names.AGENT, "metadata": metadata, "spec": dict(spec), "status": {"phase": phase}}
         owner: Object = self.put(agent)
-        self.put(self._child(CARD, names.agent_card(name), owner) | {"data": {names.CARD_KEY: card}})
+        self.put(self._child(CARD, names.agent_card(name), owner) | {"data": dict(cards)})
         for kind in (_DEPLOYMENT, _REPLICA_SET):
             owner = self.put(self._child(kind, name, owner))
         self._agent_tokens[name] = token

@@ -73,8 +73,10 @@ class LocalGateway:
         self._loop.call_soon_threadsafe(self._leaving.set)
         self._thread.join()
 
-    def put_agent(self, name: str, spec: Mapping[str, Any], *, card: str, token: str, phase: str) -> None:
-        self._call(lambda: self._cluster.put_agent(name, spec, card=card, token=token, phase=phase))
+    def put_agent(
+        self, name: str, spec: Mapping[str, Any], *, cards: Mapping[str, str], token: str, phase: str
+    ) -> None:
+        self._call(lambda: self._cluster.put_agent(name, spec, cards=cards, token=token, phase=phase))
 
     def put_pod(self, name: str, *, port: int, ops_port: int, ready: bool) -> None:
         ports = {"a2a": port, "ops": ops_port}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.encoder import encode
 from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace, LocalGateway
@@ -117,9 +118,8 @@ class LocalTeam:
     def _publish(self, name: str) -> None:
         agent = self._agents[name]
         phase = _ASLEEP if name in self._asleep else _AWAKE
-        self._gateway.put_agent(
-            name, encode(self._specs[name]), card=agent.card, token=agent.gateway_token, phase=phase
-        )
+        cards = {names.CARD_KEY: agent.card, names.GATEWAY_CARD_KEY: agent.gateway_card}
+        self._gateway.put_agent(name, encode(self._specs[name]), cards=cards, token=agent.gateway_token, phase=phase)
 
     def _look(self) -> None:
         """Wake the agents whose own work is due, and put idle ones to sleep."""

@@ -1,0 +1,1 @@
+"""`fleetwright approvals`, `approve` and `deny`: lists what waits for a person, and decides."""

@@ -1,0 +1,133 @@
+"""The commands on Approvals. Each reads the cluster, decides on plain objects, and writes."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+import yaml
+
+from fleetwright_api import names
+from fleetwright_cli.approvals.decision import (
+    Decision,
+    delivery,
+    first_decision,
+    is_the_same,
+    obstacle,
+    read_arguments,
+)
+from fleetwright_cli.approvals.table import Object, name_of, ordered, render, rows, widths_of
+from fleetwright_cli.cluster.client import Cluster
+
+_PAUSE_SECONDS: Final = 0.5
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def show(cluster: Cluster, output: str, *, everywhere: bool, watch: bool, now: Callable[[], datetime] = _now) -> None:
+    """Print the Approvals. Args: `watch` prints every change until it is interrupted."""
+    found = ordered(cluster.list(names.APPROVAL, everywhere=everywhere))
+    if output != "text":
+        _print_objects(found, output)
+    elif found:
+        click.echo(render(rows(found, now=now(), with_namespace=everywhere)))
+    else:
+        where = "the cluster" if everywhere else f"namespace {cluster.namespace}"
+        click.echo(f"No approvals in {where}.", err=True)
+    if watch:
+        widths = widths_of(rows(found, now=now(), with_namespace=everywhere))
+        for changed in _changes(cluster, everywhere, found):
+            if output == "text":
+                table = rows([changed], now=now(), with_namespace=everywhere)
+                click.echo(render(table, widths=widths).splitlines()[-1])
+            elif output == "json":
+                click.echo(json.dumps(changed))
+            else:
+                click.echo(yaml.safe_dump(changed, sort_keys=False, explicit_start=True), nl=False)
+
+
+def approve(cluster: Cluster, name: str, *, reason: str | None, file: Path | None, wait: float) -> None:
+    """Approve a call. Args: `file` has other arguments, with which the call runs; `-` means the standard input."""
+    arguments = None
+    if file is not None:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+        try:
+            arguments = read_arguments(text, str(file))
+        except ValueError as error:
+            raise click.ClickException(str(error)) from None
+    _decide(cluster, name, Decision("Approved", cluster.username(), reason, arguments), wait=wait)
+
+
+def deny(cluster: Cluster, name: str, *, reason: str, wait: float) -> None:
+    """Deny a call. The agent's model reads the reason."""
+    _decide(cluster, name, Decision("Denied", cluster.username(), reason), wait=wait)
+
+
+def _decide(cluster: Cluster, name: str, decision: Decision, *, wait: float) -> None:
+    found = cluster.get(names.APPROVAL, name)
+    if not is_the_same(found, decision):
+        if problem := obstacle(found, decision):
+            raise click.ClickException(problem)
+        try:
+            found = cluster.merge(names.APPROVAL, name, decision.patch)
+        except click.ClickException as refused:
+            # Another person may have decided meanwhile. The API server accepts one decision.
+            latest = cluster.get(names.APPROVAL, name)
+            raise click.ClickException(obstacle(latest, decision) or refused.message) from None
+    click.echo(f"{name}: {first_decision(found)}")
+    if wait:
+        _await(cluster, name, decision, wait)
+
+
+def _await(
+    cluster: Cluster,
+    name: str,
+    decision: Decision,
+    wait: float,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Print the agent's answer to the decision.
+
+    Raises:
+        click.ClickException: The agent has refused the decision, or has not answered in time.
+    """
+    deadline = time.monotonic() + wait
+    while True:
+        found = cluster.get(names.APPROVAL, name)
+        answered, message = delivery(found)
+        if answered or time.monotonic() >= deadline:
+            break
+        sleep(_PAUSE_SECONDS)
+    if not answered:
+        raise click.ClickException(f"not delivered after {wait:.0f} s: {message}")
+    if "delivered" not in (found.get("status") or {}):
+        raise click.ClickException(message)
+    click.echo(f"{decision.decision} was accepted by the agent.")
+
+
+def _changes(cluster: Cluster, everywhere: bool, known: list[Object]) -> Iterator[Object]:
+    """Yield each Approval that is new or has changed."""
+    versions = {_place(each): each["metadata"]["resourceVersion"] for each in known}
+    for body in cluster.watch(names.APPROVAL, everywhere=everywhere):
+        version = body["metadata"]["resourceVersion"]
+        if versions.get(_place(body)) != version:
+            versions[_place(body)] = version
+            yield body
+
+
+def _place(approval: Object) -> tuple[str, str]:
+    return approval["metadata"].get("namespace", ""), name_of(approval)
+
+
+def _print_objects(found: list[Object], output: str) -> None:
+    if output == "json":
+        click.echo(json.dumps(found, indent=2))
+    else:
+        click.echo(yaml.safe_dump_all(found, sort_keys=False, explicit_start=True), nl=False)

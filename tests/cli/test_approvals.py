@@ -1,0 +1,227 @@
+"""The table of Approvals and decisions about them, on plain objects."""
+
+from datetime import UTC, datetime
+from importlib.metadata import entry_points
+
+import click
+import pytest
+
+from fleetwright_cli.approvals import command
+from fleetwright_cli.approvals.decision import Decision, delivery, first_decision, is_the_same, obstacle, read_arguments
+from fleetwright_cli.approvals.table import age, decided_at, ordered, render, rows, widths_of
+
+NOW = datetime(2026, 3, 1, 12, 1, 30, tzinfo=UTC)
+ALICE = Decision("Approved", "alice")
+
+
+def approval(name="clerk-1", *, phase="Pending", created="2026-03-01T12:00:00Z", conditions=(), request=None, **spec):
+    asked = {
+        "agent": "clerk", "task": "t", "context": "c", "ask": "a", "tool": "orders__refund", "title": "Refund order 7",
+        "preview": "20 EUR", "arguments": {"order": 7}, "argumentsDigest": f"sha256:{'a' * 64}",
+        "requestedBy": "user:bob", "chain": [], "forbiddenDeciders": ["system:serviceaccount:shop:clerk"],
+        "createdAt": created,
+    }  # fmt: skip
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Approval",
+        "metadata": {"name": name, "namespace": "shop", "creationTimestamp": created, "resourceVersion": "1"},
+        "spec": {"request": {**asked, **(request or {})}, **spec},
+        "status": {"phase": phase, "conditions": list(conditions)},
+    }
+
+
+DECIDED = {"type": "Decided", "status": "True", "reason": "Approved", "lastTransitionTime": "2026-03-01T12:00:30Z"}
+DONE = approval(phase="Approved", conditions=[DECIDED], decision="Approved", decidedBy="alice", reason="fine")
+
+
+def test_table_lists_what_waits_first():
+    found = ordered(
+        [
+            {**DONE, "metadata": {**DONE["metadata"], "name": "clerk-0"}},
+            approval("clerk-2", created="2026-03-01T12:01:00Z"),
+            approval("clerk-1"),
+        ]
+    )
+    assert render(rows(found, now=NOW, with_namespace=True)).splitlines() == [
+        "NAMESPACE   NAME      AGENT   TOOL             TITLE            PHASE      DECIDED-BY   AGE",
+        "shop        clerk-1   clerk   orders__refund   Refund order 7   Pending    -            90s",
+        "shop        clerk-2   clerk   orders__refund   Refund order 7   Pending    -            30s",
+        "shop        clerk-0   clerk   orders__refund   Refund order 7   Approved   alice        90s",
+    ]
+    table = rows(found[:1], now=NOW, with_namespace=False)
+    assert "NAMESPACE" not in render(table)
+    assert len(render(table, widths=[20] * len(widths_of(table))).splitlines()[0]) > 100
+
+
+def test_table_hides_what_a_terminal_would_interpret():
+    body = approval(request={"title": "\x1b[2J" + "x" * 80, "agent": "a\u202eb"})
+    text = render(rows([body], now=NOW, with_namespace=False))
+    assert text.isprintable() is False  # the line feed between head and row
+    assert all(line.isprintable() for line in text.splitlines())
+    assert "…" in text
+
+
+@pytest.mark.parametrize(
+    ("created", "shown"),
+    [
+        pytest.param("2026-03-01T12:01:30Z", "0s", id="now"),
+        pytest.param("2026-03-01T12:02:30Z", "0s", id="a clock that is late"),
+        pytest.param("2026-03-01T11:31:30Z", "30m", id="half an hour"),
+        pytest.param("2026-02-27T12:01:30Z", "2d", id="days"),
+        pytest.param("", "-", id="unknown"),
+    ],
+)
+def test_age_has_one_unit(created, shown):
+    assert age(created, NOW) == shown
+
+
+def test_decided_at_falls_back_to_the_managed_field():
+    manager = {"time": "2026-03-01T12:00:20Z", "fieldsV1": {"f:spec": {"f:decision": {}}}}
+    body = approval(decision="Approved", decidedBy="alice")
+    assert decided_at(body) == ""
+    assert decided_at({**body, "metadata": {**body["metadata"], "managedFields": [manager]}}) == "2026-03-01T12:00:20Z"
+    assert first_decision(DONE) == "Approved by alice at 2026-03-01T12:00:30Z (fine)"
+
+
+@pytest.mark.parametrize(
+    ("body", "decision", "says"),
+    [
+        pytest.param(approval(), ALICE, "", id="it waits"),
+        pytest.param(DONE, Decision("Denied", "bob"), "decided already: Approved by alice at 2026", id="decided"),
+        pytest.param(approval(phase="Withdrawn"), ALICE, "no longer waits for a decision", id="withdrawn"),
+        pytest.param(
+            approval(),
+            Decision("Approved", "system:serviceaccount:shop:clerk"),
+            "may not decide",
+            id="the agent itself",
+        ),
+        pytest.param(
+            approval(request={"arguments": None}),
+            Decision("Approved", "alice", None, {}),
+            "Omit --arguments",
+            id="hidden",
+        ),
+    ],
+)
+def test_obstacle_names_the_reason_and_the_remedy(body, decision, says):
+    problem = obstacle(body, decision)
+    assert says in problem
+    assert bool(problem) is bool(says)
+
+
+def test_decision_is_a_patch_of_a_persons_fields():
+    assert ALICE.patch == {"spec": {"decision": "Approved", "decidedBy": "alice"}}
+    edited = Decision("Approved", "alice", "half", {"order": 8})
+    assert edited.patch["spec"] == {
+        "decision": "Approved", "decidedBy": "alice", "reason": "half", "arguments": {"order": 8},
+    }  # fmt: skip
+    assert is_the_same(approval(**edited.patch["spec"]), edited)
+    assert not is_the_same(approval(**edited.patch["spec"]), ALICE)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param('{"order": 8, "deep": [1, null]}', {"order": 8, "deep": [1, None]}, id="JSON"),
+        pytest.param("order: 8\n", {"order": 8}, id="YAML"),
+    ],
+)
+def test_read_arguments_accepts_json_and_yaml(text, value):
+    assert read_arguments(text, "f") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("[1]", "must be one object", id="a list"),
+        pytest.param("{", "not JSON or YAML", id="half of it"),
+        pytest.param("when: 2026-03-01\n", "not JSON or YAML with JSON values", id="a date"),
+        pytest.param("much: .inf\n", "not JSON or YAML with JSON values", id="infinity"),
+        pytest.param("", "must be one object", id="nothing"),
+    ],
+)
+def test_read_arguments_names_the_file_and_the_remedy(text, says):
+    with pytest.raises(ValueError, match=f"^f: .*{says}"):
+        read_arguments(text, "f")
+
+
+class Cluster:
+    """A cluster with one Approval, on which another person may decide first."""
+
+    namespace = "shop"
+
+    def __init__(self, body, *, refusal="", then=None):
+        self.body = body
+        self.refusal = refusal
+        self.then = then
+        self.patches = []
+
+    def username(self):
+        return "alice"
+
+    def get(self, kind, name):
+        return self.body
+
+    def list(self, kind, *, everywhere=False):
+        return [self.body]
+
+    def watch(self, kind, *, everywhere=False):
+        yield self.body
+        yield {**self.body, "metadata": {**self.body["metadata"], "resourceVersion": "2"}}
+
+    def merge(self, kind, name, patch):
+        self.patches.append(patch)
+        if self.refusal:
+            self.body = self.then or self.body
+            raise click.ClickException(self.refusal)
+        self.body = {**self.body, "spec": {**self.body["spec"], **patch["spec"]}}
+        return self.body
+
+
+def test_approve_sends_one_patch_and_tells_the_decision(capsys):
+    cluster = Cluster(approval())
+    command.approve(cluster, "clerk-1", reason="fine", file=None, wait=0)
+    command.approve(cluster, "clerk-1", reason="fine", file=None, wait=0)
+    assert cluster.patches == [{"spec": {"decision": "Approved", "decidedBy": "alice", "reason": "fine"}}]
+    assert capsys.readouterr().out == "clerk-1: Approved by alice (fine)\n" * 2
+
+
+def test_second_decision_tells_who_decided_and_when():
+    with pytest.raises(click.ClickException, match="Approved by alice at 2026-03-01T12:00:30Z"):
+        command.deny(Cluster(DONE), "clerk-1", reason="no", wait=0)
+    # Another person decides between the read and the patch.
+    late = Cluster(approval(), refusal="refused", then=DONE)
+    with pytest.raises(click.ClickException, match="decided already: Approved by alice at 2026-03-01T12:00:30Z"):
+        command.deny(late, "clerk-1", reason="no", wait=0)
+    with pytest.raises(click.ClickException, match="no permission"):
+        command.deny(Cluster(approval(), refusal="no permission"), "clerk-1", reason="no", wait=0)
+
+
+ACCEPTED = {"type": "Delivered", "status": "True", "reason": "Accepted", "message": "the agent has accepted it"}
+WAITING = {**ACCEPTED, "status": "False", "reason": "Delivering", "message": "not delivered yet"}
+
+
+def test_approve_waits_for_the_answer_of_the_agent(capsys):
+    done = {
+        **DONE,
+        "status": {**DONE["status"], "conditions": [DECIDED, ACCEPTED], "delivered": "2026-03-01T12:00:31Z"},
+    }
+    command.approve(Cluster(done), "clerk-1", reason="fine", file=None, wait=5)
+    assert "Approved was accepted by the agent." in capsys.readouterr().out
+    refused = {**ACCEPTED, "status": "False", "reason": "InvalidEdit", "message": "order: too big"}
+    body = approval(conditions=[DECIDED, refused], decision="Approved", decidedBy="alice")
+    with pytest.raises(click.ClickException, match="order: too big"):
+        command.approve(Cluster(body), "clerk-1", reason=None, file=None, wait=5)
+    assert delivery(approval(conditions=[WAITING])) == (False, "not delivered yet")
+
+
+def test_show_watches_changes_in_the_columns_of_the_table(capsys):
+    command.show(Cluster(approval()), "text", everywhere=False, watch=True, now=lambda: NOW)
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.startswith("NAME")
+    assert first == second
+
+
+def test_program_is_also_a_kubectl_plugin():
+    scripts = {each.name: each.value for each in entry_points(group="console_scripts")}
+    assert scripts["kubectl-fleetwright"] == scripts["fleetwright"] == "fleetwright_cli.__main__:main"
