@@ -1,4 +1,4 @@
-"""The interfaces of the stores for tasks of other agents: their open questions, and tasks that nobody waits for.
+"""The interfaces of the stores for tasks of other agents: open questions, and tasks that no call waits for.
 
 The questions are stored so that an answer still reaches the peer after a restart. Every implementation guarantees that
 `take` returns a question at most once. Delegated tasks are stored until their results are in the conversation that

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BackgroundResult:
-    """The result of a task, or the reason why there is none."""
+    """The result of a task, or an error that says why it has no result."""
 
     task: DelegatedTask
     text: str
