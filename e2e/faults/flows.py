@@ -67,12 +67,16 @@ USES: dict[str, Any] = {
     "skills": [{"name": "haiku"}, {"name": "prose"}],
     "mcpServers": [{"name": "tools"}],
     "peers": [{"name": "helper"}],
+    "fleet": {"parent": {"name": "helper"}, "reach": "Direct"},
 }
 
 
 def _helper(space: str, **spec: Any) -> Object:
-    """An Agent with push notifications. It has a key that encrypts the credentials of receivers."""
-    return agent("helper", space, a2a={"push": {}}, **spec)
+    """An Agent with push notifications. It has a key that encrypts the credentials of receivers.
+
+    It is an owner of its child, the agent that uses it.
+    """
+    return agent("helper", space, a2a={"push": {}}, fleet={"cascade": True, "reach": "Direct"}, **spec)
 
 
 async def _prepare(client: Client, space: str) -> None:
