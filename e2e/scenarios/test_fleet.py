@@ -135,8 +135,8 @@ def test_agent_outside_the_team_is_not_found(team: Team) -> None:
 def test_second_agent_works_for_the_person_who_asked_the_first(team: Team) -> None:
     space = team.fleet.namespace
     question = 'Ask agent "writer" the message "What is the motto of the house?"'
-    answer = team.send("lead", question, token=team.person("anna"))
-    assert "plain words" in text_of(answer.result["task"])
+    told = team.send("lead", question, token=team.person("anna"))
+    assert "plain words" in text_of(told.result["task"])
     calls = [each for each in team.gateway_log() if each.get("agent") == f"{space}/writer" and each.get("principal")]
     assert {(each["caller"], each["principal"]) for each in calls} == {
         (f"agent:{space}/lead", f"user:system:serviceaccount:{space}:anna")
