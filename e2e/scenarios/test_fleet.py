@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from e2e.cluster.deploy import SYSTEM
-from e2e.scenarios.fleet import Answer, Caller, Fleet, agent, message, text_of, user
+from e2e.scenarios.fleet import Answer, Caller, Fleet, agent, answer, message, text_of, user
 
 GATEWAY = f"http://fleetwright-gateway.{SYSTEM}.svc.cluster.local"
 AUDIENCE = "fleetwright-gateway"
@@ -16,7 +16,7 @@ AUDIENCE = "fleetwright-gateway"
 
 @dataclass(frozen=True)
 class Team:
-    """The lead is the parent of the researcher and the writer; the recluse shares their namespace only."""
+    """The lead is the parent of the researcher, the writer and the editor; the recluse shares their namespace only."""
 
     fleet: Fleet
     caller: Caller
@@ -34,6 +34,12 @@ class Team:
     def person(self, account: str) -> str:
         """Return a token with the gateway's audience for a ServiceAccount that stands for a person."""
         return self.fleet.run("create", "token", account, f"--audience={AUDIENCE}").strip()
+
+    def gateway_log(self) -> list[dict[str, Any]]:
+        """Return the lines that the pods of the gateway have logged."""
+        selector = "--selector=app.kubernetes.io/component=gateway"
+        text = self.fleet.kubectl.run("logs", f"--namespace={SYSTEM}", selector, "--tail=-1")
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
     def get(self, path: str, *, token: str | None) -> Answer:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -83,10 +89,11 @@ def team(fleet: Fleet) -> Team:
         agent("recluse"),
         _account("anna"),
         _account("visitor"),
-        *_may_invoke("anna", ["writer"], fleet.namespace),
+        *_may_invoke("anna", ["lead", "writer"], fleet.namespace),
+        agent("editor", fleet=child, peers=[{"name": "writer"}]),
     )
     caller, token = user(fleet, "researcher", fleet=child)
-    fleet.ready("agent/lead", "agent/writer", "agent/recluse", seconds=180)
+    fleet.ready("agent/lead", "agent/writer", "agent/editor", "agent/recluse", seconds=180)
     found = Team(fleet, caller, token)
     fleet.until(lambda: found.get("/v1/agents", token=None).status == 401, "the caller reaches the gateway")
     return found
@@ -123,6 +130,36 @@ def test_agent_outside_the_team_is_not_found(team: Team) -> None:
     listed = team.ask("List the agents.")
     assert "writer" in listed
     assert "recluse" not in listed
+
+
+def test_second_agent_works_for_the_person_who_asked_the_first(team: Team) -> None:
+    space = team.fleet.namespace
+    question = 'Ask agent "writer" the message "What is the motto of the house?"'
+    told = team.send("lead", question, token=team.person("anna"))
+    assert "plain words" in text_of(told.result["task"])
+    calls = [each for each in team.gateway_log() if each.get("agent") == f"{space}/writer" and each.get("principal")]
+    assert {(each["caller"], each["principal"]) for each in calls} == {
+        (f"agent:{space}/lead", f"user:system:serviceaccount:{space}:anna")
+    }
+
+
+def test_declared_peer_is_called_with_a_token_bound_to_a_key(team: Team) -> None:
+    """The editor gets the token from the gateway, and calls the writer without the gateway."""
+    space = team.fleet.namespace
+    caller, token = team.fleet.caller("editor-caller", of="editor"), team.fleet.token("editor")
+    team.fleet.until(lambda: caller.reaches("editor", token=token), "the network lets the caller in")
+    told = answer(caller, "editor", "Ask the writer: What is the motto of the house?", token)
+    assert "plain words" in told
+    log = team.gateway_log()
+    issued = [each for each in log if each.get("message") == "token issued"]
+    assert (f"agent:{space}/editor", f"{space}/writer") in {(each["caller"], each["agent"]) for each in issued}
+    assert not [each for each in log if each.get("caller") == f"agent:{space}/editor" and "status" in each]
+
+
+def test_client_token_reaches_its_own_agent_through_the_gateway(team: Team) -> None:
+    answered = team.send("researcher", "Hello", token=team.token)
+    assert answered.result["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert team.send("writer", "Hello", token=team.token).status == 404
 
 
 def test_message_wakes_a_sleeping_sibling(team: Team) -> None:
