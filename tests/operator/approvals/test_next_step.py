@@ -84,7 +84,9 @@ def withdrawn(*, at=NOW):
     ],
 )
 def test_next_step_creates_an_object_for_each_open_question(given, action):
-    assert next_step(observed(**given)).action is action
+    step = next_step(observed(**given))
+    assert step.action is action
+    assert (step.requeue_after is not None) is ("others" in given)
 
 
 PHASES = [

@@ -138,6 +138,9 @@ async def test_decision_is_delivered_once_and_recorded(fleet, api, objects, runt
     }
     found = status(api)
     assert (found["phase"], found["delivered"], found["closed"]) == ("Denied", NOW, NOW)
+    (requested,) = [event for event in api.all("Event") if event["reason"] == "ApprovalRequested"]
+    assert (requested["involvedObject"]["name"], requested["type"]) == ("poet", "Normal")
+    assert requested["message"] == f"{NAME} waits for a decision about orders__refund"
     assert conditions(api) == {"Decided": ("True", "Denied"), "Delivered": ("True", "Accepted")}
     events = {event["reason"]: event for event in api.all("Event") if event["involvedObject"]["name"] == NAME}
     assert events["Denied"]["message"] == f"decided by {PERSON}: too much"
@@ -256,6 +259,20 @@ async def test_malformed_approval_is_left_alone(fleet, api, objects, runtime, sp
     await fleet.settle()
     assert api.find(names.APPROVAL, NAME)["status"] == {}
     assert runtime.sent == []
+
+
+async def test_approval_without_an_owner_is_deleted(fleet, api, objects):
+    """`kubectl delete agent --cascade=orphan` leaves Approvals that nobody could ever decide."""
+    await running(fleet, api, objects)
+    lists(fleet, "a-1")
+    await fleet.settle()
+    found = api.find(names.APPROVAL, NAME)
+    api.remove(names.AGENT, "poet")
+    await fleet.settle()
+    left = {key: found["metadata"][key] for key in ("name", "namespace", "labels")}
+    api.put({**found, "metadata": left})
+    await fleet.settle()
+    assert api.all(names.APPROVAL) == []
 
 
 async def test_escalation_tells_the_parent_agent_once(fleet, api, objects):

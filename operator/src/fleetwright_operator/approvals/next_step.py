@@ -21,6 +21,8 @@ GRACE: Final = 60
 """Seconds after the expiry within which the agent itself ends the task, also if its clock differs."""
 MAX_CLOSED: Final = 200
 """The largest number of closed Approvals of one agent. The oldest are deleted before their time."""
+_FULL: Final = 5
+"""Seconds until a question is tried again while the agent has too many open Approvals."""
 _SHORTEST, _LONGEST = 1, 30
 """The pauses between two deliveries to an agent that does not answer, in seconds."""
 
@@ -66,7 +68,7 @@ class ObservedApproval:
 def next_step(observed: ObservedApproval) -> Step:
     approval, ask, now = observed.approval, observed.ask, observed.now
     if approval is None:
-        return Step(action=Action.CREATE) if ask is not None and _may_open(observed, ask) else Step()
+        return _opening(observed, ask) if ask is not None else Step()
     state = stored_approval_state(approval.status) or PENDING
     if ask is not None and ask.digest != approval.spec.request.arguments_digest:
         return Step(action=Action.DELETE)  # The question has other arguments now. It gets a new Approval.
@@ -110,9 +112,10 @@ def after_delivery(observed: ObservedApproval, spec: ApprovalSpec, outcome: Outc
             return _undelivered(observed, spec, made, outcome.message)
 
 
-def _may_open(observed: ObservedApproval, ask: OpenAsk) -> bool:
-    expired = ask.expires_at is not None and ask.expires_at <= observed.now
-    return observed.open_approvals < MAX_OPEN and not expired
+def _opening(observed: ObservedApproval, ask: OpenAsk) -> Step:
+    if ask.expires_at is not None and ask.expires_at <= observed.now:
+        return Step()
+    return Step(action=Action.CREATE) if observed.open_approvals < MAX_OPEN else Step(requeue_after=_FULL)
 
 
 def _continues(state: ApprovalState, spec: ApprovalSpec, ask: OpenAsk | None) -> bool:

@@ -29,7 +29,7 @@ from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.approval_status import approval_status
-from fleetwright_operator.status.conditions import ESCALATED
+from fleetwright_operator.status.conditions import DECIDED, ESCALATED
 from fleetwright_operator.status.events import Notice, event_manifest
 
 _DECISION: Final = ("decision", "decidedBy", "reason", "arguments")
@@ -53,6 +53,9 @@ class ApprovalReconciler:
         _, space, name = key
         entry = self.cluster.cache.get(*key)
         agent = self.cluster.cache.get(names.AGENT, space, names.agent_of_approval(name))
+        if entry is not None and entry.is_ours and entry.controller is None:
+            await self.cluster.delete(entry)  # Its agent was deleted without its children.
+            return ReconcileResult()
         if agent is None or agent.deleting or (entry is not None and not is_of(entry, agent)):
             return ReconcileResult()  # The garbage collector deletes Approvals of a deleted agent.
         observed = self._observe(entry, agent, name)
@@ -96,6 +99,7 @@ class ApprovalReconciler:
         if pause := self.asks.wait_to_open(agent.namespace, agent.name):
             raise RetryLaterError(pause, f"agent {agent.name} opens many approvals; they are created one by one")
         await self.cluster.apply(wanted)
+        self._tell(agent, Notice(DECIDED, False, "ApprovalRequested", f"{name} waits for a decision about {ask.tool}"))
 
     def _agent(self, identity: Identity) -> AgentView | None:
         entry = self.cluster.cache.get(names.AGENT, *identity)
@@ -130,8 +134,9 @@ class ApprovalReconciler:
         """Record an Event on the parent agent, so that its owners know of the wait."""
         parent = agent_of(agent).spec.fleet.parent
         entry = None if parent is None else self.cluster.cache.get(names.AGENT, agent.namespace, parent.name)
-        if entry is None:
-            return
-        about = {"kind": entry.kind, "namespace": entry.namespace, "name": entry.name, "uid": entry.uid}
-        notice = Notice(ESCALATED, True, "ApprovalEscalated", message)
+        if entry is not None:
+            self._tell(entry, Notice(ESCALATED, True, "ApprovalEscalated", message))
+
+    def _tell(self, agent: CachedObject, notice: Notice) -> None:
+        about = {"kind": agent.kind, "namespace": agent.namespace, "name": agent.name, "uid": agent.uid}
         self.tell(event_manifest(notice, about, now=self.now()))
