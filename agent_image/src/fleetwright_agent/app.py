@@ -98,7 +98,8 @@ def create_app(
     last_compaction = LastCompaction()
     pushes = _push_service(parts, task_log, push_times or DeliveryTimes())
     activity = TaskActivity(clock)
-    approvals = OpenApprovals(task_log, redact=redactor(layout))
+    redact = redactor(layout)
+    approvals = OpenApprovals(task_log, redact=redact)
     hooks = (activity.on_event, approvals.on_event, *([pushes.on_event] if pushes else []))
     tasks = ActiveTasks(task_log, clock, on_event=_on_event(hooks), on_forget=approvals.forget)
     worker = _executor(parts, executor, turns, last_compaction)
@@ -155,6 +156,7 @@ def create_app(
                 runs,
                 acceptor,
                 answers=answers,
+                redact=redact,
                 admission=admission,
                 clock=clock,
                 metrics=metrics,

@@ -113,6 +113,8 @@ async def test_status_page_reports_the_runtime_state(open_door: Open, mounted: A
         "revision": "0123456789",
         "cardDigest": digest,
         "runningTasks": 0,
+        "modelCalls": {"calls": 0, "errors": 0, "seconds": 60},
+        "spentUsd": 0.0,
         "lastCompaction": None,
         "mcpServers": [],
         "ready": True,

@@ -1,5 +1,6 @@
 """`list_agents` and `ask_agent`: through a gateway in memory, to a real A2A server behind it."""
 
+import asyncio
 import hashlib
 import json
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
 from fleetwright_agent.storage.task_log import Claim
+from fleetwright_agent.tools.fleet.background_tasks import MOST
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.fleet.tools import FleetTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -81,7 +83,9 @@ def tools_over(gateway, folder, *, client=None, delegations=None, now=lambda: 0.
     layout.gateway_token_file.write_text("own-token\n")
     client = client or httpx.AsyncClient(transport=gateway)
     log = delegations or MemoryTaskLog()
-    return FleetTools(ME, GATEWAY, layout, client, questions or memory_storage().questions, log, now=now)
+    storage = memory_storage()
+    kept = questions or storage.questions
+    return FleetTools(ME, GATEWAY, layout, client, kept, storage.delegated, log, now=now)
 
 
 async def named(fleet):
@@ -275,3 +279,89 @@ async def test_colleagues_refuse_a_body_that_is_no_list(body):
     colleagues = Colleagues(ME, GATEWAY, httpx.AsyncClient(transport=gateway), read_token=lambda: "t")
     with pytest.raises(GatewayUnavailable):
         await colleagues.list()
+
+
+async def begun(fleet):
+    ask = (await named(fleet))["ask_agent"]
+    text = await ask.run(call(agent="cook", message="Boil eggs", wait=False))
+    assert "Do not do this work yourself" in text
+    return text.split("task ")[1].split(".")[0]
+
+
+TURN = TurnRequest("client:a", "c1", "t2", "x")
+
+
+async def settled(fleet):
+    """Wait until the task of the agent is done, and return the results."""
+    async with asyncio.timeout(10):
+        while not (found := await fleet.background.finished(TURN)):  # noqa: ASYNC110 - it asks from outside
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def test_ask_agent_without_waiting_returns_a_task(tmp_path):
+    async with kitchen(tmp_path) as (cook, gateway):
+        fleet = tools_over(gateway, tmp_path)
+        task_id = await begun(fleet)
+        (result,) = await settled(fleet)
+        assert (result.text, result.ok, result.task.task_id) == ("eggs, boiled", True, task_id)
+        assert await fleet.background.finished(TurnRequest("client:b", "c1", "t2", "x")) == []
+        assert await fleet.background.finished(TurnRequest("client:a", "c2", "t2", "x")) == []
+        await fleet.background.delivered([result.task])
+        assert await fleet.background.finished(TURN) == []
+        assert len(cook.heard) == 1
+
+
+async def test_background_result_waits_for_an_unreachable_gateway(tmp_path):
+    async with kitchen(tmp_path) as (_, gateway):
+        fleet = tools_over(gateway, tmp_path)
+        await begun(fleet)
+        agent, gateway.agent = gateway.agent, Down()
+        assert await fleet.background.finished(TURN) == []
+        gateway.agent = agent
+        (result,) = await settled(fleet)
+        assert result.ok
+
+
+async def test_background_result_of_a_forgotten_task_is_an_error(tmp_path):
+    async with kitchen(tmp_path / "one") as (_, gateway):
+        fleet = tools_over(gateway, tmp_path)
+        await begun(fleet)
+    async with kitchen(tmp_path / "two") as (_, other):
+        gateway.agent = other.agent
+        (result,) = await fleet.background.finished(TURN)
+    assert (result.ok, result.text) == (False, "cook no longer knows this task")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param({"agent": "cook", "task_id": "t"}, "begins a new task", id="the answer to a question"),
+        pytest.param({"agent": "desk"}, "cannot ask itself", id="itself"),
+        pytest.param({"agent": "Nobody!"}, "is not the name of an agent", id="no name"),
+        pytest.param({"agent": "poet"}, "poet could not be asked", id="an agent that is not there"),
+    ],
+)
+async def test_ask_agent_without_waiting_refuses(tmp_path, arguments, problem):
+    async with kitchen(tmp_path) as (cook, gateway):
+        ask = (await named(tools_over(gateway, tmp_path)))["ask_agent"]
+        with pytest.raises(ToolError, match=problem):
+            await ask.run(call(message="Boil eggs", wait=False, **arguments))
+        assert cook.heard == []
+
+
+async def test_background_tasks_of_a_conversation_are_limited(tmp_path):
+    async with kitchen(tmp_path) as (cook, gateway):
+        fleet = tools_over(gateway, tmp_path)
+        for _ in range(MOST):
+            await begun(fleet)
+        ask = (await named(fleet))["ask_agent"]
+        with pytest.raises(ToolError, match="which is the maximum"):
+            await ask.run(call(agent="cook", message="Boil eggs", wait=False))
+        assert len(await settled(fleet)) <= MOST
+        assert len(cook.heard) <= MOST
+
+
+class Down(httpx.AsyncBaseTransport):
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("down", request=request)

@@ -1,7 +1,8 @@
-"""The interface of the store for questions that peer agents have asked and that are not yet answered.
+"""The interfaces of the stores for tasks of other agents: open questions, and tasks that no call waits for.
 
 The questions are stored so that an answer still reaches the peer after a restart. Every implementation guarantees that
-`take` returns a question at most once. This module does not call peers.
+`take` returns a question at most once. Delegated tasks are stored until their results are in the conversation that
+began them. This module does not call peers.
 """
 
 from dataclasses import dataclass
@@ -41,3 +42,27 @@ class OpenQuestions(Protocol):
 
     async def all(self) -> list[OpenQuestion]:
         """Return all questions, the oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelegatedTask:
+    """A task of another agent, whose result a conversation of this agent will receive."""
+
+    owner: str
+    context_id: str
+    peer: str
+    """`<namespace>/<name>`"""
+    task_id: str
+
+
+class DelegatedTasks(Protocol):
+    """The methods raise MemoryUnusable if the tasks cannot be read or written."""
+
+    async def put(self, task: DelegatedTask) -> None:
+        """Store a task. Storing it again has no effect."""
+
+    async def of(self, owner: str, context_id: str) -> list[DelegatedTask]:
+        """Return the tasks of a conversation, the oldest first."""
+
+    async def remove(self, task: DelegatedTask) -> None:
+        """Remove a task whose result the conversation has received. Removing it again has no effect."""

@@ -15,7 +15,7 @@ from fleetwright_agent.storage.facts import FactStore
 from fleetwright_agent.storage.grants import GrantStore
 from fleetwright_agent.storage.learned_skills import LearnedSkillStore
 from fleetwright_agent.storage.open_model_calls import OpenModelCalls
-from fleetwright_agent.storage.open_questions import OpenQuestions
+from fleetwright_agent.storage.open_questions import DelegatedTasks, OpenQuestions
 from fleetwright_agent.storage.sessions import SessionStore
 from fleetwright_agent.storage.tool_journal import ToolJournal
 from fleetwright_agent.storage.usage import InflightUsage, UsageStore
@@ -58,6 +58,7 @@ class Storage:
     journal: ToolJournal
     call_windows: CallWindows
     questions: OpenQuestions
+    delegated: DelegatedTasks
     grants: GrantStore
     facts: FactStore
     skills: LearnedSkillStore

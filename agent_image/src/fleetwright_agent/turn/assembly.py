@@ -123,6 +123,7 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
         over=_over(peers, fleet),
         learned=learning.learned if config.learns else None,
         edits=tools.edit_problem,
+        background=fleet[0].background if fleet else None,
     )
 
 
@@ -180,6 +181,7 @@ def _fleet(dependencies: TurnDependencies, client: httpx.AsyncClient) -> tuple[F
         dependencies.layout,
         client,
         dependencies.storage.questions,
+        dependencies.storage.delegated,
         dependencies.delegations,
         now=dependencies.clock.now,
         declared=[f"{peer.namespace}/{peer.name}" for peer in config.peers],

@@ -35,7 +35,14 @@ from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tool_journal import StartedCall
 from fleetwright_agent.telemetry.tracing import current_trace
+from fleetwright_agent.tools.fleet.background_tasks import BackgroundResult
 from fleetwright_agent.tools.registry import ToolRegistry
+from fleetwright_agent.turn.background_results import (
+    BackgroundTasksPort,
+    result_frames,
+    result_messages,
+    undelivered,
+)
 from fleetwright_agent.turn.checkpoint_resume import TaskThreads, TurnStart, is_answered, pending_requests
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
@@ -81,6 +88,7 @@ class GraphTurn:
         over: Callable[[str, str], None] = lambda *_: None,
         learned: Callable[[TurnRequest], Awaitable[Sequence[Frame]]] | None = None,
         edits: EditCheck | None = None,
+        background: BackgroundTasksPort | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Args:
@@ -89,6 +97,7 @@ class GraphTurn:
         over: Receives the owner and task of each turn that has ended. A turn that waits for a person, or that another
             process will resume, has not ended.
         learned: Called at the end of a turn. Returns frames with the skills that the turn learned.
+        background: The tasks of other agents that no call waits for, if there can be any.
         edits: Returns why a tool may not run with the arguments of a person, or None if it may.
         """
         self._limits = config.limits
@@ -101,6 +110,7 @@ class GraphTurn:
         self._over = over
         self._learned = learned
         self._edits = edits
+        self._background = background
         self._clock = clock
         self._graph = build_loop(chat, links=links, runner=runner, saver=saver)
         self._threads = TaskThreads(
@@ -194,11 +204,22 @@ class GraphTurn:
         if isinstance(entry, dict) and not stored.values and self._knows_sessions(request):
             prior = await self._sessions.prior(request.owner, request.context_id)
             entry = {**entry, "prior_sessions": prior}
+        results: list[BackgroundResult] = []
+        if isinstance(entry, dict) and begin.fresh and self._background is not None:
+            results = await self._background.finished(request)
+            news = undelivered(results, stored.values.get("messages", ()))
+            entry = {**entry, "messages": [*entry["messages"], *result_messages(news)]}
+            for frame in result_frames(news):
+                frames.put_nowait(frame)
         steps = STEPS_PER_CALL * (self._limits.most_model_calls + 5)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
         # "sync": each step is on disk before its effects are visible outside: before a tool is called, and before the
         # end of the turn is reported.
         values: dict[str, Any] | None = await self._graph.ainvoke(entry, place, context=context, durability="sync")
+        if results and self._background is not None:
+            # The conversation with the results is on disk. If this process dies before the removal, the next turn
+            # finds the results in the conversation and does not add them again.
+            await self._background.delivered([result.task for result in results])
         return values or {}
 
     def _idle(self, stored: StateSnapshot) -> float:

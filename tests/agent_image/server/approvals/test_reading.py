@@ -70,6 +70,10 @@ async def test_open_approval_shows_only_arguments_that_may_be_edited(
     (approval,) = await operator_of(door.url).open()
     assert approval["arguments"] == (arguments if shown else None)
     assert len(approval["argumentsDigest"]) == len("sha256:") + 64
+    edited = await operator_of(door.url).decide(approval, arguments={"other": 1})
+    assert edited.status_code == 422
+    assert ("are not shown" in edited.json()["message"]) is not shown
+    assert (await operator_of(door.url).decide(approval)).status_code == 200
 
 
 async def test_open_approval_is_bounded_and_redacted(open_door: Open, operator_of: Any) -> None:

@@ -10,7 +10,7 @@ from tests.agent_image.storage.conformance.conftest import SettableClock
 
 from fleetwright_agent.storage.conversations import PRIOR_SESSIONS, SideThread, conversation
 from fleetwright_agent.storage.erasures import ErasureTarget
-from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
+from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, QuestionKey
 from fleetwright_agent.storage.sessions import Session
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tool_journal import CallState, StartedCall
@@ -188,6 +188,7 @@ async def filled(storage: Storage) -> None:
         await storage.sessions.put(owner, context, lambda _, context=context: Session(context, [], 1.0), most=9)
         question = QuestionKey(owner, context, "n/cook")
         await storage.questions.put(OpenQuestion(question, "remote", f"t-{context}"))
+        await storage.delegated.put(DelegatedTask(owner, context, "n/cook", "remote"))
         entry = ModelCallUsage("m", "turn", owner, 1, 1, usd=Decimal(1))
         await storage.usage.put(entry, TaskUsageLine(owner, f"t-{context}", {}))
 
@@ -217,6 +218,8 @@ async def test_owner_data_is_counted_and_erased(
     await storage.owners.erase(target, tasks=["t-c"] if target.context_id else ["t-c", "t-d"])
     assert sorted(each.place for each in await storage.conversations.last_uses()) == left
     assert {(each.place.owner, each.place.context_id) for each in await storage.questions.all()} == {*left}
+    places = [("a", "c"), ("a", "d"), ("b", "c")]
+    assert [place for place in places if await storage.delegated.of(*place)] == left
     assert {(owner, f"{task[2:]}") for owner, task in await storage.inflight.tasks()} == {*left}
     assert [each.context_id for owner in "ab" for each in await storage.sessions.of(owner)] == [c for _, c in left]
     assert (await storage.usage.since(0)).calls == 3

@@ -8,7 +8,7 @@ from tests.agent_image.storage.conformance.conftest import SettableClock
 from fleetwright_agent.storage.call_windows import CallLimitWindow
 from fleetwright_agent.storage.conversations import SideThread, conversation
 from fleetwright_agent.storage.grants import StoredGrant
-from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
+from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, QuestionKey
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tool_journal import CallState, JournalEntry, StartedCall
 
@@ -99,3 +99,22 @@ async def test_questions_of_a_task_are_listed(storage: Storage, owner: str, task
     await storage.questions.put(OpenQuestion(QuestionKey("a", "c", "n/desk"), "two", "u"))
     assert [each.task_id for each in await storage.questions.of(owner, task)] == found
     assert [each.task_id for each in await storage.questions.all()] == ["one", "two"]
+
+
+async def test_delegated_tasks_are_kept_until_they_are_removed(storage: Storage) -> None:
+    first, second = (DelegatedTask("a", "c", "n/cook", name) for name in ("one", "two"))
+    for task in (
+        first,
+        second,
+        first,
+        DelegatedTask("a", "d", "n/cook", "one"),
+        DelegatedTask("b", "c", "n/cook", "x"),
+    ):
+        await storage.delegated.put(task)
+    assert await storage.delegated.of("a", "c") == [first, second]
+    for _ in range(2):
+        await storage.delegated.remove(first)
+    assert await storage.delegated.of("a", "c") == [second]
+    await storage.conversations.forget([("a", "c")])
+    assert await storage.delegated.of("a", "c") == []
+    assert len(await storage.delegated.of("a", "d")) == 1

@@ -4,6 +4,7 @@ The acceptance is one compare-and-set in the task log. A decision that comes lat
 """
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from fleetwright_a2a.http.concurrency_limits import Release
 from fleetwright_agent.config.callers import person_name
 from fleetwright_agent.protocol.interrupts import TaskInterrupt
 from fleetwright_agent.server.approvals.decision import ApprovalDecision
+from fleetwright_agent.server.approvals.listing import shown_arguments
 from fleetwright_agent.server.approvals.open_approvals import approval_of
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
@@ -66,6 +68,7 @@ class DecisionAcceptor:
         running: RunningTasks,
         *,
         answers: AnswerChecks,
+        redact: Callable[[Any], Any],
         admission: Admission,
         clock: Clock,
         metrics: Metrics,
@@ -75,6 +78,7 @@ class DecisionAcceptor:
         self._runs = runs
         self._running = running
         self._answers = answers
+        self._redact = redact
         self._admission = admission
         self._clock = clock
         self._metrics = metrics
@@ -114,6 +118,8 @@ class DecisionAcceptor:
             return "the task has reached its maximum size; cancel it"
         if decision.edit is None:
             return None
+        if shown_arguments(pause, self._redact) is None:
+            return "the arguments of this call are not shown, so they cannot be changed; leave out arguments"
         return await self._answers.edit_problem(live, pause.tool, decision.edit)
 
     async def _accept(self, live: ActiveTask, pause: TaskInterrupt, decision: ApprovalDecision) -> bool:

@@ -34,7 +34,7 @@ def listed_approval(owner: str, task: Task, pause: TaskInterrupt, *, redact: Cal
         "tool": pause.tool,
         "title": _bounded(redact(_text(question, "title") or f"Run {pause.tool}?"), _TITLE),
         "preview": _bounded(redact(_text(question, "detail") or _said(task)), _PREVIEW),
-        "arguments": _arguments(pause, redact),
+        "arguments": shown_arguments(pause, redact),
         "argumentsDigest": pause.digest,
         "requestedBy": owner,
         "chain": list(chain_of(owner, task)),
@@ -55,7 +55,7 @@ def timestamp(at_ns: int) -> str:
     return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _arguments(pause: TaskInterrupt, redact: Callable[[Any], Any]) -> Mapping[str, Any] | None:
+def shown_arguments(pause: TaskInterrupt, redact: Callable[[Any], Any]) -> Mapping[str, Any] | None:
     """Return the arguments, or None if a person could not see all of them. Only visible arguments can be changed."""
     arguments = pause.arguments
     if arguments is None or canonical_size(arguments) > _ARGUMENTS or redact(arguments) != arguments:

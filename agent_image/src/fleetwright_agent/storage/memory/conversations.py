@@ -40,6 +40,7 @@ class MemoryConversationStore:
     async def forget(self, places: Collection[Place]) -> None:
         for place in places:
             self._tables.delete_below(conversation(*place))
+            self._tables.undelegate(*place)
 
     async def side_threads(self) -> list[SideThread]:
         return side_threads_of(name for name, thread in self._tables.threads.items() if thread.checkpoints)
@@ -120,6 +121,7 @@ class MemoryOwnerData:
         tables.questions = {
             key: each for key, each in tables.questions.items() if not _concerns(target, key.owner, key.context_id)
         }
+        tables.undelegate(target.owner, target.context_id)
         for task in tasks:
             tables.inflight.pop((target.owner, task), None)
 

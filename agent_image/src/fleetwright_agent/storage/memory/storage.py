@@ -14,6 +14,7 @@ from fleetwright_agent.storage.memory.sessions import MemorySessionStore
 from fleetwright_agent.storage.memory.tables import MemoryTables
 from fleetwright_agent.storage.memory.turns import (
     MemoryCallWindows,
+    MemoryDelegatedTasks,
     MemoryGrantStore,
     MemoryOpenQuestions,
     MemoryToolJournal,
@@ -50,6 +51,7 @@ def memory_storage(
         journal=MemoryToolJournal(tables),
         call_windows=MemoryCallWindows(tables, now_ns=now_ns),
         questions=MemoryOpenQuestions(tables),
+        delegated=MemoryDelegatedTasks(tables),
         grants=MemoryGrantStore(tables, now=now),
         facts=MemoryFactStore(tables, now=now),
         skills=MemoryLearnedSkillStore(tables, now=now),

@@ -9,7 +9,7 @@ from typing import Any
 from fleetwright_agent.storage.erasures import PendingErasure
 from fleetwright_agent.storage.facts import Fact
 from fleetwright_agent.storage.learned_skills import LearnedSkill
-from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
+from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, QuestionKey
 from fleetwright_agent.storage.sessions import Session
 from fleetwright_agent.storage.tool_journal import JournalEntry
 from fleetwright_agent.storage.usage import UsageSum
@@ -57,6 +57,7 @@ class MemoryTables:
     sessions: dict[tuple[str, str], Session] = field(default_factory=dict)
     """The sessions by owner and conversation."""
     questions: dict[QuestionKey, OpenQuestion] = field(default_factory=dict)
+    delegated: dict[DelegatedTask, None] = field(default_factory=dict)
     usage: dict[tuple[int, int, str, str, str], UsageSum] = field(default_factory=dict)
     """The cost sums by process, hour, model, purpose and caller."""
     call_sizes: str | None = None
@@ -91,6 +92,12 @@ class MemoryTables:
         for each in self.below(name):
             del self.threads[each]
         self.taken_out()
+
+    def undelegate(self, owner: str, context_id: str = "") -> None:
+        """Remove the delegated tasks of an owner, or of one of its conversations."""
+        for each in list(self.delegated):
+            if each.owner == owner and context_id in ("", each.context_id):
+                del self.delegated[each]
 
     def taken_out(self) -> None:
         """Call the watchers after data was deleted or changed, so that they clear their caches."""

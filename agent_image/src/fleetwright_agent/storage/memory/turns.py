@@ -1,4 +1,4 @@
-"""The tool journal, the call windows, the grants and the open questions, in memory."""
+"""The tool journal, the call windows, the grants and the tasks of other agents, in memory."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from fleetwright_agent.storage.call_windows import CallLimitWindow
 from fleetwright_agent.storage.conversations import conversation
 from fleetwright_agent.storage.grants import StoredGrant
 from fleetwright_agent.storage.memory.tables import MemoryTables, StoredThread, committed
-from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
+from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, QuestionKey
 from fleetwright_agent.storage.tool_journal import CallState, JournalEntry, StartedCall
 
 
@@ -112,3 +112,17 @@ class MemoryOpenQuestions:
 
     async def all(self) -> list[OpenQuestion]:
         return list(self._tables.questions.values())
+
+
+class MemoryDelegatedTasks:
+    def __init__(self, tables: MemoryTables) -> None:
+        self._tables = tables
+
+    async def put(self, task: DelegatedTask) -> None:
+        self._tables.delegated.setdefault(task)
+
+    async def of(self, owner: str, context_id: str) -> list[DelegatedTask]:
+        return [each for each in self._tables.delegated if (each.owner, each.context_id) == (owner, context_id)]
+
+    async def remove(self, task: DelegatedTask) -> None:
+        self._tables.delegated.pop(task, None)

@@ -1,9 +1,9 @@
-"""The open questions of peers in the database of conversations."""
+"""The open questions of peers, and the tasks delegated to them, in the database of conversations."""
 
 import sqlite3
 from typing import Final
 
-from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
+from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, QuestionKey
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 _PUT: Final = "INSERT OR REPLACE INTO questions (owner, context, peer, task, asked_in) VALUES (?,?,?,?,?)"
@@ -46,3 +46,34 @@ class SqliteOpenQuestions:
 
 def _put(db: sqlite3.Connection, row: tuple[str, ...]) -> None:
     db.execute(_PUT, row)
+
+
+_DELEGATE: Final = "INSERT OR IGNORE INTO delegated (owner, context, peer, task) VALUES (?,?,?,?)"
+_DELEGATED_OF: Final = "SELECT owner, context, peer, task FROM delegated WHERE owner=? AND context=? ORDER BY rowid"
+_DELIVERED: Final = "DELETE FROM delegated WHERE owner=? AND context=? AND peer=? AND task=?"
+
+
+class SqliteDelegatedTasks:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, task: DelegatedTask) -> None:
+        """Store a task. Storing it again has no effect."""
+        await self._write(_DELEGATE, task)
+
+    async def of(self, owner: str, context_id: str) -> list[DelegatedTask]:
+        """Return the tasks of a conversation, the oldest first."""
+        rows = await self._database.run(lambda db: db.execute(_DELEGATED_OF, (owner, context_id)).fetchall())
+        return [DelegatedTask(*row) for row in rows]
+
+    async def remove(self, task: DelegatedTask) -> None:
+        """Remove a task whose result the conversation has received. Removing it again has no effect."""
+        await self._write(_DELIVERED, task)
+
+    async def _write(self, statement: str, task: DelegatedTask) -> None:
+        values = (task.owner, task.context_id, task.peer, task.task_id)
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute(statement, values)
+
+        await self._database.run(write)

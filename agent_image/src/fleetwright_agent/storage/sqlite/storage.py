@@ -14,7 +14,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.erasures import SqliteErasures
 from fleetwright_agent.storage.sqlite.grants import SqliteGrantStore
 from fleetwright_agent.storage.sqlite.inflight_usage import SqliteInflightUsage
-from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
+from fleetwright_agent.storage.sqlite.open_questions import SqliteDelegatedTasks, SqliteOpenQuestions
 from fleetwright_agent.storage.sqlite.owner_data import SqliteOwnerData
 from fleetwright_agent.storage.sqlite.tool_journal import SqliteToolJournal
 from fleetwright_agent.storage.sqlite.usage_store import SqliteUsageStore
@@ -51,6 +51,7 @@ def sqlite_storage(
         journal=SqliteToolJournal(database),
         call_windows=SqliteCallWindows(database, now_ns=now_ns),
         questions=SqliteOpenQuestions(database),
+        delegated=SqliteDelegatedTasks(database),
         grants=SqliteGrantStore(database, now=now),
         facts=facts.SqliteFactStore(folder / facts.FOLDER, now=now),
         skills=learned_skills.SqliteLearnedSkillStore(folder / learned_skills.FOLDER, now=now),

@@ -12,8 +12,9 @@ import httpx
 from fleetwright_a2a.authentication import DELEGATION
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.storage.open_questions import OpenQuestions
+from fleetwright_agent.storage.open_questions import DelegatedTasks, OpenQuestions
 from fleetwright_agent.storage.task_log import TaskDelegations
+from fleetwright_agent.tools.fleet.background_tasks import BackgroundTasks
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
 from fleetwright_agent.tools.peers.delegations import usable_delegation
@@ -21,6 +22,11 @@ from fleetwright_agent.tools.peers.tool import MESSAGE, TASK_ID
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
 _NAME: Final = {"type": "string", "description": "The agent, as list_agents names it, such as writer or team/writer"}
+_WAIT: Final = {
+    "type": "boolean",
+    "description": "False to go on at once; the result then comes with a later message of this conversation",
+    "default": True,
+}
 _LISTED: Final = 20
 """The most colleagues in the description of the tool. `list_agents` returns all."""
 
@@ -35,6 +41,7 @@ class FleetTools:
         layout: Layout,
         client: httpx.AsyncClient,
         kept: OpenQuestions,
+        delegated: DelegatedTasks,
         delegations: TaskDelegations,
         *,
         now: Callable[[], float],
@@ -47,6 +54,7 @@ class FleetTools:
         layout: The paths of the mounted files.
         client: Connects to the gateway. The caller closes it.
         kept: The store of the questions of other agents.
+        delegated: The store of the tasks that no call waits for.
         delegations: The delegations of the tasks of this agent.
         now: Returns seconds since the epoch.
         declared: The names of the declared peers, whose open questions another provider keeps.
@@ -67,6 +75,7 @@ class FleetTools:
             keeps=self._keeps,
             outlived=outlived,
         )
+        self.background = BackgroundTasks(self._conversations, delegated, find=self._colleagues.peer)
 
     async def tools(self, context: ToolContext) -> tuple[Tool, ...]:
         try:
@@ -76,7 +85,7 @@ class FleetTools:
             context.unreachable["gateway"] = "the gateway does not answer"
         asking = {
             "type": "object",
-            "properties": {"agent": _NAME, "message": MESSAGE, "task_id": TASK_ID},
+            "properties": {"agent": _NAME, "message": MESSAGE, "task_id": TASK_ID, "wait": _WAIT},
             "required": ["agent", "message"],
         }
         listing: dict[str, Any] = {"type": "object", "properties": {}}
@@ -105,7 +114,11 @@ class FleetTools:
             raise ToolError(f"{call.arguments['agent'][:80]!r} is not the name of an agent; list_agents has the names")
         if name_of(peer) == self._me:
             raise ToolError("an agent cannot ask itself; do this part yourself, or ask another agent")
-        return await self._conversations.ask(peer, call)
+        if call.arguments.get("wait", True):
+            return await self._conversations.ask(peer, call)
+        if call.arguments.get("task_id"):
+            raise ToolError("wait: false begins a new task; leave out task_id, or answer the question with wait: true")
+        return await self.background.begin(peer, call)
 
     def _keeps(self, name: str) -> bool:
         return name not in self._declared

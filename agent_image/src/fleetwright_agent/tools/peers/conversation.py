@@ -39,10 +39,10 @@ from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport
 from fleetwright_a2a.outbound.policy.addresses import Network
 from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.protocol.frames import PeerCost
-from fleetwright_agent.storage.open_questions import OpenQuestion, OpenQuestions, QuestionKey
+from fleetwright_agent.protocol.frames import Frame, PeerCost, TurnRequest
+from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, OpenQuestions, QuestionKey
 from fleetwright_agent.telemetry.tracing import current_trace
-from fleetwright_agent.tools.peers.polling import ENDED, asks, cancel, poll_task
+from fleetwright_agent.tools.peers.polling import ENDED, GOES_ON, asks, cancel, poll_task
 from fleetwright_agent.tools.peers.questions import PeerQuestions
 from fleetwright_agent.tools.peers.response import PeerResponse, TooManyArtifacts, wants_approval
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -59,8 +59,14 @@ Authorize = Callable[[Peer, str, str], Awaitable[Mapping[str, str]]]
 
 Raises ToolError if this agent holds no credential for the peer.
 """
+_RESULT_SECONDS = 5.0
+"""The time limit for a look at a task that was begun before, because a turn waits for it."""
 _LEAVE_SECONDS = 5.0
 """The time limit for cancelling a peer's task, including the request for the peer's card."""
+
+
+class PeerUnreachable(Exception):  # noqa: N818 - describes the peer
+    """The peer cannot be asked right now."""
 
 
 class PeerConversations:
@@ -115,17 +121,73 @@ class PeerConversations:
         Raises:
             ToolError: The peer could not be asked, or gave no answer.
         """
-        path = (*call.turn.call_path, self._me)
-        if name_of(peer) in path:
-            raise ToolError(f"{peer.name} is already part of this request ({' > '.join(path)}); asking it would loop")
-        if len(path) > MAX_CALLS:
-            raise ToolError(f"this request already went through {len(path)} agents; answer without asking further")
+        path = self._path(peer, call)
         try:
             return await self._converse(peer, call, path)
         except TooManyArtifacts:
             raise ToolError(f"{peer.name} said more than this agent listens to") from None
         except (httpx.HTTPError, A2AClientError, A2AError, OSError) as error:
             raise ToolError(f"{peer.name} could not be asked: {_meaning(error)}") from error
+
+    def _path(self, peer: Peer, call: ToolCall) -> tuple[str, ...]:
+        """Return the agents that a request to the peer comes through. Raises: ToolError."""
+        path = (*call.turn.call_path, self._me)
+        if name_of(peer) in path:
+            raise ToolError(f"{peer.name} is already part of this request ({' > '.join(path)}); asking it would loop")
+        if len(path) > MAX_CALLS:
+            raise ToolError(f"this request already went through {len(path)} agents; answer without asking further")
+        return path
+
+    async def begin(self, peer: Peer, call: ToolCall) -> str:
+        """Send the call's `message` to a peer as a new task, and return the id of the task at once.
+
+        Raises:
+            ToolError: The peer could not be asked.
+        """
+        path = self._path(peer, call)
+        place = QuestionKey(call.turn.owner, call.turn.context_id, name_of(peer))
+        request = _request(place, call, path, {})
+        request.configuration.return_immediately = True
+        heard = PeerResponse()
+        try:
+            client, context = await self._reached(peer, call.turn.owner, call.turn.task_id, streaming=False)
+            async for event in client.send_message(request, context=context):
+                heard.take(event)
+        except (httpx.HTTPError, A2AClientError, A2AError, OSError, TooManyArtifacts) as error:
+            raise ToolError(f"{peer.name} could not be asked: {_meaning(error)}") from error
+        if not heard.task_id:
+            raise ToolError(f"{peer.name} began no task; ask it again with wait: true")
+        return heard.task_id
+
+    async def result(self, peer: Peer, task: DelegatedTask, turn: TurnRequest, emit: Callable[[Frame], None]) -> str:
+        """Return the result of a task that was begun before, or an empty text while the peer works on it.
+
+        Raises:
+            ToolError: There is no result, and there will be none.
+            PeerUnreachable: The peer cannot be asked right now.
+        """
+        heard = PeerResponse(task.task_id)
+        try:
+            async with asyncio.timeout(_RESULT_SECONDS):
+                client, context = await self._reached(peer, turn.owner, turn.task_id)
+                found = await client.get_task(GetTaskRequest(id=task.task_id, history_length=0), context=context)
+                heard.take(StreamResponse(task=found))
+        except TooManyArtifacts:
+            raise ToolError(f"{peer.name} said more than this agent listens to") from None
+        except (TaskNotFoundError, InvalidParamsError):
+            raise ToolError(f"{peer.name} no longer knows this task") from None
+        except (httpx.HTTPError, A2AClientError, A2AError, OSError, ToolError, TimeoutError) as error:
+            raise PeerUnreachable(f"{peer.name} could not be asked: {_meaning(error)}") from error
+        if heard.state in GOES_ON or heard.is_reviewed:
+            return ""
+        if asks(heard):
+            place = QuestionKey(turn.owner, turn.context_id, name_of(peer))
+            await self._questions.put(OpenQuestion(place, heard.task_id, turn.task_id))
+        elif heard.wants_approval:
+            await cancel(client, context, task.task_id)
+        if (cost := sum(heard.costs, Decimal(0))) > 0:
+            emit(PeerCost(peer.name, cost))
+        return _outcome(peer, heard)
 
     async def _converse(self, peer: Peer, call: ToolCall, path: tuple[str, ...]) -> str:
         client, context = await self._reached(peer, call.turn.owner, call.turn.task_id)
@@ -141,12 +203,14 @@ class PeerConversations:
             call.emit(PeerCost(peer.name, since))
         return _outcome(peer, heard)
 
-    async def _reached(self, peer: Peer, owner: str, task_id: str) -> tuple[Client, ClientCallContext]:
+    async def _reached(
+        self, peer: Peer, owner: str, task_id: str, *, streaming: bool = True
+    ) -> tuple[Client, ClientCallContext]:
         authorization = dict(await self._authorize(peer, owner, task_id))
         resolver = A2ACardResolver(self._client, peer.url)
         # The gateway shows a card only to callers that may see the agent.
         card = await resolver.get_agent_card(http_kwargs={"headers": authorization})
-        config = ClientConfig(httpx_client=self._client, supported_protocol_bindings=["JSONRPC"])
+        config = ClientConfig(httpx_client=self._client, supported_protocol_bindings=["JSONRPC"], streaming=streaming)
         client = ClientFactory(config).create(_at_its_declared_address(card, peer))
         return client, ClientCallContext(service_parameters=authorization)
 

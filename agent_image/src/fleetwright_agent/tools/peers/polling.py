@@ -19,7 +19,7 @@ from fleetwright_agent.tools.peers.response import PeerResponse
 
 ENDED: Final = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}
 _OVER: Final = {*ENDED, TaskState.TASK_STATE_COMPLETED}
-_GOES_ON: Final = {TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
+GOES_ON: Final = {TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
 _LOOK_SECONDS: Final = 1.0
 _REVIEWED_LOOKS: Final = 5
 """How many times longer the interval is while people decide."""
@@ -47,7 +47,7 @@ async def poll_task(
     ended = False
     try:
         await _listen(client, request, context, heard)
-        while heard.task_id and (heard.state in _GOES_ON or heard.is_reviewed):
+        while heard.task_id and (heard.state in GOES_ON or heard.is_reviewed):
             await asyncio.sleep(_REVIEWED_LOOKS * look if heard.is_reviewed else look)
             heard.take(StreamResponse(task=await _found(client, context, heard.task_id, look=look, away=away)))
         ended = True
@@ -74,7 +74,7 @@ async def _listen(client: Client, request: SendMessageRequest, context: ClientCa
         async for event in client.send_message(request, context=context):
             heard.take(event)
     except (httpx.HTTPError, A2AClientError) as error:
-        if not (heard.task_id and heard.state in _GOES_ON and _is_away(error)):
+        if not (heard.task_id and heard.state in GOES_ON and _is_away(error)):
             raise
 
 

@@ -69,4 +69,10 @@ _SIZED: Final = """
 CREATE TABLE call_sizes (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);
 """
 """Version 6: the sizes of earlier model calls, which tell after a restart whether another call fits into a budget."""
-SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED, _SIZED)
+_DELEGATED: Final = """
+CREATE TABLE delegated (
+  owner TEXT NOT NULL, context TEXT NOT NULL, peer TEXT NOT NULL, task TEXT NOT NULL,
+  PRIMARY KEY (owner, context, peer, task));
+"""
+"""Version 7: tasks of other agents, whose results a conversation will receive."""
+SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED, _SIZED, _DELEGATED)

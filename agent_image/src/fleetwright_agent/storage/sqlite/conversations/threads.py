@@ -30,12 +30,14 @@ def delete(db: sqlite3.Connection, thread: str) -> None:
 
 
 def delete_conversation(db: sqlite3.Connection, owner: str, context_id: str) -> None:
-    """Delete the conversation, with the separate threads of its tasks."""
+    """Delete the conversation, with the separate threads of its tasks, and the tasks that it has delegated."""
     delete_below(db, conversation(owner, context_id))
+    db.execute("DELETE FROM delegated WHERE owner = ? AND context = ?", (owner, context_id))
 
 
 def delete_owner(db: sqlite3.Connection, owner: str) -> None:
     delete_below(db, owner)
+    db.execute("DELETE FROM delegated WHERE owner = ?", (owner,))
 
 
 def delete_below(db: sqlite3.Connection, name: str) -> None:

@@ -1,0 +1,83 @@
+"""Tasks of other agents that no call waits for. Their results reach the conversation that began them, once each."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.protocol.frames import Frame, TurnRequest
+from fleetwright_agent.storage.open_questions import DelegatedTask, DelegatedTasks
+from fleetwright_agent.tools.peers.conversation import PeerConversations, PeerUnreachable, name_of
+from fleetwright_agent.tools.port import ToolCall, ToolError
+
+MOST: Final = 20
+"""The largest number of tasks that one conversation may have begun without their results."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundResult:
+    """The result of a task, or an error that says why it has no result."""
+
+    task: DelegatedTask
+    text: str
+    ok: bool
+    frames: tuple[Frame, ...] = ()
+    """The costs that the agent has reported for the task."""
+
+
+class BackgroundTasks:
+    def __init__(
+        self,
+        conversations: PeerConversations,
+        store: DelegatedTasks,
+        *,
+        find: Callable[[str], Peer | None],
+    ) -> None:
+        """Args: `find` returns the way to an agent with a name `<namespace>/<name>`."""
+        self._conversations = conversations
+        self._store = store
+        self._find = find
+
+    async def begin(self, peer: Peer, call: ToolCall) -> str:
+        """Begin a task, and return a sentence with its id at once.
+
+        Raises:
+            ToolError: The task could not be begun.
+        """
+        turn = call.turn
+        if len(await self._store.of(turn.owner, turn.context_id)) >= MOST:
+            raise ToolError(f"{MOST} tasks of this conversation are not done yet, which is the maximum; wait for one")
+        task_id = await self._conversations.begin(peer, call)
+        await self._store.put(DelegatedTask(turn.owner, turn.context_id, name_of(peer), task_id))
+        return (
+            f"{peer.name} works on task {task_id}. Its result comes with the next message of this conversation after"
+            " the task is done. Do not do this work yourself meanwhile"
+        )
+
+    async def finished(self, turn: TurnRequest) -> list[BackgroundResult]:
+        """Return the results of the tasks of this conversation that are done, the oldest first."""
+        tasks = await self._store.of(turn.owner, turn.context_id)
+        results = await asyncio.gather(*(self._result(task, turn) for task in tasks))
+        return [result for result in results if result is not None]
+
+    async def delivered(self, tasks: Sequence[DelegatedTask]) -> None:
+        """Record that the results of these tasks are in the conversation."""
+        for task in tasks:
+            await self._store.remove(task)
+
+    async def _result(self, task: DelegatedTask, turn: TurnRequest) -> BackgroundResult | None:
+        frames: list[Frame] = []
+        peer = self._find(task.peer)
+        if peer is None:
+            return BackgroundResult(task, f"{task.peer} can no longer be asked", ok=False)
+        try:
+            text = await self._conversations.result(peer, task, turn, frames.append)
+        except ToolError as error:
+            return BackgroundResult(task, str(error), ok=False, frames=tuple(frames))
+        except PeerUnreachable as error:
+            _log.warning("the result of a task is not known yet", extra={"peer": task.peer, "why": str(error)})
+            return None
+        return BackgroundResult(task, text, ok=True, frames=tuple(frames)) if text else None
