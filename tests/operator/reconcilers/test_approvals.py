@@ -378,3 +378,15 @@ async def test_rotated_card_keys_keep_both_tokens(fleet, api, objects):
     assert tokens[1] == token
     data = base64.b64decode(api.find("Secret", "poet-auth")["data"][names.OPERATOR_KEY]).decode()
     assert all(sha256(each.encode()).hexdigest() in data for each in tokens)
+
+
+async def test_operator_works_without_the_crd_of_approvals(fleet, api, objects, caplog):
+    """An installation may apply its CRDs separately, after the operator."""
+    api.unserved.add(names.APPROVAL)
+    await running(fleet, api, objects)
+    assert fleet.conditions(names.AGENT, "poet")["Available"][0] == "True"
+    assert any("apply crds/approval.yaml" in str(getattr(record, "why", "")) for record in caplog.records)
+    lists(fleet, "a-1")
+    await fleet.until(lambda: fleet.manager.queue.pausing > 0)
+    api.unserved.clear()
+    await fleet.until(lambda: api.has(names.APPROVAL, NAME), seconds=10)
