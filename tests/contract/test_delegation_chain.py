@@ -100,13 +100,15 @@ class Member:
         assert self.team.gateway is not None
         self.layout.gateway_token_file.parent.mkdir(parents=True, exist_ok=True)
         self.layout.gateway_token_file.write_text(self.team.tokens[self.name])
+        storage = memory_storage()
         async with httpx.AsyncClient() as client:
             fleet = FleetTools(
                 f"team/{self.name}",
                 self.team.gateway.base,
                 self.layout,
                 client,
-                memory_storage().questions,
+                storage.questions,
+                storage.delegated,
                 self.log,
                 now=self.team.clock.now,
             )

@@ -17,6 +17,7 @@ from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
 from fleetwright_agent.storage.task_log import Claim
 from fleetwright_agent.tools.fleet.background_tasks import MOST
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
@@ -76,14 +77,15 @@ def call(**arguments):
     return ToolCall(arguments, TurnRequest("client:a", "c1", "t1", "x"), lambda _: None)
 
 
-def tools_over(gateway, folder, *, client=None, delegations=None, now=lambda: 0.0):
+def tools_over(gateway, folder, *, client=None, delegations=None, now=lambda: 0.0, questions=None):
     layout = Layout(root=folder / "desk")
     layout.gateway_token_file.parent.mkdir(parents=True, exist_ok=True)
     layout.gateway_token_file.write_text("own-token\n")
     client = client or httpx.AsyncClient(transport=gateway)
     log = delegations or MemoryTaskLog()
     storage = memory_storage()
-    return FleetTools(ME, GATEWAY, layout, client, storage.questions, storage.delegated, log, now=now)
+    kept = questions or storage.questions
+    return FleetTools(ME, GATEWAY, layout, client, kept, storage.delegated, log, now=now)
 
 
 async def named(fleet):
@@ -165,6 +167,18 @@ async def test_ask_agent_sends_the_delegation_of_its_task(tmp_path):
         await tool.run(other)
         assert set(gateway.delegations) == {None}
         await fleet.close()
+
+
+async def test_question_is_given_up_with_the_delegation_of_its_task(tmp_path):
+    """The task at the other agent belongs to the principal, so only the delegation can cancel it."""
+    async with kitchen(tmp_path) as (_, gateway):
+        kept = memory_storage().questions
+        await kept.put(OpenQuestion(QuestionKey("client:a", "c1", "n/cook"), "their-task", "t1"))
+        fleet = tools_over(gateway, tmp_path, delegations=await delegated("t1"), questions=kept)
+        fleet.over("client:a", "t1")
+        await fleet.close()
+    assert gateway.delegations
+    assert set(gateway.delegations) == {"delegation-of-t1"}
 
 
 async def test_ask_agent_refuses_after_the_deadline_of_its_task(tmp_path):

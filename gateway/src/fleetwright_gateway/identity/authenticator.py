@@ -30,7 +30,9 @@ def bearer_of(values: Sequence[str]) -> str:
     """
     if not values:
         raise Unauthenticated(
-            "missing", "A Kubernetes token with the gateway's audience is required: Authorization: Bearer <token>."
+            "missing",
+            "A Kubernetes token with the gateway's audience, or a client token of the agent, is required: "
+            "Authorization: Bearer <token>.",
         )
     if len(values) > 1:
         raise Unauthenticated("ambiguous", "Exactly one Authorization header is accepted.")
