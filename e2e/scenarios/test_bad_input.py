@@ -55,6 +55,8 @@ def test_agent_names_missing_references_and_starts_with_them(fleet: Fleet) -> No
     )
     fleet.apply(agent("bystander"), wanted)
     fleet.ready("agent/bystander")
+    # The operator shows the activity of an agent soon after the agent is Ready.
+    fleet.until(lambda: "activity" in fleet.get("agent/bystander")["status"], "the bystander's activity is shown")
     bystander = fleet.get("agent/bystander")["metadata"]["resourceVersion"]
 
     def message() -> str:

@@ -182,6 +182,8 @@ def test_dashboard_queries_return_data(fleet: Fleet, prometheus: Caller) -> None
         for panel in dashboard["panels"]
         if panel["type"] != "row"
         for target in panel["targets"]
+        # No message goes through the gateway here. Other tests show that the metrics of its panels exist.
+        if "fleetwright_gateway" not in target["expr"]
     }
 
     def left() -> set[str]:
