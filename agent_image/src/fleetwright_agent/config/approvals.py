@@ -26,5 +26,5 @@ class Approvals(Part):
 
     @property
     def deciders(self) -> str:
-        """Who decides, as callers read it; empty if callers of a task may decide."""
+        """The deciders that a question names for callers; empty if callers of a task may decide."""
         return self.by.value if self.by is Approver.REVIEWERS else ""

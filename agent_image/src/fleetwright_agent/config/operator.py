@@ -1,7 +1,7 @@
 """The operator as a caller: the schema of `auth/operator.json`, which contains digests of tokens, never tokens.
 
-The file is separate from the list of callers, because a runtime that does not know a kind of caller would refuse the
-whole list.
+The file is separate from the list of callers. An earlier runtime does not know this kind of caller, and would refuse
+the whole list.
 """
 
 from typing import Final, Literal

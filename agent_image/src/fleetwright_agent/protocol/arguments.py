@@ -1,6 +1,6 @@
 """The arguments of a tool call as people review them: their digest, and whether they can be shown as data. Pure.
 
-The digest is that of the canonical JSON (RFC 8785), so it does not depend on how a program writes numbers or keys.
+The digest covers the canonical JSON (RFC 8785), so it does not depend on how a program writes numbers or keys.
 """
 
 import hashlib
@@ -13,15 +13,17 @@ import rfc8785
 _LARGEST: Final = 32 * 1024
 """The size in bytes up to which arguments are stored as data beside the question."""
 _DEEPEST: Final = 16
-"""Protobuf reads values down to about thirty levels, and the question itself has some."""
+"""The deepest nesting of arguments that are stored as data. Protobuf parses about thirty levels, and the question
+itself uses some of them.
+"""
 _EXACT: Final = 2**53
 
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
-    """Return `sha256:<hex>` of the arguments."""
+    """Return the digest of the arguments as `sha256:<hex>`."""
     encoded = _canonical(arguments)
     if encoded is None:
-        # A number that JSON cannot represent, or half of a character: no client can send such arguments back.
+        # The arguments have a number that JSON cannot represent, or a lone surrogate. No client can send them back.
         encoded = json.dumps(arguments, sort_keys=True, default=str).encode()
     return f"sha256:{hashlib.sha256(encoded).hexdigest()}"
 
@@ -54,7 +56,7 @@ def _canonical(arguments: Mapping[str, Any]) -> bytes | None:
 
 
 def _depth(value: Any) -> int:
-    """Return the levels of nesting, counted up to one more than the limit."""
+    """Return the depth of nesting, counted up to one more than the limit."""
     depth, level = 0, [value]
     while level and depth <= _DEEPEST:
         depth += 1

@@ -36,7 +36,7 @@ class TaskInterrupt:
     cost: Mapping[str, Any] | None = None
     """The cost of the task so far."""
     form: Mapping[str, Any] | None = None
-    """The form in machine-readable form (hitl-v1)."""
+    """The form as data (hitl-v1)."""
     digest: str = ""
     """The digest of the arguments that an approval is about; empty if the question does not have it."""
     arguments: Mapping[str, Any] | None = None
@@ -69,7 +69,7 @@ def ask_message(ask: InterruptRequest, *, message_id: str, expires_ns: int | Non
 
 
 def complete_approval(status: TaskStatus, *, now_ns: int, expiry_seconds: int, by: str) -> None:
-    """Add what is missing to an approval that an executor of the a2a-sdk asks for: its deadline and its deciders."""
+    """Add the deadline, the deciders and the digest to an approval that an executor of the a2a-sdk asks for."""
     about = MessageToDict(status.message.metadata).get(ASK)
     if not isinstance(about, dict) or about.get("kind") != InterruptKind.APPROVAL:
         return
@@ -118,7 +118,7 @@ def _pause(message: Message, since_ns: int) -> TaskInterrupt | None:
 
 
 def _reviewed(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known about the arguments. The digest in the question counts only if it has no arguments."""
+    """Return the digest and the arguments. A digest in the question counts only if the question has no arguments."""
     arguments, digest = about.get("arguments"), about.get("argumentsDigest")
     if isinstance(arguments, dict):
         known = with_integers(arguments)

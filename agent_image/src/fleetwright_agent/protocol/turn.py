@@ -46,5 +46,5 @@ class ChecksEdits(Protocol):
 
         Args:
             request: The caller, the conversation and the task of the call.
-            untyped: True if the values may be texts that the schema of the tool gives their types.
+            untyped: True if texts may stand for values of other types. The schema of the tool then restores the types.
         """

@@ -1,7 +1,7 @@
-"""Proofs of possession (DPoP, RFC 9449) with the tokens that other agents got from the gateway.
+"""Verifies the proofs of possession (DPoP, RFC 9449) of other agents, whose tokens come from the gateway.
 
-A token that is bound to a key counts only with a proof by this key. The proof names the request and a nonce of this
-process, so neither a stolen token nor a recorded request is of use.
+A token that is bound to a key is accepted only with a proof that this key has signed. The proof names the request and a
+nonce of this process. An attacker can therefore use neither a stolen token nor a recorded request.
 """
 
 import secrets

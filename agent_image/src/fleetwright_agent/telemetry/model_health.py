@@ -1,7 +1,8 @@
-"""The model calls of the last minute, for the status page. The operator decides by them whether an agent is degraded.
+"""Counts the model calls of the last minute, for the status page. From these counts, the operator decides whether an
+agent is degraded.
 
 Only failures of the provider count as errors: errors with a status of 500 or more, timeouts, and failed connections. A
-refused request or an exhausted rate limit does not. The status page is served by another thread, which only reads.
+refused request or an exhausted rate limit does not count. Another thread serves the status page. It only reads.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Values that a person has typed as text, restored to the types of a JSON Schema. Pure.
 
-Only texts change, and only if the schema does not allow a text. A text that cannot be restored stays as it is, so that
-the validation names it.
+Only texts change, and only if the schema does not allow a text. A text that cannot be restored stays unchanged,
+and the validation of the arguments then reports it.
 """
 
 import json
@@ -39,7 +39,7 @@ def typed_value(value: Any, schema: Any) -> Any:
 
 
 def _types(schema: Any) -> Iterator[str]:
-    """Yield the types that a schema allows; nothing if it does not say."""
+    """Yield the types that a schema allows; nothing if the schema names no type."""
     if not isinstance(schema, Mapping):
         return
     stated = schema.get("type")

@@ -1,7 +1,7 @@
 """Brings the results of background tasks into the conversation, as a call of the model and its result.
 
-The messages follow the caller's message. A history with a call before the caller's message is refused by some model
-providers. The ids of the calls come from the tasks, so a result that is already in the conversation is recognised.
+The messages follow the caller's message, because some model providers refuse a history with a call before it. The ids
+of the calls are derived from the tasks, so a result that is already in the conversation is recognised.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def result_messages(results: Sequence[BackgroundResult]) -> list[AnyMessage]:
 
 
 def result_frames(results: Sequence[BackgroundResult]) -> list[Frame]:
-    """Return the frames that tell the caller about the results."""
+    """Return the frames that report the results to the caller."""
     frames: list[Frame] = []
     for each in results:
         identity = call_id(each.task)

@@ -1,4 +1,7 @@
-"""A decision as it is sent to the agent, and the agent's answer. Answers are untrusted, so each field is validated."""
+"""The document that delivers a decision to an agent, and the agent's answer.
+
+Answers are untrusted, so each field is validated.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Decides the next step of one Approval: from the object, the agent's open questions and the time. Pure.
+"""Decides the next step of one Approval from the object, the agent's open questions and the time. Pure.
 
 A decision is delivered until the agent has answered. The agent accepts one decision for each question, so delivering
-again after a restart of the operator changes nothing. Everything else follows from what the agent lists.
+again after a restart of the operator changes nothing. The agent's list of open questions decides all other steps.
 """
 
 from dataclasses import dataclass, replace
@@ -18,11 +18,11 @@ from fleetwright_operator.status.approval_status import PENDING, ApprovalState, 
 from fleetwright_operator.status.conditions import DECIDED, DELIVERED, Condition
 
 GRACE: Final = 60
-"""Seconds after the expiry within which the agent itself ends the task, also if its clock differs."""
+"""Seconds after the expiry within which the agent itself ends the task, even if its clock differs."""
 MAX_CLOSED: Final = 200
 """The largest number of closed Approvals of one agent. The oldest are deleted before their time."""
 _FULL: Final = 5
-"""Seconds until a question is tried again while the agent has too many open Approvals."""
+"""Seconds until the operator tries again to create an Approval, while the agent has too many open ones."""
 _SHORTEST, _LONGEST = 1, 30
 """The pauses between two deliveries to an agent that does not answer, in seconds."""
 
@@ -43,7 +43,7 @@ class Step:
     """The state to report; None leaves the status as it is."""
     requeue_after: int | None = None
     escalates: bool = False
-    """True if the wait is to be reported to the parent agent."""
+    """True if the operator must report the wait to the parent agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class ObservedApproval:
     ask: OpenAsk | None
     """None if the agent does not list the question."""
     is_listed: bool
-    """False until the agent has listed its questions since this process leads."""
+    """True if the agent has listed its questions since this process became the leader."""
     open_approvals: int
     """The number of other open Approvals of the agent."""
     newer_closed: int
@@ -119,7 +119,7 @@ def _opening(observed: ObservedApproval, ask: OpenAsk) -> Step:
 
 
 def _continues(state: ApprovalState, spec: ApprovalSpec, ask: OpenAsk | None) -> bool:
-    """Return whether a closed Approval is open again: the agent still asks, or a decision came meanwhile."""
+    """Return whether a closed Approval is open again: the agent still asks, or a person has decided meanwhile."""
     ended_undecided = state.phase in {Phase.EXPIRED, Phase.WITHDRAWN} and state.delivery is None
     return ended_undecided and (ask is not None or spec.decision is not None)
 
@@ -127,7 +127,7 @@ def _continues(state: ApprovalState, spec: ApprovalSpec, ask: OpenAsk | None) ->
 def _decided(spec: ApprovalSpec, state: ApprovalState) -> Step:
     """Return the step for an Approval with a decision that was not delivered.
 
-    The admission policy enforces the first rule; an installation may lack the policy.
+    The chart's admission policy forbids these deciders too, but an installation may lack the policy.
     """
     if spec.decided_by in spec.request.forbidden_deciders:
         message = f"{spec.decided_by} may not decide about its own request; another person has to decide"
@@ -205,7 +205,7 @@ def _escalation(agent: AgentView, spec: ApprovalSpec) -> int | None:
     try:
         return None if after is None or created is None else created + durations.seconds(after)
     except ValueError:
-        return None  # The agent's own reconcile reports the field.
+        return None  # The reconciler of the Agent reports the invalid field.
 
 
 def _moment(text: str | None) -> int | None:

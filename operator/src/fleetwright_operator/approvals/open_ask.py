@@ -1,7 +1,7 @@
 """The open questions that an agent lists at `/approvals`. The list is untrusted, so each field is validated.
 
-A question whose identity, digest or chain is unusable is dropped, because its decision could not be bound to it. Texts
-that are only shown are cut, and characters that could deceive a reader are replaced.
+The operator drops a question with an unusable id, digest or chain, because it could not bind a decision to it. It
+shortens texts that are only shown, and replaces characters that could deceive a reader.
 """
 
 import re
@@ -65,7 +65,7 @@ class Listing:
 
 
 def parse_listing(document: Any, *, now: int) -> Listing | None:
-    """Return None if the answer is not a list of questions.
+    """Return the list of questions, or None if the answer is not such a list.
 
     Args: `now` replaces an unusable time of creation.
     """
@@ -109,7 +109,10 @@ def _is_id(value: Any) -> TypeGuard[str]:
 
 
 def _chain(value: Any) -> tuple[str, ...] | None:
-    """Return None if an entry is not an agent. Without the entry, that agent could decide about its own request."""
+    """Return the chain, or None if an entry is not an agent.
+
+    A chain without this entry would let the agent decide about its own request.
+    """
     if not isinstance(value, list) or len(value) > _CHAIN:
         return None
     named = [each for each in value if isinstance(each, str) and _AGENT.fullmatch(each)]

@@ -1,6 +1,7 @@
-"""The last list of open questions of each agent, and how many questions an agent may still open.
+"""The last list of open questions of each agent, and a rate limit for new questions.
 
-A new question costs a write, so each agent may open a number of them at once and then one per second.
+Each new question costs a write to the API server. The limit is a token bucket: an agent may open `MAX_OPEN` questions
+at once, and then one per second.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,7 @@ class OpenAsks:
         return self._now()
 
     def put(self, namespace: str, agent: str, *, uid: str, listing: Listing) -> bool:
-        """Store what the agent with this uid lists now. Return whether this is its first list, or differs."""
+        """Store the list of the agent with this uid. Return whether it is the first one, or has changed."""
         known = self._agents.get((namespace, agent))
         if known is None or known.uid != uid:
             known = self._agents[namespace, agent] = _Agent(uid, refilled=self.now)
@@ -42,7 +43,7 @@ class OpenAsks:
         return differs or is_first
 
     def is_known(self, namespace: str, agent: str, *, uid: str) -> bool:
-        """Return whether the agent has listed its questions since this process leads."""
+        """Return whether the agent has listed its questions since this process became the leader."""
         known = self._agents.get((namespace, agent))
         return known is not None and known.uid == uid
 

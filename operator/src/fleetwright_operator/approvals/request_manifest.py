@@ -1,4 +1,4 @@
-"""The manifest of an Approval. It contains the request only, because the decision belongs to a person."""
+"""The manifest of an Approval. It contains only the request, because a person sets the decision."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from fleetwright_operator.build.manifest import Manifest, manifest, owner_of
 
 
 def request_manifest(agent: AgentView, ask: OpenAsk, find: Callable[[Identity], AgentView | None]) -> Manifest:
-    """Args: `find` returns an agent, or None if it is unknown."""
+    """Return the manifest for a question. Args: `find` returns an agent, or None if it is unknown."""
     head = manifest(names.API_VERSION, names.APPROVAL, name=names.approval(agent.name, ask.ask), owner=owner_of(agent))
     return {**head, "spec": {"request": _request(agent, ask, find)}}
 
@@ -39,6 +39,6 @@ def _request(agent: AgentView, ask: OpenAsk, find: Callable[[Identity], AgentVie
 
 
 def _account(identity: Identity, find: Callable[[Identity], AgentView | None]) -> str:
-    """Return the username of an agent's ServiceAccount; of an unknown agent, the one that it has by default."""
+    """Return the username of an agent's ServiceAccount. For an unknown agent, this is the default account."""
     agent = find(identity)
     return names.service_account_user(*identity) if agent is None else account_of(agent)

@@ -80,7 +80,7 @@ def signed_card(card: Mapping[str, Any], sign: Sign) -> str:
 
 
 def public_card(card: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the card for everybody. If there is an extended card, it has the addresses but not the skills."""
+    """Return the public card. If there is an extended card, the public card has the addresses but not the skills."""
     hides_skills = card["capabilities"].get("extendedAgentCard")
     return {**card, "skills": [_chat(card["description"])]} if hides_skills else card
 

@@ -1,6 +1,6 @@
 """Builds the list by which the gateway recognises the clients of one agent.
 
-The list contains only digests. The tokens have 256 random bits, so nobody can derive a token from its digest.
+The list contains only digests. The tokens have 256 random bits, so a token cannot be derived from its digest.
 """
 
 from fleetwright_api import names

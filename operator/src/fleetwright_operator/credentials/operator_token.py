@@ -1,6 +1,6 @@
 """The operator's token for the approvals of one agent. It is derived from the card keys, so it is stored nowhere.
 
-An agent mounts only the digests. A person who reads every Secret of the agent's namespace can therefore not decide.
+An agent mounts only the digests. A person who can read every Secret of the agent's namespace therefore has no token.
 """
 
 import base64
@@ -18,7 +18,7 @@ _BYTES: Final = 32
 
 
 def operator_tokens(ring: Ring, agent_uid: str) -> tuple[str, ...]:
-    """Return the tokens for one agent, that of the newest key first."""
+    """Return the tokens for one agent. The token of the newest key comes first."""
     return tuple(_token(key, agent_uid) for key in ring)
 
 

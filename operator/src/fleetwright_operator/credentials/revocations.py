@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 KEEP_SECONDS: Final = 360
-"""Longer than the life of a token plus the tolerated difference between clocks."""
+"""How long a revocation is kept: longer than the life of a token plus the tolerated difference between clocks."""
 _LAG_SECONDS: Final = 30
 """The longest time for which a replica of the gateway may still issue tokens to a withdrawn caller, clocks included."""
 
@@ -41,7 +41,7 @@ class WrittenCallers:
 
 
 def renew_revocations(written: WrittenCallers, *, allowed: Collection[str], now: int) -> tuple[Revocation, ...]:
-    """Return the revocations for now: callers that lost their permission, for as long as their tokens may be valid.
+    """Return the current revocations: the callers that lost their permission and may still have valid tokens.
 
     A caller that is allowed again is not revoked any more.
     """

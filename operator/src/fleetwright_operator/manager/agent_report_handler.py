@@ -14,7 +14,7 @@ from fleetwright_operator.status.activity_status import REFRESH_SECONDS, activit
 from fleetwright_operator.status.agent_reports import AgentReport, AgentReports, parse_report
 
 _SCRAPE_SECONDS: Final = 15.0
-"""The pause before the next look at an agent that is idle for long enough and only waits for a scrape."""
+"""Seconds until the operator reads an agent again that is idle for long enough and only waits for a scrape."""
 
 
 def _may_sleep(spec: AgentSpec, report: AgentReport) -> bool:
@@ -22,11 +22,11 @@ def _may_sleep(spec: AgentSpec, report: AgentReport) -> bool:
 
 
 def _sleeps_in(spec: AgentSpec, report: AgentReport) -> float | None:
-    """Return the seconds until the next look at an agent that may sleep; None if there is nothing to wait for."""
+    """Return the seconds until the next read of an agent that may sleep; None if there is nothing to wait for."""
     activity = report.activity
     if spec.sleep is None or activity is None:
         return None
-    # Both times are in whole seconds, so one more makes sure that the next report shows the whole pause.
+    # Both times are in whole seconds. With one more second, the next report surely shows the whole idle time.
     pause = 0 if activity.is_busy else activity.read_at - activity.last_active
     left = durations.seconds(spec.sleep.after_idle) - pause + 1
     if left > 0:
@@ -42,7 +42,7 @@ class AgentReportHandler:
         self._queue = queue
 
     def handle(self, pod: CachedObject, document: Any) -> StatusResult:
-        """Store a report, and return what it means for the next read of the agent."""
+        """Store a report, and return the facts that decide when the agent is read again."""
         agent = pod.labels[names.AGENT_LABEL]
         before, report = (
             self._reports.get(pod.namespace, agent),

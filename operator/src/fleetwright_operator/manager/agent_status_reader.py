@@ -1,9 +1,9 @@
 """Reads `:7871/status` of running agents, a few at a time, soon after they start and then once a minute.
 
-An agent that reports a lack is read again after 10 s, 20 s and so on, because the lack often ends while its servers
-start. An agent that may soon sleep is read again when its pause is long enough. Agents that do not answer are read less
-and less often, and after all others. The addresses are those that kubelets report for pods of the operator's own
-Deployments, never addresses from a spec.
+If an agent lacks a server, a tool or a plugin, the reader reads it again after 10 s, 20 s and so on, because servers
+often start at the same time as the agent. It reads an agent with `spec.sleep` again when the agent has been idle for
+long enough. It reads agents that do not answer less and less often, and after all others. The addresses are those that
+kubelets report for pods of the operator's own Deployments, never addresses from a spec.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ _LIMIT = 64 * 1024
 _AT_ONCE = 8
 _LONGEST_PAUSE = 300.0
 _FIRST_PAUSE = 10.0
-"""The pause after the first report of a lack. Agents try their unreachable servers again after the same time."""
+"""The pause after the first incomplete report. Agents try their unreachable servers again after the same time."""
 
 
 class StatusResult(NamedTuple):
-    """What a status means for the next read of the agent."""
+    """The facts of a status that decide when the agent is read again."""
 
     is_complete: bool
-    """False if the agent reports a lack."""
+    """False if the agent lacks a server, a tool or a plugin."""
     sleeps_in: float | None = None
     """Seconds until the agent may sleep, if it stays idle."""
 
@@ -43,7 +43,7 @@ class _Priority(NamedTuple):
     failures: int
     due: float
     incomplete: int = 0
-    """The number of consecutive reports of a lack."""
+    """The number of consecutive incomplete reports."""
 
 
 _NEW = _Priority(-1, -math.inf)

@@ -24,7 +24,7 @@ _FIRST_PAUSE: Final = 0.05
 _CALM: Final = 0.5
 """A poll that lasts for this many seconds shows that the list does not change all the time."""
 _HASTIEST: Final = 7
-"""The largest exponent of the pause between quick answers, which then lasts about six seconds."""
+"""The number of quick answers in a row after which the pause stops growing. It then lasts about three seconds."""
 
 AskingAgent = tuple[CachedObject, CachedObject]
 """An Agent and its serving pod."""
@@ -100,6 +100,6 @@ class ApprovalPoller:
             return None
 
     def _wait(self) -> int:
-        """Return the seconds for which an agent may hold a poll, so that every agent has its turn soon enough."""
+        """Return the seconds for which an agent may hold a poll, so that every agent is polled often enough."""
         rounds = len(self._polls) / self._connections
         return _WAIT if rounds <= 1 else max(1, min(_WAIT, int(_GAP / (rounds - 1))))

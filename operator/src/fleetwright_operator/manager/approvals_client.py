@@ -1,4 +1,4 @@
-"""Talks to the approval routes of agents: reads their open questions, and delivers decisions.
+"""The client of the approval routes of agents. It reads open questions and delivers decisions.
 
 The addresses are those that kubelets report for pods of the operator's own Deployments. Answers are untrusted: their
 size and their duration are limited, and redirects are refused.
@@ -37,7 +37,7 @@ class ApprovalsClient:
     async def read(self, pod: CachedObject, tokens: Sequence[str], *, after: str | None, wait: int) -> Any:
         """Return the agent's list, once it differs from the version `after` or after `wait` seconds.
 
-        Return None if the agent does not answer, or not with a list.
+        Return None if the agent does not answer, or answers with an error.
         """
         query = {**({"after": after} if after is not None else {}), "wait": str(wait)}
         url = URL(f"{self._base(pod)}/approvals").with_query(query)
@@ -73,7 +73,7 @@ class ApprovalsClient:
         seconds: float,
         document: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request with the first token that the agent knows. A new key may not have reached the agent yet."""
+        """Send a request with the first token that the agent knows. The agent may not know the newest one yet."""
         if not tokens:
             raise ValueError("there are no card keys yet, from which the operator's token is derived")
         # The client's own timeout loses a cancellation that comes at the same time, so asyncio's is used.

@@ -20,7 +20,7 @@ def asking_agents(cache: Cache) -> Iterator[tuple[CachedObject, CachedObject]]:
 def serving_pod(cache: Cache, agent: CachedObject) -> CachedObject | None:
     """Return the ready pod of the agent's own Deployment; the youngest one during a rollout.
 
-    The operator sends its token there, so a label alone does not make a pod one of the agent.
+    The operator sends its token to this pod. Therefore the pod's labels are not sufficient.
     """
     deployment = cache.get("Deployment", agent.namespace, agent.name)
     if deployment is None or deployment.controller is None or deployment.controller.uid != agent.uid:

@@ -1,8 +1,8 @@
-"""The reconciler of an Approval: creates it for an open question, delivers its decision, and deletes it in the end.
+"""The reconciler of an Approval. It creates and later deletes the object of a question, and delivers the decision.
 
-Its key is reconciled even if the object does not exist, because the operator creates it. Every step is decided by a
-pure function and is idempotent, so a restart of the operator between two writes repeats at most a delivery. The agent
-answers a repeated delivery like the first one.
+The key of an Approval is reconciled even if the object does not exist, because the operator creates it. A pure function
+decides every step, and every step is idempotent. A restart of the operator between two writes therefore repeats at most
+a delivery. The agent answers a repeated delivery like the first one.
 """
 
 from collections.abc import Callable
@@ -131,7 +131,7 @@ class ApprovalReconciler:
             await self.cluster.patch(current, {"spec": patch})
 
     def _tell_parent(self, agent: CachedObject, message: str) -> None:
-        """Record an Event on the parent agent, so that its owners know of the wait."""
+        """Record an Event on the parent agent, so that the people who run the parent know of the wait."""
         parent = agent_of(agent).spec.fleet.parent
         entry = None if parent is None else self.cluster.cache.get(names.AGENT, agent.namespace, parent.name)
         if entry is not None:

@@ -1,4 +1,4 @@
-"""Makes the parent of an agent its owner, if deleting the parent shall delete the agent."""
+"""Makes the parent of an agent the agent's owner, if the parent sets `spec.fleet.cascade`."""
 
 from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentView

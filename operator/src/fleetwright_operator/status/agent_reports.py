@@ -149,7 +149,7 @@ class AgentReports:
         return bool(report.card_digest) and report.card_digest != wanted and read - since >= CARD_PATIENCE
 
     def may_refresh(self, namespace: str, agent: str, *, seconds: int) -> bool:
-        """Return whether the last refresh was that long ago. A positive answer counts as a refresh."""
+        """Return whether the last refresh is at least this many seconds ago. If so, record a refresh now."""
         now = self._now()
         if now - self._refreshed.get((namespace, agent), -seconds) < seconds:
             return False

@@ -1,4 +1,4 @@
-"""A person's decision about an approval, as the operator delivers it: validation, and its answer to the task. Pure."""
+"""A person's decision about an approval, as the operator delivers it, and its conversion to an answer. Pure."""
 
 import hashlib
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
 
 
 def _exact(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Check that the arguments keep their value in an A2A message, whose numbers are doubles."""
+    """Check the size of the arguments, and that their numbers are exact as doubles, as in A2A messages."""
     if canonical_size(arguments) > _ARGUMENTS:
         raise ValueError(f"arguments are larger than {_ARGUMENTS} bytes")
     return arguments
@@ -46,7 +46,7 @@ class ApprovalDecision(Model):
     """The name of the person, as the API server knows it."""
     reason: str = Field(default="", max_length=MAX_REASON)
     arguments: Annotated[dict[str, Any], AfterValidator(_exact)] | None = None
-    """The arguments with which the call runs; None to run it as asked."""
+    """The arguments with which the call runs; None for the arguments of the question."""
     arguments_digest: str = Field(pattern=_DIGEST)
     """The digest of the arguments that the person has seen."""
 

@@ -1,6 +1,6 @@
 """Accepts a person's decision about an approval, exactly once, and continues the task with it.
 
-The acceptance is one compare-and-set in the task log. A decision that comes later learns who has decided before.
+The acceptance is one compare-and-set in the task log. The sender of a later decision learns who has decided.
 """
 
 import hmac
@@ -37,10 +37,10 @@ class DecisionOutcome(StrEnum):
     DECIDED = "decided"
     """Another decision or answer came first."""
     CHANGED = "changed"
-    """The person has seen other arguments."""
+    """The arguments of the call are not those that the person has seen."""
     NOT_FOUND = "notFound"
     INVALID = "invalid"
-    """The changed arguments may not run."""
+    """The tool may not run with the changed arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class DecisionResult:
 
 
 class RunningTasks(Protocol):
-    """Counts the tasks of a caller that run."""
+    """Counts the running tasks of each caller."""
 
     def again(self, live: ActiveTask) -> Release:
         """Count a resumed task, and return a function that uncounts it."""
@@ -124,7 +124,7 @@ class DecisionAcceptor:
 
     async def _accept(self, live: ActiveTask, pause: TaskInterrupt, decision: ApprovalDecision) -> bool:
         former, now = live.task, self._clock.now_ns()
-        # During the check of the arguments, the task may have gone on to ask another question.
+        # During the check of the arguments, the task may have continued and asked another question.
         asked = None if live.busy else approval_of(former)
         if asked is None or asked.identity != pause.identity:
             return False

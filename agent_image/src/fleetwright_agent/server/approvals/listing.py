@@ -16,7 +16,7 @@ from fleetwright_agent.protocol.interrupts import TaskInterrupt
 _TITLE: Final = 256
 _PREVIEW: Final = 4096
 _ARGUMENTS: Final = 4096
-"""The size up to which a person may see and change the arguments, in bytes."""
+"""The largest size of arguments that a person may see and change, in bytes."""
 _CUT: Final = "…"
 
 
@@ -64,7 +64,7 @@ def shown_arguments(pause: TaskInterrupt, redact: Callable[[Any], Any]) -> Mappi
 
 
 def _said(task: Task) -> str:
-    """Return the text of the question. An executor of the a2a-sdk may send no more than that."""
+    """Return the text of the question. An executor of the a2a-sdk may send nothing else."""
     return "\n".join(part.text for part in task.status.message.parts if part.HasField("text"))
 
 

@@ -1,7 +1,7 @@
 """The index of open approvals: the tasks of all callers that wait for a person to approve a tool call.
 
-The index is built from the task log when the operator reads it for the first time, and follows the events of tasks from
-then on. The log remains the only truth: a decision reads the task itself.
+The first read of the operator builds the index from the task log. After that, the events of tasks keep the index
+current. The index is only a cache: the acceptance of a decision reads the task itself.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ class OpenApprovals:
         self._changes = 0
         self._open: dict[Key, dict[str, Any]] = {}
         self._touched: set[Key] | None = None
-        """The tasks with events since the first read of the log began; None before that."""
+        """The tasks that had events while the index was loaded; None before the first load begins."""
         self._loaded = False
         self._loading = asyncio.Lock()
         self._waiting: set[asyncio.Future[None]] = set()
         self._closed = False
 
     def on_event(self, live: ActiveTask) -> None:
-        """Follow the event of a task. Nothing is followed before the operator reads the index."""
+        """Update the index after an event of a task. Before the first read of the operator, events are ignored."""
         if self._touched is None:
             return
         key = Key(live.owner, live.task_id)
@@ -66,10 +66,10 @@ class OpenApprovals:
         self._wake()
 
     async def page(self, after: str | None, *, seconds: float) -> ApprovalPage:
-        """Return the open approvals, at once if their version is not `after`, and otherwise when they change.
+        """Return the open approvals: at once if their version is not `after`, otherwise at the next change.
 
         Args:
-            seconds: The longest wait.
+            seconds: The longest wait for a change.
 
         Raises:
             TaskLogUnavailable: The log cannot be read.
@@ -98,7 +98,7 @@ class OpenApprovals:
             touched = self._touched = set() if self._touched is None else self._touched
             for key in await self._log.waiting():
                 stored = await self._log.find(key.owner, key.task_id)
-                # A task with an event is known from the event, which is newer than the log as read here.
+                # If the task had an event meanwhile, the index already has a newer state than `stored`.
                 if stored is not None and not stored.busy and key not in touched:
                     self._put(key, stored.task)
             self._loaded = True
@@ -126,7 +126,7 @@ class OpenApprovals:
 def approval_of(task: Task) -> TaskInterrupt | None:
     """Return the approval that the task waits for, or None.
 
-    An a2a-sdk executor may write any values into its question.
+    An a2a-sdk executor may write any values into its question, so the id and the tool are checked.
     """
     pause = pause_of(task) if task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED else None
     if pause is None or pause.kind is not InterruptKind.APPROVAL:

@@ -1,4 +1,4 @@
-"""Checks answers: whether they fit the question, who may approve, and the arguments that an approval changes."""
+"""Checks answers to questions: their format, the right to approve, and the arguments that an approval changes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """The value of an answer, in any of the formats that clients send. Pure.
 
-The formats are text, data, the decisions of kagent's extension, and the responses of LangChain's Agent Inbox. They all
-become values of this project's own format, so that later steps know no other format.
+The formats are text, data, the decisions of kagent's extension, and the responses of LangChain's Agent Inbox. This
+module converts them to this project's own format, the only one that later steps know.
 """
 
 import json

@@ -54,7 +54,7 @@ _Taken = tuple[ActiveTask, TaskJob | None]
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """The facts in the credential of a request besides the caller."""
+    """The origin of a message besides the caller: the delegation, the chain of agents, and the active extensions."""
 
     delegation: Delegation | None
     chain: tuple[str, ...]

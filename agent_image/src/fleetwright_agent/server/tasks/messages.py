@@ -201,7 +201,7 @@ def addressed(request: SendMessageRequest, task: Task, *, activated: Iterable[st
     kept.extensions.extend(uri for uri in activated if uri not in kept.extensions)
     if request.metadata.fields:
         kept.metadata.update(MessageToDict(request.metadata))
-    # Only the server may set the identity of the answering person, and the agents on the way of a request. A caller's
+    # Only the server may set the identity of the person who answers, and the agents of the calling chain. A caller's
     # values must not be trusted.
     for key in (ANSWER, CALLERS):
         if key in kept.metadata.fields:

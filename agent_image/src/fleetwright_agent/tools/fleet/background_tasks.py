@@ -1,4 +1,7 @@
-"""Tasks of other agents that no call waits for. Their results reach the conversation that began them, once each."""
+"""Tasks of other agents that run in the background: no tool call waits for them.
+
+Each result is added once to the conversation that began the task.
+"""
 
 import asyncio
 import logging
@@ -13,7 +16,7 @@ from fleetwright_agent.tools.peers.conversation import PeerConversations, PeerUn
 from fleetwright_agent.tools.port import ToolCall, ToolError
 
 MOST: Final = 20
-"""The largest number of tasks that one conversation may have begun without their results."""
+"""The largest number of tasks of one conversation whose results it has not received."""
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +39,7 @@ class BackgroundTasks:
         *,
         find: Callable[[str], Peer | None],
     ) -> None:
-        """Args: `find` returns the way to an agent with a name `<namespace>/<name>`."""
+        """Args: `find` returns the agent with a name `<namespace>/<name>`, or None if there is no such agent."""
         self._conversations = conversations
         self._store = store
         self._find = find

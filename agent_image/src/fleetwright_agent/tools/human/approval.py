@@ -22,7 +22,7 @@ _REVIEWED: Final = "A reviewer decides; an answer to this task does not count."
 _ARGUMENTS: Final = "arguments"
 UNTYPED: Final = "untyped"
 MAX_REASON: Final = 1024
-"""The number of characters of a reason that the model reads."""
+"""The largest number of characters of a reason that the model reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class ApprovalReply:
     grants: tuple[str, ...] = ()
     """The keys of the grants that the person gave with the approval."""
     reason: str = ""
-    """Why the person decided so. The model reads why a call was declined."""
+    """The reason of the decision. The model reads the reason of a denial."""
     arguments: Mapping[str, Any] | None = None
     """The arguments with which the call runs, if the person has changed them."""
     untyped: bool = False
-    """True if the values of the arguments may be texts that the schema of the tool gives their types."""
+    """True if texts may stand for values of other types. The schema of the tool then restores the types."""
 
 
 def read_reply(value: object, offered: Sequence[str] = ()) -> ApprovalReply:

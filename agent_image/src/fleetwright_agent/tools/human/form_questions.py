@@ -38,7 +38,9 @@ class FormQuestion:
 
 
 def form_questions(payload: Mapping[str, Any]) -> tuple[FormQuestion, ...]:
-    """Return the fields of all steps of a form, sorted by name within a step, because messages keep no other order.
+    """Return the fields of all steps of a form, sorted by name within a step.
+
+    A message does not keep the order in which the form lists its fields.
 
     Args:
         payload: The form as hitl-v1.

@@ -55,12 +55,13 @@ _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
 
 Authorize = Callable[[Peer, str, str], Awaitable[Mapping[str, str]]]
-"""Returns the headers that authorize calls of a peer, for the owner and the id of the task of this agent.
+"""Returns the headers that authorize a call of a peer. The arguments are the peer, and the owner and id of this agent's
+task.
 
 Raises ToolError if this agent holds no credential for the peer.
 """
 _RESULT_SECONDS = 5.0
-"""The time limit for a look at a task that was begun before, because a turn waits for it."""
+"""The time limit for reading a task that was begun before. A turn waits for the answer."""
 _LEAVE_SECONDS = 5.0
 """The time limit for cancelling a peer's task, including the request for the peer's card."""
 

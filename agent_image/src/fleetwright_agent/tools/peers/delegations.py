@@ -7,10 +7,10 @@ from fleetwright_agent.tools.port import ToolError
 
 
 async def usable_delegation(kept: TaskDelegations, owner: str, task_id: str, *, now: float) -> Delegation | None:
-    """Return the delegation of a task; None if the agent works on it for itself only.
+    """Return the delegation of a task; None if the agent acts for no principal in this task.
 
     Raises:
-        ToolError: The delegation has ended or cannot be read. The call must not become one of the agent itself.
+        ToolError: The delegation has ended or cannot be read. The call must not become a call of the agent itself.
     """
     try:
         found = await kept.delegation(owner, task_id)

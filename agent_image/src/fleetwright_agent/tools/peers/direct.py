@@ -1,7 +1,7 @@
 """Decides how a declared peer is called: with a token of the gateway that is bound to a key, or with an opaque token.
 
 A call for the principal of a task needs a token of the gateway, because an opaque token names this agent only. Without
-a principal, the opaque token is used while the gateway issues no token.
+a principal, the agent uses the opaque token if the gateway issues none.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Tokens for direct calls of declared peers: the gateway exchanges the token of this pod (RFC 8693).
 
-A token is bound to the key of this process, valid for one peer, and used again until shortly before its end. With the
-delegation of a task, the token names the principal of the task.
+A token is bound to the key of this process and valid for one peer. It is reused until shortly before it expires. With
+the delegation of a task, the token names the principal of the task.
 """
 
 import json
@@ -20,7 +20,7 @@ _GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
 _WAIT_SECONDS: Final = 5.0
 _SPARE_SECONDS: Final = 60
-"""A token is replaced so long before its end, because a call may begin with several requests."""
+"""The time before its expiry at which a token is replaced. A call may begin with several requests."""
 _MOST: Final = 256
 
 
@@ -119,7 +119,7 @@ class TokenExchange:
 
 
 def _error(answer: httpx.Response) -> str:
-    """Return the error code of a response, which is one of a few words; empty if there is none."""
+    """Return the OAuth error code of a response; empty if the response has none, or one with unexpected characters."""
     try:
         found = json.loads(answer.content)["error"]
     except (ValueError, KeyError, TypeError):

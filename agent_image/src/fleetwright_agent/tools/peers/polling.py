@@ -22,7 +22,7 @@ _OVER: Final = {*ENDED, TaskState.TASK_STATE_COMPLETED}
 GOES_ON: Final = {TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
 _LOOK_SECONDS: Final = 1.0
 _REVIEWED_LOOKS: Final = 5
-"""How many times longer the interval is while people decide."""
+"""The factor that multiplies the interval while people decide."""
 _AWAY_SECONDS: Final = 90.0
 """The time for which a peer may be unreachable, for example while its pod is replaced."""
 _GIVE_UP_SECONDS: Final = 2.0

@@ -1,6 +1,7 @@
 """Adds a proof of possession (DPoP, RFC 9449) to each request whose token is bound to the key of this process.
 
-A peer that does not know such tokens gets the request once more, with the token that the operator minted for the two.
+If a peer does not know such tokens, the agent repeats the request once, with the token that the operator minted for
+this pair of agents.
 """
 
 from collections.abc import Callable, Generator
@@ -21,7 +22,7 @@ Origin = tuple[str, str, int | None]
 
 
 class ProofKey:
-    """The key of this process. It is made at its first use, and never leaves the memory."""
+    """The key of this process. It is created at its first use, and exists only in memory."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """Args: `now` returns seconds since the epoch."""
@@ -70,7 +71,7 @@ class ProofAuth(httpx.Auth):
             return
         challenge = response.headers.get(_CHALLENGE, "")
         if "use_dpop_nonce" in challenge and nonce:
-            # The peer has refused the request before it read the message, so the message is still sent once only.
+            # The peer refused the request before it read the message, so it still processes the message only once.
             request.headers[SCHEME] = self._proof(request, token, origin)
             response = yield request
         elif SCHEME not in challenge and (opaque := self._opaque(request.url)) is not None:

@@ -30,7 +30,7 @@ class GatewayTrust:
     """The uid of the Agent."""
     keys: Ring
     callers: tuple[str, ...] = ()
-    """The uids of the agents that may call this agent directly, sorted. The operator stores them for its next pass."""
+    """The uids of the agents that may call this agent directly, sorted. The next reconcile compares them with its own."""
     revoked: tuple[Revocation, ...] = ()
 
     @property
@@ -45,7 +45,7 @@ class GatewayTrust:
 def gateway_trust(
     uid: str, keys: Ring, settings: Settings, *, callers: Collection[str] = (), revoked: Sequence[Revocation] = ()
 ) -> GatewayTrust | None:
-    """Return None if the installation has no gateway, or no keys yet."""
+    """Return the tokens that an agent accepts, or None if the installation has no gateway, or no keys yet."""
     if settings.gateway is None or not keys:
         return None
     return GatewayTrust(
