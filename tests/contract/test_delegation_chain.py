@@ -120,7 +120,7 @@ class Member:
         return str(answer)
 
     async def aclose(self) -> None:
-        """Do nothing: the turn holds nothing."""
+        """Do nothing, because the turn has no resources to close."""
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:

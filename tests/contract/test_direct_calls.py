@@ -41,7 +41,7 @@ MODEL = {"name": "m", "baseUrl": "u", "contextWindow": 9, "maxOutputTokens": 1, 
 
 
 class Network(httpx.AsyncBaseTransport):
-    """Leads requests to the gateway or to the peer, and records what passes."""
+    """Routes requests to the gateway or to the peer, and records them."""
 
     def __init__(self) -> None:
         self.gateway: httpx.AsyncBaseTransport | None = None
@@ -75,7 +75,7 @@ class Writer:
         yield TurnDone(f"written for {request.owner}")
 
     async def aclose(self) -> None:
-        """Do nothing: the turn holds nothing."""
+        """Do nothing, because the turn has no resources to close."""
 
 
 class World:

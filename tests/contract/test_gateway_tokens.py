@@ -110,7 +110,7 @@ def test_gateway_signs_with_a_new_key_five_minutes_after_it_was_published(instal
 
 
 def test_flood_of_unknown_keys_reads_no_file_again(installation):
-    """A key id that nobody knows costs the agent one look at its file, and never a request to another address."""
+    """Many unknown key ids make the agent read its file at most once, and send no request to another address."""
     installation.parsed.clear()
     token = installation.pair_token(ADA, CALLEE)
     _, claims, signature = token.split(".")

@@ -192,7 +192,7 @@ def test_person_may_change_only_the_decision(approval, client, patch, says):
 def test_person_may_neither_delete_nor_set_the_status(approval, client, admin):
     with pytest.raises(Refusal):
         client("alice").request("DELETE", approval)
-    # Not even an administrator, whom RBAC allows everything.
+    # An administrator, whom RBAC allows everything, may not either.
     with pytest.raises(Refusal, match="Only the operator deletes Approvals"):
         admin.request("DELETE", approval)
     with pytest.raises(Refusal, match="Only the operator changes the status"):

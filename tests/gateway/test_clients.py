@@ -139,7 +139,7 @@ async def test_client_token_that_the_agent_refuses_gets_401(api: FleetApi, clien
 
 
 async def test_client_is_limited_by_its_own_identity(api: FleetApi, settings: Any, upstream: Upstream) -> None:
-    """Two clients of one agent have limits of their own; a limit of requests is one of wakes as well."""
+    """Each client of an agent has a separate limit of requests."""
     api.add_running_agent("callee")
     list_client(api, "callee")
     async with running(api, replace(settings, requests_per_minute=2)) as client:
@@ -165,7 +165,7 @@ def wakes(api: FleetApi) -> int:
 
 
 async def test_client_wakes_its_agent_within_a_limit_of_its_own(api: FleetApi, settings: Any) -> None:
-    """A client wakes its agent 20 times a minute at most. Another client and an unknown token are independent of it."""
+    """Each client may wake its agent 20 times a minute. An unknown token wakes no agent."""
     api.add_agent("sleeper", spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
     api.add_deployment("sleeper")
     list_client(api, "sleeper")

@@ -53,7 +53,7 @@ async def test_exchange_without_a_gateway_or_a_token_says_why() -> None:
 
 
 async def test_exchange_asks_again_once_for_a_nonce() -> None:
-    """A gateway that demands a nonce for ever must not keep the agent busy."""
+    """The agent must not repeat a request without end if the gateway demands a nonce each time."""
     asked: list[httpx.Request] = []
 
     def demand(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Delegations: what is signed, and what is refused. PyJWT is the second opinion about the format."""
+"""Delegations: what is signed, and what is refused. PyJWT checks the format independently."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Proofs of possession: what a proof says, and the attacks that a verifier refuses. PyJWT is the second opinion."""
+"""Proofs of possession: what a proof says, and the attacks that a verifier refuses. PyJWT checks them independently."""
 
 import base64
 import json

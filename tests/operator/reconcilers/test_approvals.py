@@ -27,7 +27,7 @@ class Runtime:
         self.decisions = {}
         self.sent = []
         self.answer = None
-        """The answer to every decision; None for a true one."""
+        """The answer to every decision; None to answer as an agent does."""
 
     async def __call__(self, pod, tokens, ask, document):
         self.sent.append((pod.name, tuple(tokens), ask, document))
@@ -233,7 +233,7 @@ async def test_agent_opens_a_hundred_and_no_more(fleet, api, objects):
     lists(fleet, *(f"a-{n}" for n in range(100)))
     await fleet.settle()
     assert len(api.all(names.APPROVAL)) == 100
-    # Other questions of the same agent come in the place of the former ones, one for each second.
+    # Other questions of the same agent replace the former ones, one each second.
     lists(fleet, *(f"b-{n}" for n in range(100)), version="2")
     await fleet.until(lambda: sum(each["status"]["phase"] == "Withdrawn" for each in api.all(names.APPROVAL)) == 100)
     assert len(api.all(names.APPROVAL)) <= 101
@@ -262,7 +262,7 @@ async def test_malformed_approval_is_left_alone(fleet, api, objects, runtime, sp
 
 
 async def test_approval_without_an_owner_is_deleted(fleet, api, objects):
-    """`kubectl delete agent --cascade=orphan` leaves Approvals that nobody could ever decide."""
+    """`kubectl delete agent --cascade=orphan` leaves Approvals whose decision could never be delivered."""
     await running(fleet, api, objects)
     lists(fleet, "a-1")
     await fleet.settle()

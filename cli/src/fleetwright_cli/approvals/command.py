@@ -1,4 +1,4 @@
-"""The commands on Approvals. Each reads the cluster, decides on plain objects, and writes."""
+"""The commands on Approvals. Each command reads Approvals, and prints them or writes a decision."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A decision as a patch, and why an Approval cannot be decided. Pure."""
+"""A decision as a patch, and the reasons why a user cannot decide an Approval. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Decision:
 
 
 def obstacle(approval: Object, decision: Decision) -> str:
-    """Return why the user cannot decide, with the remedy; empty if nothing is known.
+    """Return why the user cannot decide, with the remedy; empty if no reason is known.
 
     The API server enforces these rules. This function only explains them before a request is sent.
     """
@@ -46,7 +46,7 @@ def obstacle(approval: Object, decision: Decision) -> str:
 
 
 def first_decision(approval: Object) -> str:
-    """Return who has decided, what, when, and why."""
+    """Return a text with the decision, the person who decided, the time and the reason."""
     spec, when = parse_approval(approval).spec, decided_at(approval)
     reason = f" ({visible(spec.reason)})" if spec.reason else ""
     return f"{spec.decision} by {visible(spec.decided_by or 'an unknown user')}{f' at {when}' if when else ''}{reason}"

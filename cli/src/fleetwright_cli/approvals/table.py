@@ -19,12 +19,12 @@ _LEAST: Final = 2
 
 
 def ordered(approvals: Iterable[Object]) -> list[Object]:
-    """Return the Approvals that wait first, each group with its oldest first."""
+    """Return the Approvals in order: those that wait come first, and older ones come before newer ones."""
     return sorted(approvals, key=lambda each: (phase_of(each) != "Pending", created_of(each), name_of(each)))
 
 
 def rows(approvals: Iterable[Object], *, now: datetime, with_namespace: bool) -> list[tuple[str, ...]]:
-    """Return the head and one row for each Approval."""
+    """Return the header and one row for each Approval."""
     head = ("NAMESPACE", *_HEAD) if with_namespace else _HEAD
     return [head, *(_row(each, now, with_namespace) for each in approvals)]
 
@@ -71,7 +71,7 @@ def decided_at(approval: Object) -> str:
 
 
 def age(created: str, now: datetime) -> str:
-    """Return the time since then with one unit, such as `90s` or `5m`."""
+    """Return the time since the creation with one unit, such as `90s` or `5m`."""
     try:
         then = datetime.strptime(created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     except ValueError:

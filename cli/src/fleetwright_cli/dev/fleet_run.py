@@ -74,7 +74,7 @@ class FleetRun:
         self._lock = threading.RLock()
 
     def close(self) -> None:
-        """Stop the gateway. The processes belong to the caller."""
+        """Stop the gateway. The caller stops the processes of the agents."""
         if self._team is not None:
             self._team.close()
 

@@ -74,7 +74,7 @@ class AgentFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayFiles:
-    """What the agents of a team are told about the gateway of the run."""
+    """The settings of the run's gateway that the files of agents contain."""
 
     url: str
     keys: Ring
@@ -140,7 +140,7 @@ def agent_files(
 ) -> list[AgentFiles]:
     """Return the files of every agent that is not suspended.
 
-    Args: `contacts` is whether agents may connect to the hosts that they declare. `gateway` is None if the run has no
+    Args: `contacts` is True if agents may connect to the hosts that they declare. `gateway` is None if the run has no
     gateway.
 
     Raises:

@@ -21,7 +21,7 @@ CARD: Final = "ConfigMap"
 VIEW: Final = "view"
 CLIENTS: Final = "clients"
 _MOST_CLIENTS: Final = 256
-"""The most entries of one agent that the gateway keeps. An agent has up to two tokens for each client."""
+"""The largest number of entries of one agent that the gateway keeps. An agent has up to two tokens for each client."""
 FIELD_MANAGER: Final = "fleetwright-gateway"
 """The field manager of the gateway's own writes, which are requests to wake an agent."""
 

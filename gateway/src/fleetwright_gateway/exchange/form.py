@@ -30,7 +30,7 @@ class OAuthError(Exception):
 @dataclass(frozen=True, slots=True)
 class ExchangeRequest:
     pod_token: str = field(repr=False)
-    """The token of the pod that asks."""
+    """The token of the pod that sends the request."""
     delegation: str = field(repr=False)
     """The delegation of the pod's task; empty if the agent calls for itself."""
     audience: str

@@ -63,7 +63,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """What a proof of possession must name: the method, and the URLs by which the caller may know this server."""
+    """The method and the possible URLs of a request. A proof of possession must name the method and one of the URLs."""
 
     method: str
     urls: Sequence[str]
@@ -182,6 +182,6 @@ class AuthenticationMiddleware:
         if self._with_proofs is None:
             return self._identity.identify(headers)
         address = f"{headers.get('host', '')}{scope['raw_path'].decode('ascii', 'replace')}"
-        # A proxy in front of the agent may terminate TLS. The token itself names the one agent for which it is.
+        # A proxy in front of the agent may terminate TLS. The token itself names the one agent that may accept it.
         urls = (f"http://{address}", f"https://{address}")
         return self._with_proofs.identify_request(headers, RequestTarget(scope["method"], urls))

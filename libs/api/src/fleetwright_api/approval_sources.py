@@ -9,8 +9,8 @@ from fleetwright_api.spec.agent import AgentSpec, AgentView
 def may_request_approval(spec: AgentSpec) -> bool:
     """Return whether a tool call of the agent may wait for an approval.
 
-    Plugins and images of users decide that themselves. If a rule names a tool that its server or plugin does not offer,
-    all tools of that server need approval.
+    Plugins, images and executors of users may ask by themselves, so such agents count. If a rule names a tool that its
+    server or plugin does not offer, all tools of that server need approval. Such rules therefore count too.
     """
     demanded = bool(spec.approvals.tools) or any(use.tools.require_approval for use in spec.mcp_servers)
     decides_itself = bool(spec.plugins) or spec.image is not None or spec.executor is not None

@@ -1,7 +1,7 @@
-"""The Kubernetes API that the gateway of a local run sees: its agents and processes as Agents and pods.
+"""The in-memory Kubernetes API of a local run. The gateway sees the agents and their processes as Agents and pods.
 
-It also answers the gateway's questions about tokens and permissions. The person who runs the fleet may call every
-agent. All methods are called on the event loop of the gateway.
+This API also answers the TokenReviews and SubjectAccessReviews of the gateway. The person who runs the fleet may call
+every agent. All methods are called on the event loop of the gateway.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class LocalCluster(MemoryApi):
         raise ForbiddenError(f"a local run creates no {resource.kind}")
 
     async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
-        """Patch an Agent. The gateway only ever patches the annotation that requests a wake."""
+        """Patch an Agent. The gateway patches only the annotation that requests a wake."""
         patched = await super().merge(resource, namespace, name, patch)
         self._on_wake(name)
         return patched

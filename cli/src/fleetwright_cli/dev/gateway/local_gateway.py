@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPlace:
-    """Where the gateway of a local run is, and what it needs."""
+    """The address, the folder and the token of the gateway of a local run."""
 
     port: int
     folder: Path

@@ -13,11 +13,11 @@ AUDIENCE: Final = "fleetwright-gateway"
 PERSON: Final = "developer"
 """The name of the person who runs the fleet."""
 _NEVER: Final = 4_102_444_800
-"""2100-01-01. The token ends with the state folder of the run."""
+"""2100-01-01. A token is valid until the state folder of the run is deleted."""
 
 
 def token_text(subject: str, secret: str) -> str:
-    """Return the token of a subject. Args: `secret` is random and known to nobody else."""
+    """Return the token of a subject. Args: `secret` is a random text."""
     parts = ({"alg": "none"}, {"iss": ISSUER, "aud": [AUDIENCE], "exp": _NEVER, "sub": subject})
     return ".".join([*(_encoded(json.dumps(part)) for part in parts), _encoded(secret)])
 

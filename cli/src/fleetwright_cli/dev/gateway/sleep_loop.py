@@ -1,4 +1,4 @@
-"""A thread that wakes agents when the gateway asks for it, and looks once a second for agents that may sleep."""
+"""A thread that wakes agents at the gateway's request, and looks once a second for agents that may sleep."""
 
 import queue
 import threading
@@ -9,7 +9,10 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class SleepLoop:
-    """One thread starts all woken agents. It lives as long as they do, because a process ends with its thread."""
+    """One thread starts all woken agents.
+
+    The thread lives as long as these agents, because a process ends with the thread that started it.
+    """
 
     def __init__(self, *, wake: Callable[[str], None], look: Callable[[], None]) -> None:
         """Args: `wake` starts one agent. `look` puts idle agents to sleep. Both run on the thread."""

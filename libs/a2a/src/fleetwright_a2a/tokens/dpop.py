@@ -1,7 +1,7 @@
-"""Proofs of possession (DPoP, RFC 9449): making them, and verifying them with a nonce and a replay cache.
+"""Creates and verifies proofs of possession (DPoP, RFC 9449). The verifier uses nonces and a replay cache.
 
-A proof is signed with ES256 by the key of the sender. It is valid for one method, one URL and one token, for seconds,
-and once. The nonce comes from the verifier, so a proof cannot be made in advance.
+A proof is signed with ES256 by the key of the sender. It is valid for one method, one URL and one token. A verifier
+accepts it once, within a minute. The nonce comes from the verifier, so a proof cannot be created in advance.
 """
 
 import base64
@@ -88,7 +88,7 @@ def normalised(url: str) -> str:
 
 
 class Nonces:
-    """Nonces that need no store: an HMAC over a time bucket. All verifiers with the same secret accept them."""
+    """Stateless nonces: each is an HMAC over a time bucket. All verifiers with the same secret accept them."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -119,7 +119,7 @@ class ProofRequest:
 
 
 class ProofVerifier:
-    """Verifies proofs, and remembers those that it has accepted. The memory is bounded and holds one process."""
+    """Verifies proofs, and remembers those that it has accepted in a bounded replay cache of this process."""
 
     def __init__(self, *, most: int = _MOST_REMEMBERED) -> None:
         self._seen: OrderedDict[bytes, float] = OrderedDict()

@@ -17,7 +17,7 @@ _MAX_TOKEN: Final = 8 * 1024
 _MOST_CACHED: Final = 1024
 T = TypeVar("T")
 SigningKey = ECKey
-"""A private key on P-256. Other packages name this type without the JOSE library."""
+"""A private key on P-256. Other packages use this name, so that they need not import the JOSE library."""
 
 
 class InvalidToken(Exception):  # noqa: N818 - an answer, not a failure
@@ -87,7 +87,7 @@ class KeySet:
 
 
 def check_times(issued_at: int, expires_at: int, now: float) -> None:
-    """Raises: InvalidToken: a token with these times is not valid now."""
+    """Check that a token with these times is valid now. Raises: InvalidToken."""
     if not issued_at - SKEW_SECONDS <= now < expires_at + SKEW_SECONDS:
         raise InvalidToken("the token is not valid at this time")
 

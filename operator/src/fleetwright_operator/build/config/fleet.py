@@ -30,7 +30,7 @@ class GatewayTrust:
     """The uid of the Agent."""
     keys: Ring
     callers: tuple[str, ...] = ()
-    """The uids of the agents that may call this agent directly, sorted. The next reconcile compares them with its own."""
+    """The uids of the agents that may call this agent directly, sorted. The next reconcile reads this list again."""
     revoked: tuple[Revocation, ...] = ()
 
     @property
