@@ -2,13 +2,13 @@
 
 import pytest
 
-from fleetwright_agent.telemetry.model_health import ModelHealth
+from fleetwright_agent.telemetry.model_health import ModelCallWindow
 from fleetwright_agent.turn.providers.failures import ModelFailure
 
 
 def test_model_health_counts_the_calls_of_the_last_minute():
     now = 1000.0
-    health = ModelHealth(lambda: now)
+    health = ModelCallWindow(lambda: now)
     assert health.report() == {"seconds": 60, "calls": 0, "errors": 0}
     for error in ("", "model_timeout", "", "model_unreachable"):
         health.note(error=error)
@@ -20,7 +20,7 @@ def test_model_health_counts_the_calls_of_the_last_minute():
 
 def test_model_health_forgets_a_second_that_the_ring_reuses():
     now = 5.0
-    health = ModelHealth(lambda: now)
+    health = ModelCallWindow(lambda: now)
     health.note(error="model_error")
     now += 60
     health.note()

@@ -13,7 +13,7 @@ from fleetwright_api import names
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.approval import ApprovalSpec, parse_approval
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.approvals.delivery import Answer, Outcome, decision_document
+from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome, decision_document
 from fleetwright_operator.approvals.open_ask import OpenAsk, parse_listing
 from fleetwright_operator.approvals.request_manifest import request_manifest
 from fleetwright_operator.build.callers import Tokens
@@ -90,11 +90,11 @@ async def test_runtime_understands_the_decision_of_the_operator(operator):
     door, client = await operator()
     task = await door.say("charge")
     (ask,) = await client.open()
-    assert (await client.decide(ask, decision="Approved", digest=f"sha256:{'0' * 64}")).answer is Answer.CHANGED
-    assert (await client.decide(ask, decision="Denied", reason="no")).answer is Answer.ACCEPTED
-    assert (await client.decide(ask, decision="Denied", reason="no")).answer is Answer.ACCEPTED
+    assert (await client.decide(ask, decision="Approved", digest=f"sha256:{'0' * 64}")).answer is DeliveryAnswer.CHANGED
+    assert (await client.decide(ask, decision="Denied", reason="no")).answer is DeliveryAnswer.ACCEPTED
+    assert (await client.decide(ask, decision="Denied", reason="no")).answer is DeliveryAnswer.ACCEPTED
     late = await client.decide(ask, decision="Approved", decidedBy="bob")
-    assert (late.answer, late.decision, late.decided_by) == (Answer.DECIDED, "Denied", "alice")
+    assert (late.answer, late.decision, late.decided_by) == (DeliveryAnswer.DECIDED, "Denied", "alice")
     assert late.decided_at.endswith("Z")
     assert await client.open() == ()
     assert task["id"]
@@ -105,7 +105,7 @@ async def test_runtime_answers_a_decision_that_it_cannot_use(operator):
     await door.say("charge")
     (ask,) = await client.open()
     edit = await client.decide(ask, decision="Approved", arguments={"amount": 2**60})
-    assert (edit.answer, "arguments" in edit.message) == (Answer.INVALID, True)
+    assert (edit.answer, "arguments" in edit.message) == (DeliveryAnswer.INVALID, True)
     other = parse_listing(
         {
             "version": "1",
@@ -116,4 +116,4 @@ async def test_runtime_answers_a_decision_that_it_cannot_use(operator):
         now=NOW,
     )
     assert other is not None
-    assert (await client.decide(other.asks[0], decision="Approved")).answer is Answer.NOT_FOUND
+    assert (await client.decide(other.asks[0], decision="Approved")).answer is DeliveryAnswer.NOT_FOUND

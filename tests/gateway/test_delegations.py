@@ -171,6 +171,10 @@ async def test_delegation_gives_no_access_to_a_hidden_agent(installation):
         pytest.param({"limits": {"maxTurnSeconds": 60}}, 3660, id="a limit of its own"),
         pytest.param({"limits": {"maxTurnSeconds": 86400}}, 86400, id="at most a day"),
         pytest.param({"approvals": {"tools": ["pay"]}}, 86400, id="approvals may take long"),
+        pytest.param(
+            {"mcpServers": [{"name": "shop", "tools": {"requireApproval": ["pay"]}}]}, 86400, id="a tool that needs one"
+        ),
+        pytest.param({"image": "example.com/agent:1"}, 86400, id="an image that may ask by itself"),
     ],
 )
 def test_task_seconds_follow_the_limits_of_the_agent(spec, seconds):

@@ -342,7 +342,8 @@ async def test_proxy_wakes_no_agent_for_a_caller_who_may_not_call_it(api, client
 
 
 @pytest.mark.parametrize(
-    ("text", "status"), [("5", 200), ("0", 200), ("-1", 400), ("1e3", 400), ("86401", 400), ("soon", 400)]
+    ("text", "status"),
+    [("5", 200), ("0", 200), ("-1", 400), ("1e3", 400), ("86401", 400), ("0000000009", 400), ("soon", 400)],
 )
 async def test_proxy_checks_the_timeout_of_a_caller(api, client, upstream, text, status):
     headers = {"X-Timeout": text}

@@ -149,6 +149,9 @@ async def test_waker_reports_a_refused_patch_at_once(api, rig):
     [
         pytest.param({}, {"phase": "Pending"}, "no ready pod", id="an agent that never sleeps"),
         pytest.param({"suspend": True, "sleep": {"afterIdle": "1m"}}, ASLEEP, "suspended", id="a suspended agent"),
+        pytest.param(
+            {"sleep": {"afterIdle": "1m"}}, {"phase": "Suspended"}, "together with its team", id="a suspended team"
+        ),
     ],
 )
 async def test_waker_wakes_only_agents_that_sleep(api, rig, spec, status, says):

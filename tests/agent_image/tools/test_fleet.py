@@ -270,6 +270,12 @@ async def test_colleagues_are_read_again_after_a_short_time():
     assert await colleagues.list() == (cook, poet)
     gateway.status, moment = 500, 40.0
     assert await colleagues.list() == (cook, poet)
+    asked, moment = gateway.lists, 50.0
+    assert await colleagues.list() == (cook, poet)
+    assert gateway.lists == asked, "a gateway that does not answer is asked only now and then"
+    moment = 317.0
+    with pytest.raises(GatewayUnavailable, match="the gateway answered 500"):
+        await colleagues.list()
 
 
 @pytest.mark.parametrize("body", [[], {"items": 3}, {"items": [{"name": "x"}]}, {"items": ["x"]}, "text"])
@@ -321,6 +327,16 @@ async def test_background_result_waits_for_an_unreachable_gateway(tmp_path):
         gateway.agent = agent
         (result,) = await settled(fleet)
         assert result.ok
+
+
+@pytest.mark.parametrize("status", [403, 404, 410])
+async def test_background_result_of_a_lost_agent_is_an_error(tmp_path, status):
+    async with kitchen(tmp_path) as (_, gateway):
+        fleet = tools_over(gateway, tmp_path)
+        await begun(fleet)
+        gateway.agent = httpx.MockTransport(lambda _: httpx.Response(status))
+        (result,) = await fleet.background.finished(TURN)
+    assert (result.ok, result.text) == (False, "cook can no longer be asked")
 
 
 async def test_background_result_of_a_forgotten_task_is_an_error(tmp_path):

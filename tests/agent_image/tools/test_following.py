@@ -68,16 +68,25 @@ def cooked(state: TaskState = COMPLETED) -> Task:
     return Task(id="t", status=TaskStatus(state=state), artifacts=[dish])
 
 
+def answered(status: int) -> A2AClientError:
+    """Return the error of the SDK for an HTTP status."""
+    request = httpx.Request("POST", "http://gateway/agents/n/cook/a2a")
+    error = A2AClientError("the request failed")
+    error.__cause__ = httpx.HTTPStatusError("refused", request=request, response=httpx.Response(status))
+    return error
+
+
 AWAY = [
     pytest.param(None, id="its stream ended in good order"),
     pytest.param(gone(), id="its connection broke"),
     pytest.param(httpx.RemoteProtocolError("cut"), id="its stream was cut"),
+    pytest.param(answered(503), id="the gateway found no pod"),
 ]
 
 
 @pytest.mark.parametrize("breaks", AWAY)
 async def test_poll_task_waits_for_a_restarting_peer(breaks) -> None:
-    peer = Peer(gone(), gone(), cooked(WORKING), cooked(), breaks=breaks)
+    peer = Peer(gone(), answered(502), answered(503), answered(504), cooked(WORKING), cooked(), breaks=breaks)
     heard = await poll_task(peer, SAID, ClientCallContext(), look=0.001)  # type: ignore[arg-type] - what is used of it
     assert (heard.state, heard.text) == (COMPLETED, "Soup.")
     assert (peer.sent, peer.cancelled) == (1, 0)
@@ -94,6 +103,7 @@ LOST = [
     pytest.param(Peer(cooked(), breaks=gone(), began=False), id="nobody knows whether it took the message"),
     pytest.param(Peer(cooked(), breaks=httpx.ReadTimeout("silent")), id="it is there and says nothing"),
     pytest.param(Peer(cooked(), breaks=TooLarge("more than is read")), id="it says too much"),
+    pytest.param(Peer(answered(403)), id="it may no longer be called"),
 ]
 
 

@@ -90,6 +90,7 @@ def test_thumbprint_is_that_of_rfc_7638():
         pytest.param([signed({**CLAIMS, "jti": ""})], "a claim", id="no identifier"),
         pytest.param([signed({**CLAIMS, "iat": True})], "a claim", id="a time that is no number"),
         pytest.param([signed({**CLAIMS, "htu": "writer"})], "names no URL", id="a URL without a scheme"),
+        pytest.param([signed({**CLAIMS, "jti": "\ud800"})], "a claim", id="half of a character in the identifier"),
         pytest.param([signed([])], "no claims", id="no object"),
         pytest.param([signed({**CLAIMS, "pad": "x" * 2048})], "too large", id="too large"),
         pytest.param(["a.b.c"], "malformed", id="garbage"),
@@ -135,6 +136,7 @@ def test_verifier_remembers_a_bounded_number_of_proofs():
         pytest.param(Nonces(b"another verifier").current(NOW), NOW, id="of another verifier"),
         pytest.param(NONCES.current(NOW - 240), NOW, id="an old one"),
         pytest.param("é", NOW, id="no text in ASCII"),
+        pytest.param("\ud800", NOW, id="half of a character"),
     ],
 )
 def test_verify_demands_a_current_nonce(nonce, now):

@@ -4,7 +4,7 @@ import pytest
 from tests.operator.approvals.test_next_step import body
 
 from fleetwright_api.spec.approval import parse_approval
-from fleetwright_operator.approvals.delivery import Answer, decision_document, edit_problem, parse_outcome
+from fleetwright_operator.approvals.delivery import DeliveryAnswer, decision_document, edit_problem, parse_outcome
 
 
 def spec_of(**decision):
@@ -38,19 +38,21 @@ DECIDED = {"outcome": "decided", "decision": "Denied", "decidedBy": "bob", "deci
 @pytest.mark.parametrize(
     ("status", "document", "answer"),
     [
-        pytest.param(200, {"outcome": "accepted"}, Answer.ACCEPTED, id="accepted"),
-        pytest.param(409, DECIDED, Answer.DECIDED, id="decided before"),
-        pytest.param(409, {**DECIDED, "decision": "Maybe"}, Answer.NONE, id="an unknown decision"),
-        pytest.param(409, {"outcome": "changed"}, Answer.CHANGED, id="changed"),
-        pytest.param(404, {"outcome": "notFound"}, Answer.NOT_FOUND, id="the task has ended"),
-        pytest.param(404, {"error": "no such path"}, Answer.NONE, id="a server without approvals"),
-        pytest.param(422, {"outcome": "invalid", "message": "order: too big"}, Answer.INVALID, id="a bad edit"),
-        pytest.param(422, {"outcome": "invalid"}, Answer.INVALID, id="a bad edit without a reason"),
-        pytest.param(400, {"error": {"message": "arguments: no"}}, Answer.INVALID, id="a decision that it cannot read"),
-        pytest.param(400, None, Answer.INVALID, id="a decision that it cannot read, without a reason"),
-        pytest.param(503, None, Answer.NONE, id="the agent drains"),
-        pytest.param(200, {"outcome": "decided"}, Answer.NONE, id="an outcome that does not fit the status"),
-        pytest.param(200, [], Answer.NONE, id="no object"),
+        pytest.param(200, {"outcome": "accepted"}, DeliveryAnswer.ACCEPTED, id="accepted"),
+        pytest.param(409, DECIDED, DeliveryAnswer.DECIDED, id="decided before"),
+        pytest.param(409, {**DECIDED, "decision": "Maybe"}, DeliveryAnswer.NONE, id="an unknown decision"),
+        pytest.param(409, {"outcome": "changed"}, DeliveryAnswer.CHANGED, id="changed"),
+        pytest.param(404, {"outcome": "notFound"}, DeliveryAnswer.NOT_FOUND, id="the task has ended"),
+        pytest.param(404, {"error": "no such path"}, DeliveryAnswer.NONE, id="a server without approvals"),
+        pytest.param(422, {"outcome": "invalid", "message": "order: too big"}, DeliveryAnswer.INVALID, id="a bad edit"),
+        pytest.param(422, {"outcome": "invalid"}, DeliveryAnswer.INVALID, id="a bad edit without a reason"),
+        pytest.param(
+            400, {"error": {"message": "arguments: no"}}, DeliveryAnswer.INVALID, id="a decision that it cannot read"
+        ),
+        pytest.param(400, None, DeliveryAnswer.INVALID, id="a decision that it cannot read, without a reason"),
+        pytest.param(503, None, DeliveryAnswer.NONE, id="the agent drains"),
+        pytest.param(200, {"outcome": "decided"}, DeliveryAnswer.NONE, id="an outcome that does not fit the status"),
+        pytest.param(200, [], DeliveryAnswer.NONE, id="no object"),
     ],
 )
 def test_parse_outcome_trusts_only_known_answers(status, document, answer):

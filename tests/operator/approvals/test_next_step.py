@@ -6,11 +6,11 @@ from tests.operator.approvals.test_open_ask import ASK, DIGEST
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.approval import parse_approval
 from fleetwright_kube.timestamps import format_timestamp
-from fleetwright_operator.approvals.delivery import Answer, Outcome
+from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome
 from fleetwright_operator.approvals.next_step import (
     GRACE,
     MAX_CLOSED,
-    Action,
+    ApprovalAction,
     ObservedApproval,
     after_delivery,
     next_step,
@@ -77,10 +77,10 @@ def withdrawn(*, at=NOW):
 @pytest.mark.parametrize(
     ("given", "action"),
     [
-        pytest.param({}, Action.CREATE, id="a new question"),
-        pytest.param({"others": MAX_OPEN}, Action.NONE, id="a hundred are open"),
-        pytest.param({"expiresAt": format_timestamp(NOW)}, Action.NONE, id="it has expired"),
-        pytest.param({"lists": False}, Action.NONE, id="the agent does not ask"),
+        pytest.param({}, ApprovalAction.CREATE, id="a new question"),
+        pytest.param({"others": MAX_OPEN}, ApprovalAction.NONE, id="a hundred are open"),
+        pytest.param({"expiresAt": format_timestamp(NOW)}, ApprovalAction.NONE, id="it has expired"),
+        pytest.param({"lists": False}, ApprovalAction.NONE, id="the agent does not ask"),
     ],
 )
 def test_next_step_creates_an_object_for_each_open_question(given, action):
@@ -102,7 +102,7 @@ PHASES = [
 @pytest.mark.parametrize(("given", "phase"), PHASES)
 def test_next_step_follows_the_list_without_a_decision(given, phase):
     step = next_step(observed(body(), **given))
-    assert step.action is Action.NONE
+    assert step.action is ApprovalAction.NONE
     assert step.state is not None
     assert step.state.phase is phase
     assert (step.state.closed is None) is (phase is Phase.PENDING)
@@ -115,9 +115,9 @@ def test_next_step_waits_for_expiry_and_grace():
 
 
 def test_next_step_delivers_a_decision_before_anything_else():
-    assert next_step(observed(body(**ALICE))).action is Action.DELIVER
-    assert next_step(observed(body(**ALICE), lists=False)).action is Action.DELIVER
-    assert next_step(observed(body(**ALICE), lists=False, listed=False, now=9_000)).action is Action.DELIVER
+    assert next_step(observed(body(**ALICE))).action is ApprovalAction.DELIVER
+    assert next_step(observed(body(**ALICE), lists=False)).action is ApprovalAction.DELIVER
+    assert next_step(observed(body(**ALICE), lists=False, listed=False, now=9_000)).action is ApprovalAction.DELIVER
 
 
 REFUSALS = [
@@ -131,7 +131,7 @@ REFUSALS = [
 @pytest.mark.parametrize(("decision", "reason"), REFUSALS)
 def test_next_step_clears_a_decision_that_may_not_be_sent(decision, reason):
     step = next_step(observed(body(decision="Approved", **decision)))
-    assert step.action is Action.CLEAR
+    assert step.action is ApprovalAction.CLEAR
     assert step.state is not None
     assert step.state.phase is Phase.PENDING
     assert step.state.delivery is not None
@@ -147,17 +147,21 @@ def test_next_step_keeps_a_refusal_until_the_next_decision():
 @pytest.mark.parametrize(
     ("outcome", "phase", "reason", "closed"),
     [
-        pytest.param(Outcome(answer=Answer.ACCEPTED), "Approved", "Accepted", True, id="accepted"),
+        pytest.param(Outcome(answer=DeliveryAnswer.ACCEPTED), "Approved", "Accepted", True, id="accepted"),
         pytest.param(
-            Outcome(answer=Answer.DECIDED, decision="Denied", decided_by="bob"),
+            Outcome(answer=DeliveryAnswer.DECIDED, decision="Denied", decided_by="bob"),
             "Denied",
             "DecidedBefore",
             True,
             id="late",
         ),
-        pytest.param(Outcome(answer=Answer.NOT_FOUND), "Withdrawn", "TaskEnded", True, id="the task has ended"),
-        pytest.param(Outcome(answer=Answer.NONE, message="no pod"), "Approved", "Delivering", False, id="no answer"),
-        pytest.param(Outcome(answer=Answer.INVALID, message="no"), "Pending", "InvalidEdit", False, id="a bad edit"),
+        pytest.param(Outcome(answer=DeliveryAnswer.NOT_FOUND), "Withdrawn", "TaskEnded", True, id="the task has ended"),
+        pytest.param(
+            Outcome(answer=DeliveryAnswer.NONE, message="no pod"), "Approved", "Delivering", False, id="no answer"
+        ),
+        pytest.param(
+            Outcome(answer=DeliveryAnswer.INVALID, message="no"), "Pending", "InvalidEdit", False, id="a bad edit"
+        ),
     ],
 )
 def test_after_delivery_reports_the_answer(outcome, phase, reason, closed):
@@ -166,23 +170,27 @@ def test_after_delivery_reports_the_answer(outcome, phase, reason, closed):
     status = status_of(step)
     delivered = next(each for each in status["conditions"] if each["type"] == "Delivered")
     assert (status["phase"], delivered["reason"], "closed" in status) == (phase, reason, closed)
-    assert (step.action is Action.CLEAR) is (outcome.answer is Answer.INVALID)
-    assert ("delivered" in status) is (outcome.answer is Answer.ACCEPTED)
+    assert (step.action is ApprovalAction.CLEAR) is (outcome.answer is DeliveryAnswer.INVALID)
+    assert ("delivered" in status) is (outcome.answer is DeliveryAnswer.ACCEPTED)
 
 
 def test_after_delivery_of_changed_arguments_deletes_the_object():
-    step = after_delivery(observed(body(**ALICE)), parse_approval(body(**ALICE)).spec, Outcome(answer=Answer.CHANGED))
-    assert step.action is Action.DELETE
+    step = after_delivery(
+        observed(body(**ALICE)), parse_approval(body(**ALICE)).spec, Outcome(answer=DeliveryAnswer.CHANGED)
+    )
+    assert step.action is ApprovalAction.DELETE
 
 
 def test_after_delivery_gives_up_after_the_expiry():
     late = observed(body(**ALICE), now=3_600 + GRACE)
-    step = after_delivery(late, parse_approval(body(**ALICE)).spec, Outcome(answer=Answer.NONE, message="no pod"))
+    step = after_delivery(
+        late, parse_approval(body(**ALICE)).spec, Outcome(answer=DeliveryAnswer.NONE, message="no pod")
+    )
     assert status_of(step)["phase"] == "Expired"
 
 
 def test_after_delivery_backs_off_while_the_agent_is_away():
-    spec, nothing = parse_approval(body(**ALICE)).spec, Outcome(answer=Answer.NONE, message="no pod")
+    spec, nothing = parse_approval(body(**ALICE)).spec, Outcome(answer=DeliveryAnswer.NONE, message="no pod")
     first = after_delivery(observed(body(**ALICE)), spec, nothing)
     status = status_of(first)
     later = [observed(body(status=status, **ALICE), now=now) for now in (NOW + 8, NOW + 400)]
@@ -193,9 +201,9 @@ def test_after_delivery_backs_off_while_the_agent_is_away():
 def test_next_step_deletes_a_closed_object_after_its_retention():
     status = withdrawn()
     kept = next_step(observed(body(status=status), lists=False, now=NOW + 100))
-    assert (kept.action, kept.state, kept.requeue_after) == (Action.NONE, None, DAY - 100)
-    assert next_step(observed(body(status=status), lists=False, now=NOW + DAY)).action is Action.DELETE
-    assert next_step(observed(body(status=status), lists=False, newer=MAX_CLOSED)).action is Action.DELETE
+    assert (kept.action, kept.state, kept.requeue_after) == (ApprovalAction.NONE, None, DAY - 100)
+    assert next_step(observed(body(status=status), lists=False, now=NOW + DAY)).action is ApprovalAction.DELETE
+    assert next_step(observed(body(status=status), lists=False, newer=MAX_CLOSED)).action is ApprovalAction.DELETE
 
 
 def test_next_step_reopens_what_the_agent_still_asks():
@@ -206,17 +214,19 @@ def test_next_step_reopens_what_the_agent_still_asks():
 
 def test_next_step_delivers_a_decision_that_came_with_the_end():
     status = withdrawn()
-    assert next_step(observed(body(status=status, **ALICE), lists=False)).action is Action.DELIVER
+    assert next_step(observed(body(status=status, **ALICE), lists=False)).action is ApprovalAction.DELIVER
     spec = parse_approval(body(**ALICE)).spec
-    ended = after_delivery(observed(body(status=status, **ALICE), lists=False), spec, Outcome(answer=Answer.NOT_FOUND))
+    ended = after_delivery(
+        observed(body(status=status, **ALICE), lists=False), spec, Outcome(answer=DeliveryAnswer.NOT_FOUND)
+    )
     final = status_of(ended, status)
-    assert next_step(observed(body(status=final, **ALICE), lists=False)).action is Action.NONE
+    assert next_step(observed(body(status=final, **ALICE), lists=False)).action is ApprovalAction.NONE
 
 
 def test_next_step_replaces_an_object_whose_arguments_changed():
     other = "sha256:" + "b" * 64
-    assert next_step(observed(body(digest=other))).action is Action.DELETE
-    assert next_step(observed(body(digest=other, **ALICE))).action is Action.DELETE
+    assert next_step(observed(body(digest=other))).action is ApprovalAction.DELETE
+    assert next_step(observed(body(digest=other, **ALICE))).action is ApprovalAction.DELETE
 
 
 def test_next_step_escalates_once():

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.approvals.delivery import Answer
+from fleetwright_operator.approvals.delivery import DeliveryAnswer
 from fleetwright_operator.manager.approval_poller import ApprovalPoller
 from fleetwright_operator.manager.approvals_client import ApprovalsClient
 
@@ -168,7 +168,7 @@ async def test_poller_retries_with_the_previous_key(polls):
         await polls.until(lambda: polls.lists)
         assert polls.agent.refused
         outcome = await client.deliver(pod(), polls.tokens, "a/b c", {"task": "t"})
-    assert outcome.answer is Answer.ACCEPTED
+    assert outcome.answer is DeliveryAnswer.ACCEPTED
     assert polls.agent.bodies == [("a/b c", {"task": "t"})]
 
 
@@ -194,7 +194,7 @@ async def test_poller_backs_off_from_an_agent_that_misbehaves(polls, reply):
         await asyncio.sleep(0.3)
         assert (len(polls.agent.polls), polls.lists) == (1, [])
         outcome = await client.deliver(pod(), polls.tokens, "a", {})
-        assert outcome.answer is Answer.NONE
+        assert outcome.answer is DeliveryAnswer.NONE
         polls.agent.reply = None
         await polls.until(lambda: polls.lists)
 
@@ -228,12 +228,12 @@ async def test_client_gives_up_after_its_patience(polls):
             slow = ApprovalsClient(port=server.port or 0, patience=0.2)
             outcome = await slow.deliver(pod(), polls.tokens, "a", {})
             await slow.close()
-        assert (outcome.answer, outcome.message) == (Answer.NONE, "the agent did not answer")
-        assert (await client.deliver(pod(), [], "a", {})).answer is Answer.NONE
+        assert (outcome.answer, outcome.message) == (DeliveryAnswer.NONE, "the agent did not answer")
+        assert (await client.deliver(pod(), [], "a", {})).answer is DeliveryAnswer.NONE
 
 
 async def test_client_sends_the_decision_as_json(polls):
     document = {"task": "t-1", "decision": "Denied", "decidedBy": "alice", "reason": "ü"}
     async with polls.run() as client:
-        assert (await client.deliver(pod(), polls.tokens, "a-1", document)).answer is Answer.ACCEPTED
+        assert (await client.deliver(pod(), polls.tokens, "a-1", document)).answer is DeliveryAnswer.ACCEPTED
     assert json.loads(json.dumps(polls.agent.bodies)) == [["a-1", document]]

@@ -10,14 +10,14 @@ from tests.operator.conftest import NOW
 
 from fleetwright_api import names
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
-from fleetwright_operator.approvals.delivery import Answer, Outcome
+from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome
 from fleetwright_operator.credentials.operator_token import operator_tokens
 from fleetwright_operator.credentials.stored_credentials import stored_ring
 
 PERSON = "alice@example.com"
 NAME = names.approval("poet", "a-1")
 ASKS = {"approvals": {"tools": ["load_skill"]}}
-ACCEPTED = Outcome(answer=Answer.ACCEPTED)
+ACCEPTED = Outcome(answer=DeliveryAnswer.ACCEPTED)
 
 
 class Runtime:
@@ -36,7 +36,7 @@ class Runtime:
         if self.decisions.setdefault(ask, document) == document:
             return ACCEPTED
         first = self.decisions[ask]
-        return Outcome(answer=Answer.DECIDED, decision=first["decision"], decided_by=first["decidedBy"])
+        return Outcome(answer=DeliveryAnswer.DECIDED, decision=first["decision"], decided_by=first["decidedBy"])
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ async def test_refused_edit_returns_to_the_person(fleet, api, objects, runtime):
     await running(fleet, api, objects)
     lists(fleet, "a-1")
     await fleet.settle()
-    runtime.answer = Outcome(answer=Answer.INVALID, message="order: 9 is above 5")
+    runtime.answer = Outcome(answer=DeliveryAnswer.INVALID, message="order: 9 is above 5")
     decide(api, arguments={"order": 9})
     await fleet.settle()
     assert set(api.find(names.APPROVAL, NAME)["spec"]) == {"request"}

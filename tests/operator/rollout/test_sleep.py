@@ -45,6 +45,8 @@ ASLEEP = SleepState(since=9_000, request="first")
     ("changes", "sleeps"),
     [
         pytest.param({"report": IDLE}, True, id="idle for long enough"),
+        pytest.param({"report": activity(read_at=NOW - 15)}, True, id="a report of fifteen seconds ago"),
+        pytest.param({"report": activity(read_at=NOW - 16)}, False, id="a report that is too old"),
         pytest.param({"report": activity(idle=899)}, False, id="idle for a second less"),
         pytest.param({"report": None}, False, id="no report of the current pod"),
         pytest.param({"report": activity(busy=True)}, False, id="a task runs"),

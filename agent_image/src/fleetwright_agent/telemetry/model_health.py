@@ -20,7 +20,7 @@ class _Second:
     errors: int = 0
 
 
-class ModelHealth:
+class ModelCallWindow:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._seconds = [_Second()] * WINDOW_SECONDS

@@ -245,6 +245,9 @@ class FleetRun:
                 self._start_agents([self._agents[name]])
             except ProcessFailed as error:
                 self._say(str(error))
+                self._processes.end(f"agent-{name}")
+                # The next message tries again.
+                self._team.note_asleep(name, SleepState(since=int(time.time())))
 
     def _put_to_sleep(self, name: str, state: SleepState) -> None:
         with self._lock:

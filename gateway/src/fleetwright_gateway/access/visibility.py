@@ -45,8 +45,8 @@ class Visibility:
         """
         agents = self._fleet.agents
         if isinstance(principal, ClientPrincipal):
-            own = (agents[each] for each in sorted(principal.agents) if namespace in {"", each[0]})
-            return [agent for agent in own if not is_replaced(agent)]
+            own = [agents.get(each) for each in sorted(principal.agents) if namespace in {"", each[0]}]
+            return [agent for agent in own if agent is not None and not is_replaced(agent)]
         if isinstance(principal, AgentPrincipal):
             near = colleagues(principal.identity, agents, self._fleet.namespace_labels)
             return [agents[each] for each in near if namespace in {"", each[0]} and not is_replaced(agents[each])]

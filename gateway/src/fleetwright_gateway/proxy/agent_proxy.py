@@ -201,7 +201,8 @@ class AgentProxy:
         text = headers.get(_TIMEOUT, "")
         if not text:
             return self._default_idle_seconds
-        if not text.isascii() or not text.isdigit() or int(text[:9]) > _LONGEST_IDLE_SECONDS:
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_LONGEST_IDLE_SECONDS))
+        if not is_number or int(text) > _LONGEST_IDLE_SECONDS:
             sentence = f"X-Timeout must be a whole number of seconds up to {_LONGEST_IDLE_SECONDS}; 0 means no limit."
             raise Refused(400, sentence)
         return float(text)

@@ -14,6 +14,7 @@ from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.delegation_token import MAX_SECONDS, DelegationClaims, mint_delegation
 from fleetwright_a2a.tokens.keys import signing_key
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims, mint
+from fleetwright_api.approval_sources import may_request_approval
 from fleetwright_api.spec.agent import AgentSpec, AgentView
 from fleetwright_gateway.tokens.call_chain import CallChain
 from fleetwright_gateway.tokens.key_ring import KeyRing, RingKey
@@ -35,7 +36,7 @@ class NoSigningKey(Exception):  # noqa: N818 - a temporary state
 
 
 @dataclass(frozen=True, slots=True)
-class AgentCredentials:
+class CallCredentials:
     """The credentials of a request to one agent."""
 
     pair_token: str = field(repr=False)
@@ -50,13 +51,13 @@ class PairTokenIssuer:
         self._issuer = issuer
         self._clock = clock
         self._new_id = new_id
-        self._cache: OrderedDict[tuple[CallChain, str, str], tuple[AgentCredentials, float]] = OrderedDict()
+        self._cache: OrderedDict[tuple[CallChain, str, str], tuple[CallCredentials, float]] = OrderedDict()
 
     @property
     def ring(self) -> KeyRing:
         return self._ring
 
-    def credentials_for(self, chain: CallChain, agent: AgentView) -> AgentCredentials:
+    def credentials_for(self, chain: CallChain, agent: AgentView) -> CallCredentials:
         """Return credentials for requests of this chain to one agent. They are used again for half a minute.
 
         Raises:
@@ -68,7 +69,7 @@ class PairTokenIssuer:
         found = self._cache.get(cached)
         if found is not None and now < found[1]:
             return found[0]
-        credentials = AgentCredentials(
+        credentials = CallCredentials(
             self._pair_token(chain, agent.uid, key, int(now)), self._delegation(chain, agent, key, int(now))
         )
         self._cache[cached] = (credentials, now + _REUSED_SECONDS)
@@ -77,12 +78,12 @@ class PairTokenIssuer:
             self._cache.popitem(last=False)
         return credentials
 
-    def direct_credentials(self, chain: CallChain, agent: AgentView, *, key_thumbprint: str) -> AgentCredentials:
+    def direct_credentials(self, chain: CallChain, agent: AgentView, *, key_thumbprint: str) -> CallCredentials:
         """Return new credentials for direct calls, which need a proof with the caller's key. Raises: NoSigningKey."""
         now = self._clock.now()
         key = self._key(now)
         token = self._pair_token(chain, agent.uid, key, int(now), seconds=DIRECT_SECONDS, key_thumbprint=key_thumbprint)
-        return AgentCredentials(token, self._delegation(chain, agent, key, int(now)))
+        return CallCredentials(token, self._delegation(chain, agent, key, int(now)))
 
     def _key(self, now: float) -> RingKey:
         key = self._ring.signing_key(now)
@@ -130,6 +131,6 @@ class PairTokenIssuer:
 
 def task_seconds(spec: AgentSpec) -> int:
     """Return how long a task of this agent may take: in the queue, in its turn, and for approvals."""
-    if spec.approvals.tools:
+    if may_request_approval(spec):
         return MAX_SECONDS
     return min(MAX_SECONDS, _QUEUE_SECONDS + (spec.limits.max_turn_seconds or _TURN_SECONDS))

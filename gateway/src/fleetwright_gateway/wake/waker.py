@@ -25,6 +25,7 @@ from fleetwright_kube.timestamps import format_micro_time
 
 _logger = logging.getLogger(__name__)
 ASLEEP: Final = "Asleep"
+SUSPENDED: Final = "Suspended"
 _POLL_SECONDS: Final = 0.1
 _MOST_WAKES: Final = 10
 IsReady = Callable[[Pod], Awaitable[bool]]
@@ -84,6 +85,8 @@ class Waker:
             return Target(pod)
         if agent.spec.suspend:
             raise NotAwake("The agent is suspended. Set spec.suspend to false.", retry_seconds=60)
+        if agent.status.get("phase") == SUSPENDED:
+            raise NotAwake("The agent is suspended together with its team.", retry_seconds=60)
         if not _may_sleep(agent):
             raise NotAwake("The agent has no ready pod at the moment.", retry_seconds=5)
         started = self._clock.monotonic()

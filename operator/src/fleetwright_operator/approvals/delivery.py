@@ -17,7 +17,7 @@ MAX_EDIT: Final = 64 * 1024
 _TEXT: Final = 512
 
 
-class Answer(StrEnum):
+class DeliveryAnswer(StrEnum):
     ACCEPTED = "accepted"
     DECIDED = "decided"
     """Another decision was accepted before."""
@@ -33,7 +33,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    answer: Answer
+    answer: DeliveryAnswer
     message: str = ""
     """For `INVALID` and `NONE`: the reason."""
     decision: str = ""
@@ -68,28 +68,28 @@ def parse_outcome(status: int, document: Any) -> Outcome:
     """Return the outcome for the status and the body of a response."""
     told: Mapping[str, Any] = document if isinstance(document, Mapping) else {}
     match status, told.get("outcome"):
-        case 200, Answer.ACCEPTED:
-            return Outcome(answer=Answer.ACCEPTED)
-        case 409, Answer.DECIDED if told.get("decision") in DECISIONS:
+        case 200, DeliveryAnswer.ACCEPTED:
+            return Outcome(answer=DeliveryAnswer.ACCEPTED)
+        case 409, DeliveryAnswer.DECIDED if told.get("decision") in DECISIONS:
             texts = {key: _text(told.get(key)) for key in ("decision", "decidedBy", "decidedAt")}
             return Outcome(
-                answer=Answer.DECIDED,
+                answer=DeliveryAnswer.DECIDED,
                 decision=texts["decision"],
                 decided_by=texts["decidedBy"],
                 decided_at=texts["decidedAt"],
             )
-        case 409, Answer.CHANGED:
-            return Outcome(answer=Answer.CHANGED)
-        case 404, Answer.NOT_FOUND:
-            return Outcome(answer=Answer.NOT_FOUND)
-        case 422, Answer.INVALID:
-            return Outcome(answer=Answer.INVALID, message=_text(told.get("message")) or "no reason given")
+        case 409, DeliveryAnswer.CHANGED:
+            return Outcome(answer=DeliveryAnswer.CHANGED)
+        case 404, DeliveryAnswer.NOT_FOUND:
+            return Outcome(answer=DeliveryAnswer.NOT_FOUND)
+        case 422, DeliveryAnswer.INVALID:
+            return Outcome(answer=DeliveryAnswer.INVALID, message=_text(told.get("message")) or "no reason given")
         case 400, _:  # The agent cannot read the decision, for example a number that JSON does not carry exactly.
             error = told.get("error")
             message = _text(error.get("message")) if isinstance(error, Mapping) else ""
-            return Outcome(answer=Answer.INVALID, message=message or "the agent cannot read the decision")
+            return Outcome(answer=DeliveryAnswer.INVALID, message=message or "the agent cannot read the decision")
         case _:
-            return Outcome(answer=Answer.NONE, message=f"the agent answered with HTTP {status}")
+            return Outcome(answer=DeliveryAnswer.NONE, message=f"the agent answered with HTTP {status}")
 
 
 def _text(value: Any) -> str:

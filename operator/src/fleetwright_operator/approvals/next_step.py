@@ -12,7 +12,7 @@ from fleetwright_api import durations
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.approval import ApprovalSpec, ApprovalView
 from fleetwright_kube.timestamps import parse_timestamp
-from fleetwright_operator.approvals.delivery import Answer, Outcome, edit_problem
+from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome, edit_problem
 from fleetwright_operator.approvals.open_ask import MAX_OPEN, OpenAsk
 from fleetwright_operator.status.approval_status import PENDING, ApprovalState, Phase, stored_approval_state
 from fleetwright_operator.status.conditions import DECIDED, DELIVERED, Condition
@@ -27,7 +27,7 @@ _SHORTEST, _LONGEST = 1, 30
 """The pauses between two deliveries to an agent that does not answer, in seconds."""
 
 
-class Action(StrEnum):
+class ApprovalAction(StrEnum):
     NONE = "none"
     CREATE = "create"
     DELIVER = "deliver"
@@ -38,7 +38,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    action: Action = Action.NONE
+    action: ApprovalAction = ApprovalAction.NONE
     state: ApprovalState | None = None
     """The state to report; None leaves the status as it is."""
     requeue_after: int | None = None
@@ -71,11 +71,11 @@ def next_step(observed: ObservedApproval) -> Step:
         return _opening(observed, ask) if ask is not None else Step()
     state = stored_approval_state(approval.status) or PENDING
     if ask is not None and ask.digest != approval.spec.request.arguments_digest:
-        return Step(action=Action.DELETE)  # The question has other arguments now. It gets a new Approval.
+        return Step(action=ApprovalAction.DELETE)  # The question has other arguments now. It gets a new Approval.
     if state.closed is not None and not _continues(state, approval.spec, ask):
         left = state.closed + observed.retention - now
         if left <= 0 or observed.newer_closed >= MAX_CLOSED:
-            return Step(action=Action.DELETE)
+            return Step(action=ApprovalAction.DELETE)
         return Step(requeue_after=left)
     if approval.spec.decision is not None:
         return _decided(approval.spec, state)
@@ -90,22 +90,22 @@ def after_delivery(observed: ObservedApproval, spec: ApprovalSpec, outcome: Outc
     made = _made(spec)
     kept = Step(requeue_after=observed.retention)
     match outcome.answer:
-        case Answer.ACCEPTED:
+        case DeliveryAnswer.ACCEPTED:
             delivery = Condition(DELIVERED, True, "Accepted", "the agent has accepted the decision")
             return replace(kept, state=replace(made, delivery=delivery, delivered=now, closed=now))
-        case Answer.DECIDED:
+        case DeliveryAnswer.DECIDED:
             when = f" at {outcome.decided_at}" if outcome.decided_at else ""
             who = f"{outcome.decided_by or 'another client'} had already decided {outcome.decision}{when}"
             decided = Condition(DECIDED, True, outcome.decision, who)
             delivery = Condition(DELIVERED, False, "DecidedBefore", f"{who}, so this decision has no effect")
             state = ApprovalState(phase=Phase(outcome.decision), decided=decided, delivery=delivery, closed=now)
             return replace(kept, state=state)
-        case Answer.CHANGED:
-            return Step(action=Action.DELETE)
-        case Answer.NOT_FOUND:
+        case DeliveryAnswer.CHANGED:
+            return Step(action=ApprovalAction.DELETE)
+        case DeliveryAnswer.NOT_FOUND:
             delivery = Condition(DELIVERED, False, "TaskEnded", "the task no longer waits for this decision")
             return replace(kept, state=replace(_ended(spec, now), delivery=delivery))
-        case Answer.INVALID:
+        case DeliveryAnswer.INVALID:
             message = f"the agent refused the decision: {outcome.message}; decide again"
             return _refused(Condition(DELIVERED, False, "InvalidEdit", message))
         case _:
@@ -115,7 +115,7 @@ def after_delivery(observed: ObservedApproval, spec: ApprovalSpec, outcome: Outc
 def _opening(observed: ObservedApproval, ask: OpenAsk) -> Step:
     if ask.expires_at is not None and ask.expires_at <= observed.now:
         return Step()
-    return Step(action=Action.CREATE) if observed.open_approvals < MAX_OPEN else Step(requeue_after=_FULL)
+    return Step(action=ApprovalAction.CREATE) if observed.open_approvals < MAX_OPEN else Step(requeue_after=_FULL)
 
 
 def _continues(state: ApprovalState, spec: ApprovalSpec, ask: OpenAsk | None) -> bool:
@@ -134,11 +134,11 @@ def _decided(spec: ApprovalSpec, state: ApprovalState) -> Step:
         return _refused(Condition(DELIVERED, False, "ForbiddenDecider", message))
     if problem := edit_problem(spec):
         return _refused(Condition(DELIVERED, False, "InvalidEdit", f"{problem}; decide again"))
-    return Step(action=Action.DELIVER, state=state)
+    return Step(action=ApprovalAction.DELIVER, state=state)
 
 
 def _refused(refusal: Condition) -> Step:
-    return Step(action=Action.CLEAR, state=replace(PENDING, delivery=refusal))
+    return Step(action=ApprovalAction.CLEAR, state=replace(PENDING, delivery=refusal))
 
 
 def _made(spec: ApprovalSpec) -> ApprovalState:

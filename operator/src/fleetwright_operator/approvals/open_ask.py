@@ -57,14 +57,14 @@ class OpenAsk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class ApprovalListing:
     """The answer to one poll."""
 
     version: str
     asks: tuple[OpenAsk, ...]
 
 
-def parse_listing(document: Any, *, now: int) -> Listing | None:
+def parse_listing(document: Any, *, now: int) -> ApprovalListing | None:
     """Return the list of questions, or None if the answer is not such a list.
 
     Args: `now` replaces an unusable time of creation.
@@ -75,7 +75,7 @@ def parse_listing(document: Any, *, now: int) -> Listing | None:
     if not isinstance(version, str) or not 0 < len(version) <= _VERSION:
         return None
     found = [_ask(each, now) for each in document["open"][:MAX_OPEN]]
-    return Listing(version=version, asks=tuple(ask for ask in found if ask is not None))
+    return ApprovalListing(version=version, asks=tuple(ask for ask in found if ask is not None))
 
 
 def _ask(told: Any, now: int) -> OpenAsk | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fleetwright_api import names
-from fleetwright_operator.approvals.open_ask import MAX_OPEN, Listing, OpenAsk
+from fleetwright_operator.approvals.open_ask import MAX_OPEN, ApprovalListing, OpenAsk
 
 _PER_SECOND: Final = 1
 
@@ -32,7 +32,7 @@ class OpenAsks:
     def now(self) -> int:
         return self._now()
 
-    def put(self, namespace: str, agent: str, *, uid: str, listing: Listing) -> bool:
+    def put(self, namespace: str, agent: str, *, uid: str, listing: ApprovalListing) -> bool:
         """Store the list of the agent with this uid. Return whether it is the first one, or has changed."""
         known = self._agents.get((namespace, agent))
         if known is None or known.uid != uid:

@@ -17,7 +17,7 @@ from yarl import URL
 from fleetwright_api import names
 from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.approvals.delivery import Answer, Outcome, parse_outcome
+from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome, parse_outcome
 
 logger = logging.getLogger(__name__)
 _LISTING_LIMIT: Final = 4 * 1024 * 1024
@@ -56,7 +56,7 @@ class ApprovalsClient:
                 return parse_outcome(answer.status, read_json(await _bounded(answer, _ANSWER_LIMIT)))
         except _ERRORS as error:
             logger.info("decision not delivered", extra={**_about(pod), "why": str(error) or repr(error)})
-            return Outcome(answer=Answer.NONE, message="the agent did not answer")
+            return Outcome(answer=DeliveryAnswer.NONE, message="the agent did not answer")
 
     async def close(self) -> None:
         if self._opened is not None:

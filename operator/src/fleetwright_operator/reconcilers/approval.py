@@ -17,8 +17,8 @@ from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.errors import RetryLaterError
 from fleetwright_kube.port import Object
 from fleetwright_kube.timestamps import parse_timestamp
-from fleetwright_operator.approvals.delivery import Answer, Deliver, Outcome, decision_document
-from fleetwright_operator.approvals.next_step import Action, ObservedApproval, Step, after_delivery, next_step
+from fleetwright_operator.approvals.delivery import Deliver, DeliveryAnswer, Outcome, decision_document
+from fleetwright_operator.approvals.next_step import ApprovalAction, ObservedApproval, Step, after_delivery, next_step
 from fleetwright_operator.approvals.open_asks import OpenAsks
 from fleetwright_operator.approvals.request_manifest import request_manifest
 from fleetwright_operator.credentials.operator_token import operator_tokens
@@ -60,12 +60,12 @@ class ApprovalReconciler:
             return ReconcileResult()  # The garbage collector deletes Approvals of a deleted agent.
         observed = self._observe(entry, agent, name)
         step = next_step(observed)
-        if step.action is Action.CREATE:
+        if step.action is ApprovalAction.CREATE:
             await self._create(agent, name)
             return ReconcileResult()
         if entry is None:
             return ReconcileResult(requeue_after=step.requeue_after)
-        if step.action is Action.DELIVER:
+        if step.action is ApprovalAction.DELIVER:
             outcome = await self._deliver(entry, agent)
             self.on_outcome(outcome.answer.value)
             step = after_delivery(observed, approval_of(entry).spec, outcome)
@@ -109,13 +109,13 @@ class ApprovalReconciler:
         cache, spec = self.cluster.cache, approval_of(entry).spec
         pod = serving_pod(cache, agent)
         if pod is None:
-            return Outcome(answer=Answer.NONE, message="the agent has no ready pod")
+            return Outcome(answer=DeliveryAnswer.NONE, message="the agent has no ready pod")
         ring = stored_ring(cache.get(names.CARD_KEYS, *self.settings.card_keys_place))
         tokens = operator_tokens(ring, agent.uid)
         return await self.deliver(pod, tokens, spec.request.ask, decision_document(spec))
 
     async def _perform(self, entry: CachedObject, agent: CachedObject, step: Step) -> None:
-        if step.action is Action.DELETE:
+        if step.action is ApprovalAction.DELETE:
             await self.cluster.delete(entry)
             return
         if step.state is not None:
@@ -126,7 +126,7 @@ class ApprovalReconciler:
             if step.escalates:
                 self._tell_parent(agent, step.state.escalation)
         current = self.cluster.cache.get(*entry.id)
-        if step.action is Action.CLEAR and current is not None and current.uid == entry.uid:
+        if step.action is ApprovalAction.CLEAR and current is not None and current.uid == entry.uid:
             patch: dict[str, Any] = dict.fromkeys(_DECISION)
             await self.cluster.patch(current, {"spec": patch})
 

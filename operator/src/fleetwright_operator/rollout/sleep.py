@@ -18,6 +18,8 @@ from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.status.activity import Activity
 
+FRESH_SECONDS: Final = 15
+"""The greatest age of a report by which an agent may go to sleep. An older one may not show a new task."""
 SCRAPE_SECONDS: Final = 120
 """The maximum time to wait for a scrape of the counters after the last activity."""
 
@@ -83,7 +85,7 @@ def next_state(
     if state is not None:
         is_due = state.wakes_at is not None and state.wakes_at <= now
         return None if request != state.request or has_new_revision or is_due else state
-    if not is_rolled_out or has_new_revision or activity is None:
+    if not is_rolled_out or has_new_revision or activity is None or now - activity.read_at > FRESH_SECONDS:
         return None
     if not _is_idle(activity, durations.seconds(spec.sleep.after_idle)):
         return None

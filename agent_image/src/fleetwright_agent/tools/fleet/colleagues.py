@@ -11,6 +11,8 @@ import httpx
 
 from fleetwright_agent.config.tools import Peer
 
+_USABLE_SECONDS: Final = 300.0
+"""The age up to which a list is used while the gateway does not answer."""
 _RECENT_SECONDS: Final = 15.0
 _WAIT_SECONDS: Final = 3.0
 _MOST: Final = 200
@@ -53,25 +55,33 @@ class Colleagues:
         self._read_token = read_token
         self._monotonic = monotonic
         self._known: tuple[float, tuple[Colleague, ...]] | None = None
+        self._failure: tuple[float, str] | None = None
+        """The time of the last failure, if the last read failed, and its reason."""
 
     async def list(self) -> tuple[Colleague, ...]:
-        """Return the colleagues in the gateway's order; the list may be some seconds old.
+        """Return the colleagues in the gateway's order.
+
+        The list may be 15 seconds old, or five minutes while the gateway does not answer.
 
         Raises:
-            GatewayUnavailable: There is no list, not even an older one.
+            GatewayUnavailable: There is no list that is recent enough.
         """
         now = self._monotonic()
         if self._known is not None and now - self._known[0] < _RECENT_SECONDS:
             return self._known[1]
-        try:
-            found = await self._read()
-        except GatewayUnavailable as error:
-            if self._known is None:
-                raise
-            _log.warning("the list of colleagues is not current", extra={"why": str(error)})
-            return self._known[1]
-        self._known = (now, found)
-        return found
+        if self._failure is None or now - self._failure[0] >= _RECENT_SECONDS:
+            try:
+                found = await self._read()
+            except GatewayUnavailable as error:
+                _log.warning("the list of colleagues is not current", extra={"why": str(error)})
+                self._failure = (now, str(error))
+            else:
+                self._known, self._failure = (now, found), None
+                return found
+        # The gateway is asked again later, so that a gateway that does not answer delays only a few turns.
+        if self._known is None or now - self._known[0] >= _USABLE_SECONDS:
+            raise GatewayUnavailable(self._failure[1])
+        return self._known[1]
 
     def peer(self, text: str) -> Peer | None:
         """Return the way to an agent by `<name>` or `<namespace>/<name>`; None if the text is no such name."""

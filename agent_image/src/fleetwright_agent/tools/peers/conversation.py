@@ -42,7 +42,7 @@ from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.protocol.frames import Frame, PeerCost, TurnRequest
 from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, OpenQuestions, QuestionKey
 from fleetwright_agent.telemetry.tracing import current_trace
-from fleetwright_agent.tools.peers.polling import ENDED, GOES_ON, asks, cancel, poll_task
+from fleetwright_agent.tools.peers.polling import ENDED, GOES_ON, asks, cancel, causes_of, poll_task, status_of
 from fleetwright_agent.tools.peers.questions import PeerQuestions
 from fleetwright_agent.tools.peers.response import PeerResponse, TooManyArtifacts, wants_approval
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -61,6 +61,8 @@ task.
 Raises ToolError if this agent holds no credential for the peer.
 """
 _RESULT_SECONDS = 5.0
+_GONE = (403, 404, 410)
+"""The statuses of a peer that does not exist any more, or that this agent may no longer call."""
 """The time limit for reading a task that was begun before. A turn waits for the answer."""
 _LEAVE_SECONDS = 5.0
 """The time limit for cancelling a peer's task, including the request for the peer's card."""
@@ -178,6 +180,8 @@ class PeerConversations:
         except (TaskNotFoundError, InvalidParamsError):
             raise ToolError(f"{peer.name} no longer knows this task") from None
         except (httpx.HTTPError, A2AClientError, A2AError, OSError, ToolError, TimeoutError) as error:
+            if any(status_of(each) in _GONE for each in causes_of(error)):
+                raise ToolError(f"{peer.name} can no longer be asked") from error
             raise PeerUnreachable(f"{peer.name} could not be asked: {_meaning(error)}") from error
         if heard.state in GOES_ON or heard.is_reviewed:
             return ""

@@ -26,6 +26,8 @@ _REVIEWED_LOOKS: Final = 5
 _AWAY_SECONDS: Final = 90.0
 """The time for which a peer may be unreachable, for example while its pod is replaced."""
 _GIVE_UP_SECONDS: Final = 2.0
+_NO_POD: Final = (502, 503, 504)
+"""The statuses with which the gateway answers while the peer has no pod that serves."""
 
 
 async def poll_task(
@@ -92,13 +94,21 @@ async def _found(client: Client, context: ClientCallContext, task_id: str, *, lo
 
 
 def _is_away(error: BaseException) -> bool:
-    """Return True if the connection failed; False for all other errors, such as an error response or a timeout."""
-    causes = list(_causes(error))
+    """Return True if the connection failed, or if the gateway has no pod to forward to; False for all other errors."""
+    causes = list(causes_of(error))
     refused = any(isinstance(each, TooLarge | DeniedAddress) for each in causes)
-    return not refused and any(isinstance(each, httpx.NetworkError | httpx.RemoteProtocolError) for each in causes)
+    return not refused and any(
+        isinstance(each, httpx.NetworkError | httpx.RemoteProtocolError) or status_of(each) in _NO_POD
+        for each in causes
+    )
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status that an error is about, without its causes; None if it is about none."""
+    return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__

@@ -98,7 +98,9 @@ class Nonces:
 
     def accepts(self, nonce: str, now: float) -> bool:
         bucket = int(now) // _NONCE_SECONDS
-        return any(hmac.compare_digest(nonce.encode(), self._of(each).encode()) for each in (bucket, bucket - 1))
+        return nonce.isascii() and any(
+            hmac.compare_digest(nonce.encode(), self._of(each).encode()) for each in (bucket, bucket - 1)
+        )
 
     def _of(self, bucket: int) -> str:
         digest = hmac.new(self._secret, b"dpop-nonce:%d" % bucket, sha256).digest()
@@ -191,6 +193,8 @@ def _check(claims: Mapping[str, Any], request: ProofRequest, now: float) -> None
     """Raises: InvalidProof."""
     issued, name, url = claims.get("iat"), claims.get("jti"), claims.get("htu")
     if type(issued) is not int or not isinstance(name, str) or not name or not isinstance(url, str):
+        raise InvalidProof("a claim is missing or malformed")
+    if not (name.isascii() and url.isascii()):
         raise InvalidProof("a claim is missing or malformed")
     if abs(now - issued) > MAX_AGE_SECONDS:
         raise InvalidProof("the proof is too old, or from the future")
