@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleetwright_api import names
-from fleetwright_gateway.settings import Settings, settings_from
+from fleetwright_gateway.settings import GatewaySettings, settings_from
 from fleetwright_operator import settings as operator_settings
 
 Render = Callable[..., list[dict[str, Any]]]
@@ -53,7 +53,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
         },
     )
     assert settings_from(environment(documents, GATEWAY)) == replace(
-        Settings(),
+        GatewaySettings(),
         url="http://fw-gateway.system",
         public_url="https://agents.example.com",
         publisher="example.com",
@@ -83,7 +83,7 @@ def test_gateway_and_operator_agree_on_address_pods_and_keys(render: Render) -> 
     (keys,) = [volume["secret"] for volume in template["spec"]["volumes"] if "secret" in volume]
     assert ("system", keys["secretName"]) == settings.gateway_keys_place
     (mount,) = [each for each in container_of(deployment)["volumeMounts"] if each["name"] == "keys"]
-    assert f"{mount['mountPath']}/{names.RING_KEY}" == str(Settings().keys_file)
+    assert f"{mount['mountPath']}/{names.RING_KEY}" == str(GatewaySettings().keys_file)
     role = named(documents, "Role", keys["secretName"])
     assert role["rules"][1] == {
         "apiGroups": [""],
@@ -200,8 +200,8 @@ def test_gateway_network_policy_admits_agents_and_named_peers(render: Render) ->
         },
     }
     traffic, scrapes = policy["ingress"]
-    assert traffic == {"from": [agents, peer], "ports": [{"protocol": "TCP", "port": Settings().port}]}
-    assert scrapes["ports"] == [{"protocol": "TCP", "port": Settings().ops_port}]
+    assert traffic == {"from": [agents, peer], "ports": [{"protocol": "TCP", "port": GatewaySettings().port}]}
+    assert scrapes["ports"] == [{"protocol": "TCP", "port": GatewaySettings().ops_port}]
     api, pods = policy["egress"]
     assert {port["port"] for port in api["ports"]} == {443, 6443}
     assert pods["to"] == [agents]

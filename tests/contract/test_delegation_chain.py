@@ -29,7 +29,7 @@ from fleetwright_agent.tools.fleet.tools import FleetTools
 from fleetwright_agent.tools.port import ToolCall
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_api import names
-from fleetwright_gateway.settings import Settings
+from fleetwright_gateway.settings import GatewaySettings
 
 pytestmark = pytest.mark.process
 ADDRESSES = {"lead": "127.0.0.2", "researcher": "127.0.0.3", "writer": "127.0.0.4"}
@@ -52,11 +52,11 @@ class Team:
         with socket.create_server((ADDRESSES["lead"], 0)) as free:
             self.port: int = free.getsockname()[1]
 
-    def settings(self) -> Settings:
+    def settings(self) -> GatewaySettings:
         keys = self.folder / "keys.json"
         keys.write_text(json.dumps({"keys": [{**self.key.as_dict(private=True), "iat": 0}]}))
         (self.folder / "token").write_text(token_text("gateway", audience=ISSUER))
-        return Settings(url=URL, keys_file=keys, service_account=self.folder, agent_port=self.port)
+        return GatewaySettings(url=URL, keys_file=keys, service_account=self.folder, agent_port=self.port)
 
     def wake(self, name: str) -> None:
         """Start the pod of a sleeping agent, as the operator does after the gateway's request."""

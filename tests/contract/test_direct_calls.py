@@ -33,7 +33,7 @@ from fleetwright_agent.tools.peers.proof_auth import ProofAuth, ProofKey
 from fleetwright_agent.tools.peers.tool import PeerTools, opaque_token
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_gateway.app import build_gateway
-from fleetwright_gateway.settings import Settings
+from fleetwright_gateway.settings import GatewaySettings
 
 OPAQUE = "t" * 43
 PEER = Peer(name="writer", namespace="team", url="http://writer.team")
@@ -106,11 +106,11 @@ class World:
     def _pod_token(self) -> str:
         return self.desk.gateway_token_file.read_text()
 
-    def settings(self) -> Settings:
+    def settings(self) -> GatewaySettings:
         ring = self.folder / "keys.json"
         write(ring, {"keys": [{**self.key.as_dict(private=True), "iat": 0}]})
         write(self.folder / "token", token_text("gateway", audience=ISSUER))
-        return Settings(url=URL, keys_file=ring, service_account=self.folder)
+        return GatewaySettings(url=URL, keys_file=ring, service_account=self.folder)
 
     def write_peer_files(self, **trust: Any) -> None:
         keys = [self.key.as_dict(private=False)]

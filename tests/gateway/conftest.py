@@ -12,7 +12,7 @@ from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.gateway.served_gateway import CARD, URL, Client, Upstream, running
 
 from fleetwright_gateway.process.sockets import listen
-from fleetwright_gateway.settings import Settings
+from fleetwright_gateway.settings import GatewaySettings
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ async def upstream(process_ring: None) -> AsyncIterator[Upstream]:
 
 
 @pytest.fixture
-def settings(keys: Path, upstream: Upstream, tmp_path: Path) -> Settings:
+def settings(keys: Path, upstream: Upstream, tmp_path: Path) -> GatewaySettings:
     (tmp_path / "token").write_text(token_text("gateway", audience=ISSUER))
-    return Settings(
+    return GatewaySettings(
         url=URL,
         public_url="https://agents.example.com",
         keys_file=keys,
@@ -59,7 +59,7 @@ def settings(keys: Path, upstream: Upstream, tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-async def client(api: FleetApi, settings: Settings, process_ring: None) -> AsyncIterator[Client]:
+async def client(api: FleetApi, settings: GatewaySettings, process_ring: None) -> AsyncIterator[Client]:
     """A gateway whose cluster has the agents `caller` and `callee`, which may call each other, and `hidden`."""
     reach = {"fleet": {"reach": "Direct"}}
     api.add_running_agent("caller", spec=reach)

@@ -12,10 +12,10 @@ from aiohttp import web
 from tests.gateway.fleet_api import NOW, FleetApi
 
 from fleetwright_a2a.clock import Clock
-from fleetwright_gateway.app import Gateway, build_gateway
+from fleetwright_gateway.app import GatewayParts, build_gateway
 from fleetwright_gateway.process.serving import serve
 from fleetwright_gateway.process.sockets import listen
-from fleetwright_gateway.settings import Settings
+from fleetwright_gateway.settings import GatewaySettings
 from fleetwright_gateway.wake.waker import IsReady
 
 URL = "http://fleetwright-gateway.system"
@@ -67,7 +67,7 @@ class Client:
 
     session: aiohttp.ClientSession
     base: str
-    gateway: Gateway
+    gateway: GatewayParts
 
     def request(
         self, method: str, path: str, *, token: str = "", headers: dict[str, str] | None = None, **more: Any
@@ -85,7 +85,7 @@ class Client:
 @asynccontextmanager
 async def running(
     api: FleetApi,
-    settings: Settings,
+    settings: GatewaySettings,
     *,
     filled: bool = True,
     clock: Clock | None = None,

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fleetwright_gateway.settings import Settings, settings_from
+from fleetwright_gateway.settings import GatewaySettings, settings_from
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/one-url-for-all-agents.md"
 
 
 def test_settings_have_defaults():
-    assert settings_from({}) == Settings()
+    assert settings_from({}) == GatewaySettings()
 
 
 def test_settings_read_the_environment():

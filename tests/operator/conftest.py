@@ -27,7 +27,7 @@ from fleetwright_operator.manager.composition import Clocks, build_manager
 from fleetwright_operator.manager.leadership import workers, write_key_rings
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.observe.watch_index import Key
-from fleetwright_operator.settings import Gateway, PodSelector, Settings
+from fleetwright_operator.settings import GatewayReference, PodSelector, Settings
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = "2026-03-01T12:00:00Z"
@@ -219,7 +219,7 @@ def settings() -> Settings:
 @pytest.fixture
 def with_gateway(settings: Settings) -> Settings:
     pods = PodSelector(namespace="fleetwright-system", labels={"app.kubernetes.io/component": "gateway"})
-    return replace(settings, gateway=Gateway(url="http://fleetwright-gateway.fleetwright-system", pods=pods))
+    return replace(settings, gateway=GatewayReference(url="http://fleetwright-gateway.fleetwright-system", pods=pods))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import click
 from fleetwright_cli.cluster.options import on_cluster
 
 if TYPE_CHECKING:
-    from fleetwright_cli.cluster.client import Cluster
+    from fleetwright_cli.cluster.client import ClusterClient
 
 
 @click.group()
@@ -121,7 +121,7 @@ def say(
 @click.option("--watch", is_flag=True, help="Print every change until interrupted.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @on_cluster
-def approvals(cluster: "Cluster", everywhere: bool, watch: bool, output: str) -> None:
+def approvals(cluster: "ClusterClient", everywhere: bool, watch: bool, output: str) -> None:
     """List the tool calls that wait for a person, and those that were decided."""
     from fleetwright_cli.approvals import command
 
@@ -139,7 +139,7 @@ def approvals(cluster: "Cluster", everywhere: bool, watch: bool, output: str) ->
 )
 @click.option("--wait", default=0.0, help="Seconds to wait until the agent has accepted the decision.")
 @on_cluster
-def approve(cluster: "Cluster", name: str, reason: str | None, file: Path | None, wait: float) -> None:
+def approve(cluster: "ClusterClient", name: str, reason: str | None, file: Path | None, wait: float) -> None:
     """Approve the tool call of the approval NAME."""
     from fleetwright_cli.approvals import command
 
@@ -151,7 +151,7 @@ def approve(cluster: "Cluster", name: str, reason: str | None, file: Path | None
 @click.option("--reason", required=True, help="Why. The agent's model reads it.")
 @click.option("--wait", default=0.0, help="Seconds to wait until the agent has accepted the decision.")
 @on_cluster
-def deny(cluster: "Cluster", name: str, reason: str, wait: float) -> None:
+def deny(cluster: "ClusterClient", name: str, reason: str, wait: float) -> None:
     """Deny the tool call of the approval NAME."""
     from fleetwright_cli.approvals import command
 
@@ -167,7 +167,7 @@ def team() -> None:
 @click.argument("lead", required=False)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @on_cluster
-def team_tree(cluster: "Cluster", lead: str | None, output: str) -> None:
+def team_tree(cluster: "ClusterClient", lead: str | None, output: str) -> None:
     """Show the team of LEAD, or all teams of the namespace."""
     from fleetwright_cli.team import command
 
@@ -178,7 +178,7 @@ def team_tree(cluster: "Cluster", lead: str | None, output: str) -> None:
 @click.argument("lead")
 @click.option("--wait", default=0.0, help="Seconds to wait until every agent is suspended.")
 @on_cluster
-def team_suspend(cluster: "Cluster", lead: str, wait: float) -> None:
+def team_suspend(cluster: "ClusterClient", lead: str, wait: float) -> None:
     """Suspend LEAD and its descendants. Their memory stays."""
     from fleetwright_cli.team import command
 
@@ -189,7 +189,7 @@ def team_suspend(cluster: "Cluster", lead: str, wait: float) -> None:
 @click.argument("lead")
 @click.option("--wait", default=0.0, help="Seconds to wait until every agent runs.")
 @on_cluster
-def team_resume(cluster: "Cluster", lead: str, wait: float) -> None:
+def team_resume(cluster: "ClusterClient", lead: str, wait: float) -> None:
     """Resume LEAD and its descendants."""
     from fleetwright_cli.team import command
 
@@ -199,7 +199,7 @@ def team_resume(cluster: "Cluster", lead: str, wait: float) -> None:
 @team.command("export")
 @click.argument("lead")
 @on_cluster
-def team_export(cluster: "Cluster", lead: str) -> None:
+def team_export(cluster: "ClusterClient", lead: str) -> None:
     """Print LEAD and its descendants, with their skills and MCP servers, as manifests for kubectl apply."""
     from fleetwright_cli.team import command
 
@@ -209,7 +209,7 @@ def team_export(cluster: "Cluster", lead: str) -> None:
 @team.command("import")
 @click.option("-f", "--filename", "file", required=True, type=click.Path(path_type=Path, exists=True, allow_dash=True))
 @on_cluster
-def team_import(cluster: "Cluster", file: Path) -> None:
+def team_import(cluster: "ClusterClient", file: Path) -> None:
     """Apply what `team export` printed."""
     from fleetwright_cli.team import command
 

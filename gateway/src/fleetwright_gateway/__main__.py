@@ -11,7 +11,7 @@ from fleetwright_gateway.app import build_gateway, following
 from fleetwright_gateway.cluster.resources import FIELD_MANAGER
 from fleetwright_gateway.process.serving import leave_on_signal, serve
 from fleetwright_gateway.process.sockets import listen
-from fleetwright_gateway.settings import Settings, settings_from
+from fleetwright_gateway.settings import GatewaySettings, settings_from
 from fleetwright_gateway.telemetry import logs
 from fleetwright_kube.errors import OperatorError
 from fleetwright_kube.http_client import KubernetesApi
@@ -20,7 +20,7 @@ from fleetwright_kube.pod_login import pod_login
 logger = logging.getLogger(__name__)
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: GatewaySettings) -> None:
     leaving = asyncio.Event()
     leave_on_signal(leaving)
     traffic, ops = listen(settings.port), listen(settings.ops_port)

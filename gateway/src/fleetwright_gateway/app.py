@@ -16,7 +16,7 @@ from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.cluster.synchroniser import Synchroniser
 from fleetwright_gateway.exchange.endpoint import PATH, ExchangeEndpoint
 from fleetwright_gateway.http.addresses import Addresses
-from fleetwright_gateway.http.admission import Admission
+from fleetwright_gateway.http.admission import RequestAdmission
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.http.rate_limits import RateLimits
 from fleetwright_gateway.identity.authenticator import Authenticator
@@ -28,7 +28,7 @@ from fleetwright_gateway.proxy.forwarder import Forwarder
 from fleetwright_gateway.proxy.paths import is_proxied
 from fleetwright_gateway.proxy.redirects import Redirects
 from fleetwright_gateway.registry.application import registry_app
-from fleetwright_gateway.settings import Settings
+from fleetwright_gateway.settings import GatewaySettings
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.tokens.call_chain import CallChains
 from fleetwright_gateway.tokens.key_ring import KeyRing
@@ -41,7 +41,7 @@ from fleetwright_kube.token_audiences import api_audiences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gateway:
+class GatewayParts:
     traffic: ASGIApp
     ops: ASGIApp
     fleet: Fleet
@@ -65,8 +65,8 @@ class _Front:
 
 @asynccontextmanager
 async def build_gateway(
-    api: Api, settings: Settings, *, clock: Clock | None = None, is_ready: IsReady | None = None
-) -> AsyncIterator[Gateway]:
+    api: Api, settings: GatewaySettings, *, clock: Clock | None = None, is_ready: IsReady | None = None
+) -> AsyncIterator[GatewayParts]:
     """Build the gateway, and close its connections at the end. Nothing is listed yet.
 
     Args:
@@ -84,7 +84,7 @@ async def build_gateway(
     authenticator = Authenticator(
         TokenReviewer(api, audiences=audiences, clock=clock), fleet, audiences=audiences, issuers=issuers, clock=clock
     )
-    admission = Admission(
+    admission = RequestAdmission(
         authenticator,
         RateLimits(per_minute=settings.requests_per_minute, clock=clock),
         problem=lambda: synchroniser.problem,
@@ -141,7 +141,7 @@ async def build_gateway(
     )
     ops = ops_app(metrics.registry, not_ready=lambda: synchroniser.problem or tokens.ring.problem(clock.now()))
     try:
-        yield Gateway(
+        yield GatewayParts(
             traffic=OriginCheck(_Front(proxy, exchange, registry), allowed=settings.origins),
             ops=ops,
             fleet=fleet,
@@ -165,7 +165,7 @@ async def following(synchroniser: Synchroniser) -> AsyncIterator["asyncio.Task[N
             await task
 
 
-def _accepted(settings: Settings) -> tuple[frozenset[str], frozenset[str]]:
+def _accepted(settings: GatewaySettings) -> tuple[frozenset[str], frozenset[str]]:
     """Return the accepted audiences and issuers. The API server's are read from the gateway's own token."""
     try:
         own = (settings.service_account / "token").read_text(encoding="ascii").strip()

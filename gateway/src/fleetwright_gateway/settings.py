@@ -12,7 +12,7 @@ _PREFIX: Final = "FLEETWRIGHT_GATEWAY_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class GatewaySettings:
     url: str = "http://fleetwright-gateway"
     """The address inside the cluster. It is also the issuer of pair tokens."""
     public_url: str = ""
@@ -61,14 +61,14 @@ class Settings:
         return self.publisher or urlsplit(self.outside_url).hostname or ""
 
 
-def settings_from(environ: Mapping[str, str]) -> Settings:
+def settings_from(environ: Mapping[str, str]) -> GatewaySettings:
     """Read the settings from an environment.
 
     Raises:
         ValueError: A variable has an unusable value; the message names the variable.
     """
-    given = {field.name: f"{_PREFIX}{field.name.upper()}" for field in fields(Settings)}
-    defaults = Settings()
+    given = {field.name: f"{_PREFIX}{field.name.upper()}" for field in fields(GatewaySettings)}
+    defaults = GatewaySettings()
     found = {
         name: _parsed(variable, environ[variable], getattr(defaults, name))
         for name, variable in given.items()
@@ -79,7 +79,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
     for name in ("url", "public_url"):
         if text := found.get(name):
             found[name] = _url(given[name], text)
-    return Settings(**found)
+    return GatewaySettings(**found)
 
 
 def _parsed(variable: str, text: str, default: Any) -> Any:

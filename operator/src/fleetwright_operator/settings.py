@@ -80,7 +80,7 @@ class Dns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gateway:
+class GatewayReference:
     """The installation's gateway. Its pods may reach every agent, and agents of a team may reach it."""
 
     url: str
@@ -150,7 +150,7 @@ class Settings:
     card_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=90 * _DAY, overlap=_DAY))
     approval_retention_seconds: int = _DAY
     """Seconds for which an Approval is kept after nothing is left to do."""
-    gateway: Gateway | None = None
+    gateway: GatewayReference | None = None
     """None if the installation has no gateway."""
     key_set_url: str = ""
     """The URL at which the installation publishes the key set. Every signature names it."""
@@ -286,7 +286,7 @@ def _pods(environ: Mapping[str, str], name: str) -> PodSelector | None:
     return PodSelector(namespace=value["namespace"], labels=value.get("labels", {}))
 
 
-def _gateway(environ: Mapping[str, str]) -> Gateway | None:
+def _gateway(environ: Mapping[str, str]) -> GatewayReference | None:
     url = environ.get("FLEETWRIGHT_GATEWAY_URL", "")
     if not url:
         return None
@@ -295,8 +295,8 @@ def _gateway(environ: Mapping[str, str]) -> Gateway | None:
     found = _pods(environ, "FLEETWRIGHT_GATEWAY_PODS")
     if found is None:
         raise ValueError("FLEETWRIGHT_GATEWAY_PODS is missing; it is required with FLEETWRIGHT_GATEWAY_URL")
-    base = Gateway(url=url, pods=found)
-    return Gateway(
+    base = GatewayReference(url=url, pods=found)
+    return GatewayReference(
         url=url,
         pods=found,
         public_url=environ.get("FLEETWRIGHT_GATEWAY_PUBLIC_URL", ""),

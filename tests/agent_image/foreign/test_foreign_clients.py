@@ -29,7 +29,7 @@ from fleetwright_operator.build.config.fleet import GatewayTrust
 from fleetwright_operator.build.gateway_card import gateway_cards
 from fleetwright_operator.credentials.jws import new_secret, signing_key
 from fleetwright_operator.credentials.keyring import CardKey, card_signatures, key_set, ring_text
-from fleetwright_operator.settings import Gateway, PodSelector
+from fleetwright_operator.settings import GatewayReference, PodSelector
 
 CLIENTS = Path(__file__).with_name("clients")
 ROOT = Path(__file__).parents[3]
@@ -206,7 +206,7 @@ GATEWAY_PORT = Port()
 
 
 def _gateway():
-    return Gateway(url=f"http://127.0.0.1:{GATEWAY_PORT.number}", pods=PodSelector(namespace="team"))
+    return GatewayReference(url=f"http://127.0.0.1:{GATEWAY_PORT.number}", pods=PodSelector(namespace="team"))
 
 
 def _card(url):

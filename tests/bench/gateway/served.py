@@ -18,7 +18,7 @@ from tests.gateway.fleet_api import FleetApi, token_text
 from fleetwright_gateway.app import build_gateway
 from fleetwright_gateway.process.serving import leave_on_signal, serve
 from fleetwright_gateway.process.sockets import listen
-from fleetwright_gateway.settings import Settings
+from fleetwright_gateway.settings import GatewaySettings
 
 ISSUER = "http://fleetwright-gateway.bench"
 AUDIENCE = "uid-of-echo"
@@ -48,7 +48,7 @@ async def _main(folder: Path, port: int, ops: int, agent_port: int, token: str) 
     api.tokens[token] = api.tokens[known]
     api.put({"kind": "Agent", "metadata": {"namespace": "bench", "name": "echo", "uid": AUDIENCE}, "spec": _TEAM})
     api.add_pod("echo-1-a", namespace="bench", owner=api.add_deployment("echo", namespace="bench"), account="echo")
-    settings = Settings(
+    settings = GatewaySettings(
         url=ISSUER,
         keys_file=folder / "keys.json",
         service_account=folder,

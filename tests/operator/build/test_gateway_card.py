@@ -6,7 +6,7 @@ import pytest
 
 from fleetwright_operator.build.card import agent_card
 from fleetwright_operator.build.gateway_card import gateway_cards
-from fleetwright_operator.settings import Gateway, PodSelector
+from fleetwright_operator.settings import GatewayReference, PodSelector
 
 INSIDE = "http://fleetwright-gateway.system"
 OUTSIDE = "https://agents.example.com/ai"
@@ -18,7 +18,7 @@ def signed(card):
 
 def cards(objects, public_url="", **spec):
     view = objects.agent_view(**spec)
-    gateway = Gateway(url=INSIDE, public_url=public_url, pods=PodSelector(namespace="system"))
+    gateway = GatewayReference(url=INSIDE, public_url=public_url, pods=PodSelector(namespace="system"))
     own = agent_card(view, url="http://poet.shop.svc.cluster.local", skills=[])
     return {key: json.loads(text) for key, text in gateway_cards(own, view, gateway, signed).items()}
 

@@ -30,7 +30,7 @@ _REFUSED: Final = AuthenticationFailure("gateway", "The token is not accepted.")
 
 
 @dataclass(frozen=True, slots=True)
-class GatewayTrust:
+class TrustedGateway:
     issuer: str
     audience: str
     keys: "KeySet"
@@ -48,7 +48,7 @@ class GatewayCaller:
     """The agents that the request came through, the first caller first."""
 
 
-def parse_gateway_keys(raw: bytes) -> GatewayTrust:
+def parse_gateway_keys(raw: bytes) -> TrustedGateway:
     """Parse `gateway.json`.
 
     Raises:
@@ -63,7 +63,7 @@ def parse_gateway_keys(raw: bytes) -> GatewayTrust:
         places = sorted({".".join(str(step) for step in each["loc"]) for each in error.errors()})
         raise ValueError(f"check {', '.join(places) or 'its shape'}") from None
     revoked = {each.caller: each.not_before for each in found.revoked}
-    return GatewayTrust(found.issuer, found.audience, KeySet(found.keys), revoked)
+    return TrustedGateway(found.issuer, found.audience, KeySet(found.keys), revoked)
 
 
 def looks_signed(token: str) -> bool:
@@ -72,7 +72,7 @@ def looks_signed(token: str) -> bool:
 
 
 class GatewayTokens:
-    def __init__(self, trust: FileWatcher[GatewayTrust], *, clock: Clock) -> None:
+    def __init__(self, trust: FileWatcher[TrustedGateway], *, clock: Clock) -> None:
         self._trust = trust
         self._clock = clock
         self._proofs: Proofs | None = None
@@ -115,7 +115,7 @@ class GatewayTokens:
 
 
 def _caller(
-    trust: GatewayTrust, token: str, delegations: Sequence[str], *, now: float
+    trust: TrustedGateway, token: str, delegations: Sequence[str], *, now: float
 ) -> tuple[GatewayCaller, str | None] | None:
     from fleetwright_a2a.tokens.keys import InvalidToken
     from fleetwright_a2a.tokens.pair_token import verify
@@ -133,7 +133,7 @@ def _caller(
 
 
 def _delegation(
-    trust: GatewayTrust, claims: "PairTokenClaims", delegations: Sequence[str], *, now: float
+    trust: TrustedGateway, claims: "PairTokenClaims", delegations: Sequence[str], *, now: float
 ) -> Delegation:
     """Return the delegation of a request. It must be for this agent, and for the callers that the pair token names.
 

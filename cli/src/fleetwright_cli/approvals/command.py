@@ -21,7 +21,7 @@ from fleetwright_cli.approvals.decision import (
     read_arguments,
 )
 from fleetwright_cli.approvals.table import Object, name_of, ordered, render, rows, widths_of
-from fleetwright_cli.cluster.client import Cluster
+from fleetwright_cli.cluster.client import ClusterClient
 
 _PAUSE_SECONDS: Final = 0.5
 
@@ -30,7 +30,9 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def show(cluster: Cluster, output: str, *, everywhere: bool, watch: bool, now: Callable[[], datetime] = _now) -> None:
+def show(
+    cluster: ClusterClient, output: str, *, everywhere: bool, watch: bool, now: Callable[[], datetime] = _now
+) -> None:
     """Print the Approvals. Args: `watch` prints every change until it is interrupted."""
     found = ordered(cluster.list(names.APPROVAL, everywhere=everywhere))
     if output != "text":
@@ -52,7 +54,7 @@ def show(cluster: Cluster, output: str, *, everywhere: bool, watch: bool, now: C
                 click.echo(yaml.safe_dump(changed, sort_keys=False, explicit_start=True), nl=False)
 
 
-def approve(cluster: Cluster, name: str, *, reason: str | None, file: Path | None, wait: float) -> None:
+def approve(cluster: ClusterClient, name: str, *, reason: str | None, file: Path | None, wait: float) -> None:
     """Approve a call. Args: `file` has other arguments, with which the call runs; `-` means the standard input."""
     arguments = None
     if file is not None:
@@ -64,12 +66,12 @@ def approve(cluster: Cluster, name: str, *, reason: str | None, file: Path | Non
     _decide(cluster, name, Decision("Approved", cluster.username(), reason, arguments), wait=wait)
 
 
-def deny(cluster: Cluster, name: str, *, reason: str, wait: float) -> None:
+def deny(cluster: ClusterClient, name: str, *, reason: str, wait: float) -> None:
     """Deny a call. The agent's model reads the reason."""
     _decide(cluster, name, Decision("Denied", cluster.username(), reason), wait=wait)
 
 
-def _decide(cluster: Cluster, name: str, decision: Decision, *, wait: float) -> None:
+def _decide(cluster: ClusterClient, name: str, decision: Decision, *, wait: float) -> None:
     found = cluster.get(names.APPROVAL, name)
     if not is_the_same(found, decision):
         if problem := obstacle(found, decision):
@@ -86,7 +88,7 @@ def _decide(cluster: Cluster, name: str, decision: Decision, *, wait: float) -> 
 
 
 def _await(
-    cluster: Cluster,
+    cluster: ClusterClient,
     name: str,
     decision: Decision,
     wait: float,
@@ -112,7 +114,7 @@ def _await(
     click.echo(f"{decision.decision} was accepted by the agent.")
 
 
-def _changes(cluster: Cluster, everywhere: bool, known: list[Object]) -> Iterator[Object]:
+def _changes(cluster: ClusterClient, everywhere: bool, known: list[Object]) -> Iterator[Object]:
     """Yield each Approval that is new or has changed."""
     versions = {_place(each): each["metadata"]["resourceVersion"] for each in known}
     for body in cluster.watch(names.APPROVAL, everywhere=everywhere):

@@ -33,7 +33,7 @@ _PLURALS: Final = {
 }
 
 
-class Cluster:
+class ClusterClient:
     """One cluster and the namespace that commands use unless an option names another."""
 
     def __init__(self, client: ApiClient, namespace: str) -> None:

@@ -14,8 +14,8 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("-n", "--namespace", default=None, help="The namespace; the context's own by default.")
     @wraps(command)
     def connected(*, context: str | None, namespace: str | None, **arguments: Any) -> None:
-        from fleetwright_cli.cluster.client import Cluster
+        from fleetwright_cli.cluster.client import ClusterClient
 
-        command(Cluster.connect(context=context, namespace=namespace), **arguments)
+        command(ClusterClient.connect(context=context, namespace=namespace), **arguments)
 
     return connected

@@ -32,7 +32,7 @@ from fleetwright_cli.dev.layout import (
     uses_gateway,
     workloads,
 )
-from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, read_fleet
+from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, substitutions
 from fleetwright_operator.rollout.sleep import SleepState
@@ -130,7 +130,7 @@ class FleetRun:
         self._running = wanted
         _write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
 
-    def _tell_differences(self, fleet: Fleet, changed: set[str]) -> None:
+    def _tell_differences(self, fleet: LocalFleet, changed: set[str]) -> None:
         """Print every model that is substituted, and every declared host that is left out."""
         servers = {name: server.spec for name, server in fleet.servers.items()}
         for name, agent in fleet.agents.items():
@@ -170,14 +170,14 @@ class FleetRun:
         port, ops = self._ports.agents[name], self._ports.ops[name]
         return Address(f"http://{_HOST}:{port}", f"http://{_HOST}:{ops}", self._tokens.client(name))
 
-    def _with_ports(self, fleet: Fleet) -> Ports:
+    def _with_ports(self, fleet: LocalFleet) -> Ports:
         return Ports(
             agents={name: self._ports.agents.get(name) or free_port() for name in fleet.agents},
             ops={name: self._ports.ops.get(name) or free_port() for name in fleet.agents},
             servers={name: self._ports.servers.get(name) or free_port() for name in workloads(fleet)},
         )
 
-    def _start_servers(self, fleet: Fleet, changed: set[str]) -> None:
+    def _start_servers(self, fleet: LocalFleet, changed: set[str]) -> None:
         local = workloads(fleet)
         for name, port in self._ports.servers.items():
             if f"server-{name}" not in changed:
@@ -208,7 +208,7 @@ class FleetRun:
             self._processes.wait_ready(f"agent-{agent.name}", f"http://{_HOST}:{self._ports.ops[agent.name]}/readyz")
             self._note_started(agent.name, ready=True)
 
-    def _team_for(self, fleet: Fleet) -> LocalTeam | None:
+    def _team_for(self, fleet: LocalFleet) -> LocalTeam | None:
         """Return the team, with a gateway that starts when the first agent needs one."""
         if self._team is None and uses_gateway(fleet):
             person = token_text(f"user:{PERSON}", self._tokens.of(token_names(fleet))["person"])

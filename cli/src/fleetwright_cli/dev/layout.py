@@ -23,7 +23,7 @@ from fleetwright_api.spec.mcp_server import WorkloadSpec
 from fleetwright_api.spec.skill import SkillSourceSpec, SkillView
 from fleetwright_cli.dev.gateway.local_tokens import agent_uid, token_text
 from fleetwright_cli.dev.hosts import without_declared_hosts
-from fleetwright_cli.dev.manifests import Fleet, InvalidFleet
+from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, SubstituteProvider, with_provider
 from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.card import served_card, unsigned
@@ -35,7 +35,7 @@ from fleetwright_operator.build.pod.file_references import instructions_file
 from fleetwright_operator.build.pod.mounted_files import CONFIG_MAP
 from fleetwright_operator.credentials.keyring import Ring
 from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
-from fleetwright_operator.settings import Gateway, PodSelector, Settings
+from fleetwright_operator.settings import GatewayReference, PodSelector, Settings
 
 _HOST = "127.0.0.1"
 _CONFIGURATION = "etc/fleetwright"
@@ -80,13 +80,13 @@ class GatewayFiles:
     keys: Ring
 
 
-def uses_gateway(fleet: Fleet) -> bool:
+def uses_gateway(fleet: LocalFleet) -> bool:
     """Return whether an agent calls others of its team, or sleeps until a message comes."""
     specs = [agent.spec for agent in fleet.agents.values()]
     return any(spec.fleet.reach != NO_REACH or spec.sleep is not None for spec in specs)
 
 
-def token_names(fleet: Fleet) -> list[str]:
+def token_names(fleet: LocalFleet) -> list[str]:
     """Return a name for every secret that the fleet needs.
 
     The names are `client.<agent>.<client>` and `edge.<caller>.<callee>` for callers, `push.<agent>` for the key
@@ -99,7 +99,7 @@ def token_names(fleet: Fleet) -> list[str]:
     return sorted(clients + edges + keys + team)
 
 
-def read_skills(fleet: Fleet) -> dict[str, SkillContent]:
+def read_skills(fleet: LocalFleet) -> dict[str, SkillContent]:
     """Return the content of every Skill.
 
     Raises:
@@ -108,7 +108,7 @@ def read_skills(fleet: Fleet) -> dict[str, SkillContent]:
     return {name: _skill(name, skill, fleet) for name, skill in fleet.skills.items()}
 
 
-def _skill(name: str, skill: SkillView, fleet: Fleet) -> SkillContent:
+def _skill(name: str, skill: SkillView, fleet: LocalFleet) -> SkillContent:
     try:
         files = _source_files(name, skill.spec.source, fleet)
         return read_skill(name, files, permissions=skill.spec.permissions)
@@ -116,7 +116,7 @@ def _skill(name: str, skill: SkillView, fleet: Fleet) -> SkillContent:
         raise InvalidFleet(f"Skill {name}: {error}") from None
 
 
-def _source_files(name: str, source: SkillSourceSpec, fleet: Fleet) -> Mapping[str, str]:
+def _source_files(name: str, source: SkillSourceSpec, fleet: LocalFleet) -> Mapping[str, str]:
     if source.inline is not None:
         return source.inline.files
     if source.config_map is None:
@@ -128,7 +128,7 @@ def _source_files(name: str, source: SkillSourceSpec, fleet: Fleet) -> Mapping[s
 
 
 def agent_files(
-    fleet: Fleet,
+    fleet: LocalFleet,
     *,
     namespace: str,
     ports: Ports,
@@ -151,7 +151,7 @@ def agent_files(
         agents={f"{namespace}/{name}": f"http://{_HOST}:{port}" for name, port in ports.agents.items()},
         servers={f"{namespace}/{name}": server_url(workload, ports.servers[name]) for name, workload in local.items()},
     )
-    reached = None if gateway is None else Gateway(url=gateway.url, pods=PodSelector(namespace=namespace))
+    reached = None if gateway is None else GatewayReference(url=gateway.url, pods=PodSelector(namespace=namespace))
     settings = Settings(catalog=catalog, gateway=reached)
     for name in fleet.agents:
         _require_references(name, fleet.agents[name].spec, fleet)
@@ -173,14 +173,14 @@ def server_url(workload: WorkloadSpec, port: int) -> str:
     return f"http://{_HOST}:{port}{workload.path}"
 
 
-def workloads(fleet: Fleet) -> dict[str, WorkloadSpec]:
+def workloads(fleet: LocalFleet) -> dict[str, WorkloadSpec]:
     """Return the workloads of the McpServers that run on this machine, by name."""
     return {name: server.spec.workload for name, server in fleet.servers.items() if server.spec.workload is not None}
 
 
 def _agent(
     name: str,
-    fleet: Fleet,
+    fleet: LocalFleet,
     skills: Mapping[str, SkillContent],
     endpoints: Endpoints,
     settings: Settings,
@@ -217,7 +217,7 @@ def _agent(
     return AgentFiles(name, rendered.revision, found, cards.get(names.GATEWAY_CARD_KEY, ""))
 
 
-def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:
+def _edges(name: str, fleet: LocalFleet, tokens: Mapping[str, str]) -> Tokens:
     """Return the tokens of the agent's clients, callers and peers."""
     agent = fleet.agents[name]
     namespace = agent.namespace
@@ -253,7 +253,7 @@ def _mounted(spec: AgentSpec, rendered: AgentDocuments) -> dict[str, str]:
     return files
 
 
-def _instructions(name: str, spec: AgentSpec, fleet: Fleet) -> dict[str, str]:
+def _instructions(name: str, spec: AgentSpec, fleet: LocalFleet) -> dict[str, str]:
     mounted = instructions_file(spec)
     if mounted is None:
         return {}
@@ -267,7 +267,7 @@ def _instructions(name: str, spec: AgentSpec, fleet: Fleet) -> dict[str, str]:
     return {mounted.path: text}
 
 
-def _allowed_peers(name: str, fleet: Fleet) -> tuple[Identity, ...]:
+def _allowed_peers(name: str, fleet: LocalFleet) -> tuple[Identity, ...]:
     agents = {(agent.namespace, name): agent for name, agent in fleet.agents.items()}
     return allowed_peers(fleet.agents[name], agents, {})
 
@@ -282,7 +282,7 @@ def _require_obeyable(name: str, config: Mapping[str, Any]) -> None:
         raise InvalidFleet(f"Agent {name}: {where}: {first['msg']}") from None
 
 
-def _require_references(name: str, spec: AgentSpec, fleet: Fleet) -> None:
+def _require_references(name: str, spec: AgentSpec, fleet: LocalFleet) -> None:
     if any(peer.namespace is not None for peer in spec.peers):
         raise InvalidFleet(f"Agent {name}: spec.peers: a local run is one namespace; remove the peer's namespace")
     named: tuple[tuple[str, list[str], Collection[str]], ...] = (
@@ -296,7 +296,7 @@ def _require_references(name: str, spec: AgentSpec, fleet: Fleet) -> None:
                 raise InvalidFleet(f"Agent {name}: spec.{key}: {reference!r} is not in this folder")
 
 
-def _require_no_secrets(name: str, spec: AgentSpec, fleet: Fleet) -> None:
+def _require_no_secrets(name: str, spec: AgentSpec, fleet: LocalFleet) -> None:
     for use in spec.mcp_servers:
         remote = fleet.servers[use.name].spec.remote
         if remote is None:

@@ -31,7 +31,7 @@ class InvalidFleet(ValueError):  # noqa: N818 - reads as what the folder holds
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class LocalFleet:
     """Objects by name, all in one namespace."""
 
     agents: Mapping[str, AgentView]
@@ -42,7 +42,7 @@ class Fleet:
     left_out: tuple[str, ...] = ()
 
 
-def read_fleet(folder: Path, *, namespace: str) -> Fleet:
+def read_fleet(folder: Path, *, namespace: str) -> LocalFleet:
     """Read every manifest in the folder itself, as `kubectl apply -f` would.
 
     Raises:
@@ -62,7 +62,7 @@ def read_fleet(folder: Path, *, namespace: str) -> Fleet:
             kinds[kind][name] = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
     if not kinds["Agent"]:
         raise InvalidFleet(f"{folder}: no Agent in any .yaml file of this folder")
-    return Fleet(
+    return LocalFleet(
         agents={name: parse_agent(manifest) for name, manifest in kinds["Agent"].items()},
         skills={name: parse_skill(manifest) for name, manifest in kinds["Skill"].items()},
         servers={name: parse_mcp_server(manifest) for name, manifest in kinds["McpServer"].items()},

@@ -13,7 +13,7 @@ import yaml
 from fleetwright_api import names
 from fleetwright_api.skill_selection import selects
 from fleetwright_api.spec.agent import AgentView, parse_agent
-from fleetwright_cli.cluster.client import CONFIG_MAP, Cluster
+from fleetwright_cli.cluster.client import CONFIG_MAP, ClusterClient
 from fleetwright_cli.team.bundle import config_maps_of, document, portable, without_parent
 from fleetwright_cli.team.tree import Member, members, name_of, render, tops
 
@@ -21,7 +21,7 @@ _KINDS: Final = (CONFIG_MAP, names.SKILL, names.MCP_SERVER, names.AGENT)
 _PAUSE_SECONDS: Final = 1.0
 
 
-def tree(cluster: Cluster, lead: str | None, output: str) -> None:
+def tree(cluster: ClusterClient, lead: str | None, output: str) -> None:
     """Print the team of `lead`, or all teams of the namespace."""
     agents = cluster.list(names.AGENT)
     roots = [_agent(agents, lead, cluster)] if lead else tops(agents)
@@ -36,19 +36,19 @@ def tree(cluster: Cluster, lead: str | None, output: str) -> None:
         click.echo(f"No agents in namespace {cluster.namespace}.", err=True)
 
 
-def suspend(cluster: Cluster, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
+def suspend(cluster: ClusterClient, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Suspend an agent and, through `spec.fleet.suspendTeam`, its descendants."""
     cluster.merge(names.AGENT, lead, {"spec": {"suspend": True, "fleet": {"suspendTeam": True}}})
     _report(cluster, lead, "Suspended", wait, sleep, lambda member: member.phase == "Suspended")
 
 
-def resume(cluster: Cluster, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
+def resume(cluster: ClusterClient, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Resume an agent and those of its descendants that are not suspended by their own spec."""
     cluster.merge(names.AGENT, lead, {"spec": {"suspend": False}})
     _report(cluster, lead, "Resumed", wait, sleep, _is_up)
 
 
-def export(cluster: Cluster, lead: str) -> None:
+def export(cluster: ClusterClient, lead: str) -> None:
     """Print the team as manifests for `kubectl apply`, without Secrets and memory."""
     agents = cluster.list(names.AGENT)
     bodies = [member.agent for member in members(_agent(agents, lead, cluster), agents)]
@@ -61,7 +61,7 @@ def export(cluster: Cluster, lead: str) -> None:
     click.echo(document([without_parent(manifests[0]), *manifests[1:]]), nl=False)
 
 
-def import_(cluster: Cluster, file: Path) -> None:
+def import_(cluster: ClusterClient, file: Path) -> None:
     """Apply the manifests of a bundle server-side, what is referred to first."""
     text = sys.stdin.read() if str(file) == "-" else file.read_text()
     try:
@@ -75,7 +75,7 @@ def import_(cluster: Cluster, file: Path) -> None:
         click.echo(f"{manifest['kind'].lower()}/{manifest['metadata']['name']} applied")
 
 
-def _agent(agents: list[dict[str, Any]], name: str, cluster: Cluster) -> dict[str, Any]:
+def _agent(agents: list[dict[str, Any]], name: str, cluster: ClusterClient) -> dict[str, Any]:
     found = next((agent for agent in agents if name_of(agent) == name), None)
     if found is None:
         raise click.ClickException(
@@ -102,7 +102,7 @@ def _is_used(skill: Mapping[str, Any], team: list[AgentView]) -> bool:
 
 
 def _report(
-    cluster: Cluster,
+    cluster: ClusterClient,
     lead: str,
     verb: str,
     wait: float,

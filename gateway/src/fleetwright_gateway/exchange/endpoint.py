@@ -28,7 +28,7 @@ from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.exchange.form import ACCESS_TOKEN, ExchangeRequest, OAuthError, parse_form, target_of
 from fleetwright_gateway.http.addresses import Addresses
-from fleetwright_gateway.http.admission import Admission, Admitted, Refused
+from fleetwright_gateway.http.admission import Admitted, Refused, RequestAdmission
 from fleetwright_gateway.identity.principals import AgentPrincipal
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.tokens.call_chain import CallChains, InvalidDelegation
@@ -45,7 +45,7 @@ class ExchangeEndpoint:
     def __init__(
         self,
         *,
-        admission: Admission,
+        admission: RequestAdmission,
         visibility: Visibility,
         fleet: Fleet,
         chains: CallChains,

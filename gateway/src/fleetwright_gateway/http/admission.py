@@ -31,7 +31,7 @@ class Admitted:
     """The credential of the caller."""
 
 
-class Admission:
+class RequestAdmission:
     def __init__(
         self,
         authenticator: Authenticator,

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fleetwright_gateway.http.admission import Admission, Admitted, Refused
+from fleetwright_gateway.http.admission import Admitted, Refused, RequestAdmission
 from fleetwright_gateway.http.errors import error_response
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 
@@ -16,7 +16,9 @@ _CALLER: Final = "fleetwright.caller"
 
 
 class Protected:
-    def __init__(self, app: ASGIApp, *, admission: Admission, public: Collection[str], metrics: GatewayMetrics) -> None:
+    def __init__(
+        self, app: ASGIApp, *, admission: RequestAdmission, public: Collection[str], metrics: GatewayMetrics
+    ) -> None:
         """Args: `public` are the paths that need no credential."""
         self._app = app
         self._admission = admission

@@ -19,7 +19,7 @@ from fleetwright_a2a.http.edge import BodyLimit
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.forwarding import is_replaced
 from fleetwright_gateway.access.visibility import Visibility
-from fleetwright_gateway.http.admission import Admission, Admitted, Refused
+from fleetwright_gateway.http.admission import Admitted, Refused, RequestAdmission
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.identity.errors import IdentityError, Unauthenticated
 from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, Principal
@@ -46,7 +46,7 @@ class AgentProxy:
     def __init__(
         self,
         *,
-        admission: Admission,
+        admission: RequestAdmission,
         visibility: Visibility,
         chains: CallChains,
         tokens: PairTokenIssuer,

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.http.addresses import Addresses
-from fleetwright_gateway.http.admission import Admission
+from fleetwright_gateway.http.admission import RequestAdmission
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.http.errors import install_errors
 from fleetwright_gateway.http.protected import Protected
@@ -28,7 +28,7 @@ def registry_app(
     *,
     fleet: Fleet,
     visibility: Visibility,
-    admission: Admission,
+    admission: RequestAdmission,
     cards: CardResponses,
     ring: KeyRing,
     metrics: GatewayMetrics,

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 from fleetwright_gateway.http.addresses import Addresses, agent_url
 from fleetwright_gateway.http.admission import Refused
 from fleetwright_gateway.http.protected import caller_of
-from fleetwright_gateway.registry.models import Model
+from fleetwright_gateway.registry.models import RegistryModel
 from fleetwright_gateway.registry.pages import MAX_PAGE, page_of
 from fleetwright_gateway.registry.search_index import Document, TextQuery
 from fleetwright_gateway.registry.v1 import Directory
@@ -29,13 +29,13 @@ _QUERIES: Final = 5
 Scalar = str | int | float | bool
 
 
-class SearchQuery(Model):
+class SearchQuery(RegistryModel):
     model_config = ConfigDict(strict=True)
     text: Annotated[str, Field(min_length=1, max_length=2000)]
     filter: dict[str, Scalar | list[Scalar]] = Field(default_factory=dict)
 
 
-class SearchRequest(Model):
+class SearchRequest(RegistryModel):
     model_config = ConfigDict(strict=True)
     query: SearchQuery
     federation: Literal["auto", "referrals", "none"] = "auto"

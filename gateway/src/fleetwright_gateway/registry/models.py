@@ -6,18 +6,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 
-class Model(BaseModel):
+class RegistryModel(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, frozen=True)
 
 
-class SkillModel(Model):
+class SkillModel(RegistryModel):
     id: str
     name: str
     description: str
     tags: list[str]
 
 
-class AgentModel(Model):
+class AgentModel(RegistryModel):
     namespace: str
     name: str
     url: Annotated[str, Field(description="The address of the agent at the gateway.")]
@@ -27,7 +27,7 @@ class AgentModel(Model):
     skills: list[SkillModel]
 
 
-class AgentPage(Model):
+class AgentPage(RegistryModel):
     items: list[AgentModel]
     total: Annotated[int, Field(description="The number of agents that match, among those that the caller may call.")]
     next_page_token: str | None = None
@@ -38,12 +38,12 @@ class AgentDetail(AgentModel):
     parent: str | None = None
 
 
-class AccessQuestion(Model):
+class AccessQuestion(RegistryModel):
     model_config = ConfigDict(extra="forbid")
     namespace: Annotated[str, Field(max_length=63)]
     name: Annotated[str, Field(max_length=253)]
 
 
-class AccessAnswer(Model):
+class AccessAnswer(RegistryModel):
     allowed: bool
     reason: str | None = None

@@ -12,7 +12,7 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.http.addresses import Addresses, agent_url
-from fleetwright_gateway.http.admission import Admission, Refused
+from fleetwright_gateway.http.admission import Refused, RequestAdmission
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.http.protected import caller_of
 from fleetwright_gateway.identity.errors import IdentityError
@@ -35,7 +35,7 @@ Text = Annotated[str, Query(max_length=200)]
 class Directory:
     """The agents that a caller may see, for all APIs of the registry."""
 
-    def __init__(self, visibility: Visibility, admission: Admission, index: SearchIndex) -> None:
+    def __init__(self, visibility: Visibility, admission: RequestAdmission, index: SearchIndex) -> None:
         self._visibility = visibility
         self._admission = admission
         self.index = index

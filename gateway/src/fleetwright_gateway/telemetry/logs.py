@@ -11,7 +11,7 @@ from typing import Any
 _PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
-class JsonFormatter(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}",
@@ -27,5 +27,5 @@ class JsonFormatter(logging.Formatter):
 
 def configure(level: str = "INFO") -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(JsonLogFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)

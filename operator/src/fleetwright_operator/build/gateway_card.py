@@ -10,7 +10,7 @@ from typing import Any, Final
 from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_operator.build.card import RPC_PATH, Sign, public_card, signed_card
-from fleetwright_operator.settings import Gateway
+from fleetwright_operator.settings import GatewayReference
 
 _BEARER: Final = {
     "bearer": {
@@ -22,7 +22,9 @@ _BEARER: Final = {
 }
 
 
-def gateway_cards(card: Mapping[str, Any], agent: AgentView, gateway: Gateway | None, sign: Sign) -> dict[str, str]:
+def gateway_cards(
+    card: Mapping[str, Any], agent: AgentView, gateway: GatewayReference | None, sign: Sign
+) -> dict[str, str]:
     """Return the cards by the keys of the ConfigMap; none without a gateway.
 
     Args: `card` is the agent's own card, with all skills and without signatures.

@@ -17,7 +17,7 @@ from fleetwright_cli.dev.gateway.local_tokens import AUDIENCE
 from fleetwright_gateway.app import build_gateway, following
 from fleetwright_gateway.process.serving import serve
 from fleetwright_gateway.process.sockets import listen
-from fleetwright_gateway.settings import Settings
+from fleetwright_gateway.settings import GatewaySettings
 
 _HOST: Final = "127.0.0.1"
 _START_SECONDS: Final = 30.0
@@ -106,7 +106,7 @@ class LocalGateway:
             self._loop.close()
 
     async def _serve(self) -> None:
-        settings = Settings(
+        settings = GatewaySettings(
             url=self.url, keys_file=self._place.keys_file, audience=AUDIENCE, service_account=self._place.folder
         )
         traffic, ops = listen(self._place.port, host=_HOST), listen(0, host=_HOST)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_agent.telemetry.model_health import ModelCallWindow
+from fleetwright_agent.telemetry.model_call_window import ModelCallWindow
 from fleetwright_agent.turn.providers.failures import ModelFailure
 
 
