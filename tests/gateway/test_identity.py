@@ -1,6 +1,7 @@
 """The identity of callers: agents by their pods, persons by their users, and the attacks that must fail."""
 
 import asyncio
+import contextlib
 import itertools
 from dataclasses import dataclass, field
 
@@ -236,6 +237,11 @@ async def test_reviewer_bounds_garbage_tokens(api, rig):
             break
     assert refused == 19
     assert (await rig.principal(known)).subject == "user:ada"
+    rig.seconds += 40
+    for number in range(40):
+        with contextlib.suppress(Unauthenticated, TooManyReviews):
+            await rig.authenticator.authenticate(token_text(f"more-{number}"))
+    assert (await rig.principal(known)).subject == "user:ada", "its review has a limit of its own"
     rig.seconds += 1
     assert await rig.refusal(token_text("later")) == "review"
 

@@ -2,7 +2,7 @@
 
 Successes are cached for at most 30 seconds and never past the expiry of the token; failures for 10 seconds. Concurrent
 reviews of one token are merged. The number of reviews a second is limited, so that garbage tokens cannot overload the
-API server.
+API server. Tokens that were accepted before have a limit of their own, so that garbage cannot lock out known callers.
 """
 
 import asyncio
@@ -40,8 +40,11 @@ class TokenReviewer:
         self._api = api
         self._audiences = sorted(audiences)
         self._clock = clock
-        self._bucket = TokenBucket(per_second * 60, float(per_second), clock.monotonic())
         self._burst = float(per_second)
+        self._new = TokenBucket(per_second * 60, self._burst, clock.monotonic())
+        self._accepted = TokenBucket(per_second * 60, self._burst, clock.monotonic())
+        self._accepted_tokens: OrderedDict[bytes, None] = OrderedDict()
+        """The tokens that were accepted before. Their reviews have a limit of their own."""
         self._entries: OrderedDict[bytes, Reviewed] = OrderedDict()
         self._running: dict[bytes, asyncio.Task[User | None]] = {}
 
@@ -64,15 +67,15 @@ class TokenReviewer:
         key = sha256(token.encode()).digest()
         task = self._running.get(key)
         if task is None:
-            self._spend()
+            self._spend(self._accepted if key in self._accepted_tokens else self._new)
             task = self._running[key] = asyncio.create_task(self._ask(key, token, expiry))
             task.add_done_callback(lambda done: self._ended(key, done))
         # One caller that gives up must not cancel the review for the others.
         return await asyncio.shield(task)
 
-    def _spend(self) -> None:
-        self._bucket.left = min(self._bucket.left, self._burst)
-        if self._bucket.take(self._clock.monotonic()):
+    def _spend(self, bucket: TokenBucket) -> None:
+        bucket.left = min(bucket.left, self._burst)
+        if bucket.take(self._clock.monotonic()):
             raise TooManyReviews
 
     def _ended(self, key: bytes, task: "asyncio.Task[User | None]") -> None:
@@ -98,7 +101,15 @@ class TokenReviewer:
         self._entries.move_to_end(key)
         while len(self._entries) > _MOST_ENTRIES:
             self._entries.popitem(last=False)
+        self._remember(key, is_accepted=user is not None)
         return user
+
+    def _remember(self, key: bytes, *, is_accepted: bool) -> None:
+        self._accepted_tokens.pop(key, None)
+        if is_accepted:
+            self._accepted_tokens[key] = None
+            if len(self._accepted_tokens) > _MOST_ENTRIES:
+                self._accepted_tokens.popitem(last=False)
 
     def _user(self, status: Any) -> User | None:
         # A server that does not know audiences returns none; its answer is about its own audience, not about ours.
