@@ -67,11 +67,12 @@ def test_serving_pod_needs_a_deployment_of_this_agent(cache):
     assert found(cache) is None
 
 
-def test_serving_pod_is_the_youngest_during_a_rollout(cache):
+def test_serving_pod_is_none_if_two_pods_claim_to_be_the_agent(cache):
     add_deployment(cache)
-    add_pod(cache, "poet-2", creationTimestamp="2026-03-01T12:00:01Z")
-    add_pod(cache, "poet-1", creationTimestamp="2026-03-01T12:00:00Z")
-    assert found(cache) == "poet-2"
+    add_pod(cache, "poet-1")
+    assert found(cache) == "poet-1"
+    add_pod(cache, "poet-2")
+    assert found(cache) is None
 
 
 def test_asking_agents_are_those_that_may_request_approvals(cache, objects):

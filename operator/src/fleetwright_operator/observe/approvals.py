@@ -18,15 +18,16 @@ def asking_agents(cache: Cache) -> Iterator[tuple[CachedObject, CachedObject]]:
 
 
 def serving_pod(cache: Cache, agent: CachedObject) -> CachedObject | None:
-    """Return the ready pod of the agent's own Deployment; the youngest one during a rollout.
+    """Return the ready pod of the agent's own Deployment.
 
-    The operator sends its token to this pod. Therefore the pod's labels are not sufficient.
+    The operator sends its token to this pod. Therefore the pod's labels are not sufficient. The Deployment replaces its
+    pod only after the old one has ended. So if two pods seem to be the agent, one of them is forged, and none is used.
     """
     deployment = cache.get("Deployment", agent.namespace, agent.name)
     if deployment is None or deployment.controller is None or deployment.controller.uid != agent.uid:
         return None
     pods = [pod for pod in cache.find("pod-of", agent.namespace, agent.name) if _serves(pod, agent.name)]
-    return max(pods, key=lambda pod: (pod.created, pod.name), default=None)
+    return pods[0] if len(pods) == 1 else None
 
 
 def has_undelivered_decision(cache: Cache, agent: CachedObject) -> bool:
