@@ -15,7 +15,7 @@ from fleetwright_gateway.identity.principals import AgentPrincipal, PersonPrinci
 from fleetwright_gateway.tokens.call_chain import own_chain
 from fleetwright_gateway.tokens.key_ring import KeyRing
 from fleetwright_gateway.tokens.pair_tokens import PairTokenIssuer
-from fleetwright_operator.build.config.fleet import TrustedGateway
+from fleetwright_operator.build.config.fleet import GatewayTrust
 from fleetwright_operator.credentials.jws import new_secret
 from fleetwright_operator.credentials.keyring import Ring, renew_ring, ring_text
 from fleetwright_operator.credentials.rotation import Rotation
@@ -50,7 +50,7 @@ class Installation:
     def renew(self) -> None:
         """Run the operator's step for the keys, and write both files."""
         self.ring = renew_ring(self.ring, now=self.seconds, rotation=ROTATION, new_secret=new_secret)
-        trust = TrustedGateway(issuer=ISSUER, audience=CALLEE, keys=self.ring)
+        trust = GatewayTrust(issuer=ISSUER, audience=CALLEE, keys=self.ring)
         for name, text in {"keys.json": ring_text(self.ring), "gateway.json": trust.file}.items():
             fresh = self._folder / f"{name}.new"
             fresh.write_text(text)

@@ -33,11 +33,6 @@ def is_in_cycle(agent: AgentView, agents: Agents) -> bool:
     return parent_of(highest) == me
 
 
-def depth_of(agent: AgentView, agents: Agents) -> int:
-    """Return the number of existing ancestors."""
-    return len(ancestors(agent, agents))
-
-
 def children_of(agent: Identity, agents: Agents) -> tuple[Identity, ...]:
     """Return the agents whose parent this is, sorted."""
     return tuple(sorted(each for each, view in agents.items() if parent_of(view) == agent and each != agent))
