@@ -1,5 +1,6 @@
 """`spec.fleet.cascade` on a real API server: owner references, garbage collection, and the limits of the operator."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -45,9 +46,12 @@ def test_admission_policy_allows_the_operator_to_change_owners_only(control_plan
     space.agent("poet")
     operators = type(admin)(control_plane.server, token_of(admin, SYSTEM, ACCOUNT), control_plane.ca)
 
+    attempts = itertools.count()
+
     def denies() -> bool:
+        # A patch that changes nothing would be allowed, so each attempt has another value.
         try:
-            operators.merge("Agent", space.name, "poet", {"spec": {"description": "changed"}})
+            operators.merge("Agent", space.name, "poet", {"spec": {"description": f"changed {next(attempts)}"}})
         except refusal:
             return True
         return False
