@@ -93,10 +93,9 @@ def _orders(fleet: Fleet) -> dict[str, Any]:
 def _config(fleet: Fleet) -> dict[str, Any]:
     """Debian's Prometheus has no Kubernetes discovery, so the configuration lists the targets with their labels."""
     agents = [_target(fleet, name, port=7871, agent=name) for name in AGENTS]
-    operators = fleet.kubectl.get(
-        "pods", f"--namespace={SYSTEM}", "--selector=app.kubernetes.io/name=fleetwright-operator"
-    )["items"]
-    operator = {"targets": [f"{pod['status']['podIP']}:8080" for pod in operators], "labels": {"namespace": SYSTEM}}
+    # Other scenarios replace the operator's pod, so its Service is the target.
+    service = fleet.kubectl.get("service/fleetwright-operator-metrics", f"--namespace={SYSTEM}")
+    operator = {"targets": [f"{service['spec']['clusterIP']}:8080"], "labels": {"namespace": SYSTEM}}
     config = {
         "global": {"scrape_interval": "2s"},
         "scrape_configs": [{"job_name": "fleetwright", "honor_labels": True, "static_configs": [*agents, operator]}],
