@@ -120,9 +120,10 @@ async def test_turn_deadline_fails_the_task_and_keeps_its_text(
 
 
 async def test_cancel_task_ends_once_with_cost_and_is_not_repeatable(open_door: Open) -> None:
-    cancelled = asyncio.Event()
+    begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        begun.set()
         try:
             async for frame in endless(request):
                 yield frame
@@ -133,6 +134,9 @@ async def test_cancel_task_ends_once_with_cost_and_is_not_repeatable(open_door: 
     door = await open_door(script)
     task = await door.say("go", now=True)
     await door.until(task["id"], "TASK_STATE_WORKING")
+    # The task is in this state before its turn runs.
+    async with asyncio.timeout(10):
+        await begun.wait()
     ended = (await door.call("CancelTask", {"id": task["id"]}))["result"]
     assert ended["status"]["state"] == "TASK_STATE_CANCELED"
     assert cancelled.is_set()
