@@ -86,6 +86,19 @@ def test_lead_asks_a_sleeping_writer_which_wakes_and_sleeps_again(team):
     assert team.output().count("Agent writer wakes") == 2
 
 
+def test_agent_whose_wake_fails_wakes_with_a_later_message(team):
+    """The process cannot start while its configuration folder is a file."""
+    team.until(lambda: team.output().count("Agent writer is idle and sleeps") >= 2)
+    folder, aside = team.state / "agents/writer/etc", team.state / "aside"
+    folder.rename(aside)
+    folder.write_text("")
+    team.say("writer", "Hello")
+    folder.unlink()
+    aside.rename(folder)
+    said = team.say("writer", "Which advice do we give about oak and chipboard?")
+    assert "lasts four times as long" in said.stdout, team.output()
+
+
 def test_local_gateway_lists_the_team_and_serves_its_api(team):
     listed = team.get("/v1/agents").json()
     assert {each["name"]: each["phase"] for each in listed["items"]}.items() >= {"lead": "Running"}.items()

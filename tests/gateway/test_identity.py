@@ -15,7 +15,7 @@ from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.cluster.synchroniser import Synchroniser
 from fleetwright_gateway.identity.authenticator import Authenticator, bearer_of
 from fleetwright_gateway.identity.errors import ReviewUnavailable, TooManyReviews, Unauthenticated
-from fleetwright_gateway.identity.principals import AgentPrincipal, PersonPrincipal
+from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, PersonPrincipal
 from fleetwright_gateway.identity.token_reviewer import TokenReviewer
 
 
@@ -285,6 +285,11 @@ async def test_visibility_caches_a_review_for_30_seconds(api, rig):
     for rig.seconds, reviews in ((0, 1), (29, 1), (31, 2)):
         await rig.visibility.find(ada, "team", "callee")
         assert len(api.access_reviews) == reviews
+
+
+async def test_visibility_leaves_out_a_deleted_agent_of_a_client(rig):
+    client = ClientPrincipal(sha256="0" * 64, agents={("team", "deleted"): "default"})
+    assert await rig.visibility.list(client) == []
 
 
 async def test_visibility_of_an_agent_follows_the_hierarchy(api, rig):

@@ -243,8 +243,8 @@ class FleetRun:
             self._team.note_awake(name)
             try:
                 self._start_agents([self._agents[name]])
-            except ProcessFailed as error:
-                self._say(str(error))
+            except (ProcessFailed, OSError) as error:
+                self._say(f"Agent {name} does not wake: {error}")
                 self._processes.end(f"agent-{name}")
                 # The next message tries again.
                 self._team.note_asleep(name, SleepState(since=int(time.time())))
