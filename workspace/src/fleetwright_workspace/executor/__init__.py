@@ -1,0 +1,1 @@
+"""The command executor, which is served on a Unix socket."""

@@ -1,0 +1,282 @@
+"""Runs one command in a process of its own, which ends together with everything that the command started.
+
+The process sends the output as frames. It ends the command at its time-out, when the connection closes, and when the
+command has too many processes or too much memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fleetwright_workspace.executor.environment import command_environment
+from fleetwright_workspace.executor.frames import (
+    END,
+    GRACE_SECONDS,
+    HEARTBEAT,
+    HEARTBEAT_SECONDS,
+    LARGEST_FRAME,
+    LARGEST_REQUEST,
+    STDERR,
+    STDOUT,
+    frame,
+)
+from fleetwright_workspace.executor.process_tree import become_subreaper, end_tree, proportional_set_size, tree_size
+
+_REQUEST_SECONDS = 10.0
+_TICK_SECONDS = 0.1
+_FIRST_TICK_SECONDS = 0.0005
+_WATCH_SECONDS = 0.25
+_OUTPUT_BUFFER = 4 * LARGEST_FRAME
+_DRAIN_SECONDS = 0.5
+"""How long the output of background processes is read after the command itself has ended."""
+_NOT_FOUND = 127
+_NOT_STARTED = 126
+_SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
+
+
+class CommandLimits(NamedTuple):
+    memory_bytes: int
+    """The limit of the data of each process, and of the resident memory of all together."""
+    processes: int
+
+
+class CommandSettings(NamedTuple):
+    root: str
+    home: str
+    keep: tuple[str, ...]
+    """Names of variables that commands get besides those of the toolchain."""
+    limits: CommandLimits
+
+
+class CommandRequest(NamedTuple):
+    argv: tuple[str, ...]
+    cwd: str
+    timeout_seconds: float
+    environment: Mapping[str, str]
+
+
+def read_request(connection: socket.socket) -> CommandRequest:
+    """Return the request.
+
+    Raises:
+        ValueError: The bytes are not a request.
+        OSError: The request does not arrive in time.
+    """
+    connection.settimeout(_REQUEST_SECONDS)
+    received = bytearray()
+    while not received.endswith(b"\n"):
+        data = connection.recv(1 << 16)
+        if not data or len(received) > LARGEST_REQUEST:
+            raise ValueError("the request is not one line")
+        received += data
+    value = json.loads(received)
+    command = value.get("command")
+    argv = (_shell(), "-c", command) if command is not None else tuple(value["argv"])
+    return CommandRequest(argv, value["cwd"], float(value["timeout_seconds"]), value["environment"])
+
+
+def serve_command(connection: socket.socket, settings: CommandSettings) -> None:
+    """Run the command that the connection asks for."""
+    become_subreaper()
+    try:
+        request = read_request(connection)
+    except (ValueError, TypeError, KeyError, AttributeError, OSError):
+        return
+    _restrict(settings.limits)
+    environment = command_environment(os.environ, request.environment, home=settings.home, keep=settings.keep)
+    try:
+        process = subprocess.Popen(
+            request.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=os.path.join(settings.root, request.cwd),
+            env=environment,
+            start_new_session=True,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        status = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_STARTED
+        text = f"{request.argv[0]}: {getattr(error, 'strerror', None) or error}\n"
+        end = {"exit": status, "signal": None, "timed_out": False, "stopped": ""}
+        connection.sendall(frame(STDERR, text.encode(errors="replace")) + frame(END, json.dumps(end).encode()))
+        return
+    _Pump(connection, process, settings.limits, time.monotonic() + request.timeout_seconds).run()
+
+
+class _Pump:
+    """Moves output from the command to the connection, and ends the command when it must."""
+
+    def __init__(
+        self, connection: socket.socket, process: subprocess.Popen[bytes], limits: CommandLimits, deadline: float
+    ) -> None:
+        self._connection = connection
+        self._process = process
+        self._limits = limits
+        self._deadline = deadline
+        self._pipes: dict[int, bytes] = {}
+        self._buffer = bytearray()
+        self._status: int | None = None
+        self._timed_out = False
+        self._stopped = ""
+        self._gone = False
+        self._tick = _FIRST_TICK_SECONDS
+
+    def run(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - both are pipes
+        assert self._process.stderr is not None  # noqa: S101 - same
+        self._connection.setblocking(False)
+        self._pipes = {self._process.stdout.fileno(): STDOUT, self._process.stderr.fileno(): STDERR}
+        for pipe in self._pipes:
+            os.set_blocking(pipe, False)
+        self._read_until_end()
+        end_tree(os.getpid(), self._reap, grace=GRACE_SECONDS)
+        if self._gone:
+            return
+        self._connection.settimeout(2 * HEARTBEAT_SECONDS)
+        for pipe, kind in self._pipes.items():
+            self._drain(pipe, kind)
+        self._connection.sendall(bytes(self._buffer) + frame(END, json.dumps(self._end()).encode()))
+
+    def _read_until_end(self) -> None:
+        next_watch = time.monotonic() + _WATCH_SECONDS
+        next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
+        ended_at: float | None = None
+        while not self._gone:
+            self._select()
+            self._reap()
+            now = time.monotonic()
+            if self._status is not None:
+                ended_at = ended_at if ended_at is not None else now
+                if not self._pipes or now - ended_at > _DRAIN_SECONDS:
+                    return
+            elif now >= self._deadline:
+                self._timed_out = True
+                return
+            if now >= next_watch:
+                next_watch = now + _WATCH_SECONDS
+                self._stopped = self._excess()
+                if self._stopped:
+                    return
+            if now >= next_heartbeat:
+                next_heartbeat = now + HEARTBEAT_SECONDS
+                self._buffer += frame(HEARTBEAT)
+
+    def _select(self) -> None:
+        """Wait for output, for room in the connection, or for its end, but no longer than a tick."""
+        selector = selectors.PollSelector()
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._buffer else 0)
+        selector.register(self._connection, events)
+        if len(self._buffer) < _OUTPUT_BUFFER:
+            for pipe in self._pipes:
+                selector.register(pipe, selectors.EVENT_READ)
+        for key, ready in selector.select(self._wait()):
+            if key.fileobj is not self._connection:
+                self._read(key.fd)
+                continue
+            if ready & selectors.EVENT_WRITE:
+                self._send()
+            if ready & selectors.EVENT_READ:
+                self._gone = self._gone or not self._is_open()
+
+    def _wait(self) -> float:
+        """Return how long to wait. The command usually ends right after its output, which no event announces."""
+        if not self._pipes:
+            self._tick = min(2 * self._tick, _TICK_SECONDS)
+        return _TICK_SECONDS if self._pipes else self._tick
+
+    def _read(self, pipe: int) -> None:
+        try:
+            data = os.read(pipe, LARGEST_FRAME)
+        except BlockingIOError:
+            return
+        if data:
+            self._buffer += frame(self._pipes[pipe], data)
+        else:
+            del self._pipes[pipe]
+
+    def _drain(self, pipe: int, kind: bytes) -> None:
+        """Read what is left in a pipe after every process has ended."""
+        while True:
+            try:
+                data = os.read(pipe, LARGEST_FRAME)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            self._buffer += frame(kind, data)
+
+    def _send(self) -> None:
+        try:
+            del self._buffer[: self._connection.send(self._buffer)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._gone = True
+
+    def _is_open(self) -> bool:
+        """Return whether the runner still wants the result. It sends nothing after the request."""
+        try:
+            return bool(self._connection.recv(1))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def _excess(self) -> str:
+        size = tree_size(os.getpid())
+        if size.processes > self._limits.processes:
+            return "processes"
+        most = self._limits.memory_bytes
+        return "memory" if size.resident_bytes > most and proportional_set_size(os.getpid()) > most else ""
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._process.pid:
+                self._status = status
+
+    def _end(self) -> dict[str, object]:
+        exit_code: int | None = None
+        name: str | None = None
+        if self._status is not None and os.WIFEXITED(self._status):
+            exit_code = os.WEXITSTATUS(self._status)
+        elif self._status is not None:
+            number = os.WTERMSIG(self._status)
+            name = signal.Signals(number).name if number in set(signal.Signals) else f"SIG{number}"
+        return {"exit": exit_code, "signal": name, "timed_out": self._timed_out, "stopped": self._stopped}
+
+
+def _restrict(limits: CommandLimits) -> None:
+    """Limit this process, from which the command inherits the limits.
+
+    A function that runs between fork and exec would keep `subprocess` from using vfork, which is faster.
+    """
+    os.umask(0o022)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = limits.memory_bytes if hard == resource.RLIM_INFINITY else min(limits.memory_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    try:
+        # If the container has no memory left, the kernel ends a command and not the executor.
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass
+
+
+def _shell() -> str:
+    return next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")

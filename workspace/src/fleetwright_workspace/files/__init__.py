@@ -1,0 +1,1 @@
+"""The files below the root: paths, reads, atomic writes, undo, folders and searches."""

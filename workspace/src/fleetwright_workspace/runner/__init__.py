@@ -1,0 +1,1 @@
+"""The HTTP server with the file tools and the streamed execution."""

@@ -1,0 +1,1 @@
+"""Pure text operations: decoding, matching of edits, diffs."""
