@@ -259,3 +259,8 @@ def test_push_configs_round_trip_in_every_dialect(dialect: Dialect, sent: Any, a
 def test_push_config_without_id_is_found_by_its_task(dialect: Dialect, params: Any) -> None:
     request = read(dialect, Operation.GET_PUSH, params)
     assert (request.task_id, request.id) == ("t", "t")
+
+
+def test_v01_status_without_a_time_has_no_timestamp() -> None:
+    task = Task(id="t", status=TaskStatus(state=TaskState.TASK_STATE_WORKING))
+    assert V01.writes[Operation.GET](task, None)["status"] == {"state": "working"}

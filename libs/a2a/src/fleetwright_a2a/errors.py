@@ -25,6 +25,9 @@ INTERNAL_ERROR: Final = -32603
 
 RPC_PATH: Final = "/a2a"
 """The path of JSON-RPC; the other A2A paths are HTTP+JSON."""
+NOT_ACCEPTED: Final = "Fleetwright-Not-Accepted"
+"""The header of a response to a message that the process has not accepted. The message may be sent to another process.
+"""
 
 _STATUSES: Final = {
     400: "INVALID_ARGUMENT",
@@ -38,10 +41,15 @@ _STATUSES: Final = {
     503: "UNAVAILABLE",
 }
 _SENTENCE: Final = "The agent failed to handle this request; try again."
+_LATER: Final = "The agent cannot use its task log right now; try again."
 
 
 class NoStreams(UnsupportedOperationError):  # noqa: N818 - a statement about the card
     """The agent's card does not declare streaming (A2A 1.0 §3.3.4)."""
+
+
+class NotTranslated(UnsupportedOperationError):  # noqa: N818 - a statement about the gateway
+    """The gateway cannot translate this operation for the agent."""
 
 
 class ServiceUnavailable(A2AError):  # noqa: N818 - a temporary state
@@ -50,6 +58,18 @@ class ServiceUnavailable(A2AError):  # noqa: N818 - a temporary state
     status = 503
     retry_seconds = 1
     """The value of the `Retry-After` header."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Retry-After": str(self.retry_seconds)}
+
+
+class NotAccepting(ServiceUnavailable):
+    """The process accepts no messages, for example because it shuts down. Nothing of the request was kept."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {**super().headers, NOT_ACCEPTED: "true"}
 
 
 class LimitReached(ServiceUnavailable):
@@ -102,19 +122,29 @@ def internal() -> InternalError:
     return InternalError(_SENTENCE)
 
 
-def operation(method: F) -> F:
-    """Decorate an operation so that it raises A2A errors only; any other exception is logged and replaced."""
-    guard = _guarded_stream if inspect.isasyncgenfunction(method) else _guarded
-    return cast("F", guard(method))
+def operation(*temporary: type[Exception]) -> Callable[[F], F]:
+    """Return a decorator after which an operation raises A2A errors only. Other exceptions are logged and replaced.
+
+    Args: `temporary` are exceptions that a later attempt may not meet. Callers see them as HTTP 503 with `Retry-After`.
+    """
+
+    def decorate(method: F) -> F:
+        guard = _guarded_stream if inspect.isasyncgenfunction(method) else _guarded
+        return cast("F", guard(method, temporary))
+
+    return decorate
 
 
-def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded(method: Callable[..., Any], temporary: tuple[type[Exception], ...]) -> Callable[..., Any]:
     @functools.wraps(method)
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             return await method(*args, **kwargs)
         except A2AError:
             raise
+        except temporary as error:
+            _logger.warning("request refused for now", extra={"reason": str(error)})
+            raise ServiceUnavailable(_LATER) from None
         except Exception:
             _logger.exception("request failed")
             raise internal() from None
@@ -122,7 +152,7 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-def _guarded_stream(method: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded_stream(method: Callable[..., Any], temporary: tuple[type[Exception], ...]) -> Callable[..., Any]:
     @functools.wraps(method)
     async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
         async with aclosing(method(*args, **kwargs)) as inner:
@@ -131,6 +161,9 @@ def _guarded_stream(method: Callable[..., Any]) -> Callable[..., Any]:
                     yield item
             except A2AError:
                 raise
+            except temporary as error:
+                _logger.warning("stream refused for now", extra={"reason": str(error)})
+                raise ServiceUnavailable(_LATER) from None
             except Exception:
                 _logger.exception("stream failed")
                 raise internal() from None

@@ -34,9 +34,8 @@ TRIGGER: Final = "trigger"
 """Metadata of a request: its trigger; `background` if no person caused it."""
 BACKGROUND: Final = "background"
 PRIORITY: Final = "priority"
-"""Metadata of a request: its priority, in the caller's own term.
-
-The agent has no queue to reorder; it only logs and forwards the priority.
+"""Metadata of a request: its priority. `high`, `normal` and `low` order the agent's queue; the agent logs and forwards
+every value.
 """
 MODEL: Final = "model"
 """Metadata of a request: which of the agent's models to use, if callers may choose."""
@@ -51,6 +50,14 @@ TOOL_CALL: Final = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 """Metadata of a status message: a tool call, or its result."""
 SKILL: Final = "https://proto-labs.ai/a2a/ext/skill-v1"
 """Metadata of a separate artifact: a skill that the agent learned in the task."""
+CONTEXT: Final = "https://fleetwright.dev/a2a/context/v1"
+"""Metadata of a status message or of the answer's artifact: the size of the last prompt, and compactions."""
+CONTEXT_FORK: Final = "https://fleetwright.dev/a2a/context-fork/v1"
+"""Metadata of the first message of a conversation: the conversation with whose history it begins."""
+CONTEXT_TITLE: Final = "https://fleetwright.dev/a2a/context-title/v1"
+"""Metadata of a message: the title that its conversation gets. Metadata of a listed task: the title that it has."""
+WORKSPACE_UNDO: Final = "https://fleetwright.dev/a2a/workspace-undo/v1"
+"""Metadata of a message: the task whose file changes are undone. Metadata of the answer: the restored files."""
 MODEL_FALLBACK: Final = "https://fleetwright.dev/a2a/model-fallback/v1"
 """Metadata of a status message: which model replaced another, and why."""
 HITL: Final = "hitl-v1"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentSpec, AgentView
+from fleetwright_api.spec.workspace import TOOLS
 
 
 def may_request_approval(spec: AgentSpec) -> bool:
@@ -14,7 +15,7 @@ def may_request_approval(spec: AgentSpec) -> bool:
     """
     demanded = bool(spec.approvals.tools) or any(use.tools.require_approval for use in spec.mcp_servers)
     decides_itself = bool(spec.plugins) or spec.image is not None or spec.executor is not None
-    return demanded or decides_itself or guards_source(spec)
+    return demanded or decides_itself or guards_source(spec) or workspace_asks(spec)
 
 
 def guards_source(spec: AgentSpec) -> bool:
@@ -22,6 +23,16 @@ def guards_source(spec: AgentSpec) -> bool:
     sources = [*(use.name for use in spec.mcp_servers), *(plugin.name for plugin in spec.plugins)]
     prefixes = tuple(f"{name}__" for name in sources)
     return bool(prefixes) and any(name.startswith(prefixes) for name in _ruled(spec))
+
+
+def workspace_asks(spec: AgentSpec) -> bool:
+    """Return whether a change of a file or a command in the workspace may need an approval."""
+    workspace = spec.workspace
+    if workspace is None:
+        return False
+    tools, approvals = frozenset(workspace.tools or TOOLS), workspace.approvals
+    edits = not tools.isdisjoint(("write_file", "edit_file")) and approvals.edits != "Auto"
+    return edits or ("bash" in tools and approvals.shell != "Auto")
 
 
 def account_of(agent: AgentView) -> str:

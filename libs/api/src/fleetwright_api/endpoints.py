@@ -14,11 +14,18 @@ class Endpoints:
     cluster_domain: str = "cluster.local"
     agents: Mapping[str, str] = field(default_factory=dict)
     servers: Mapping[str, str] = field(default_factory=dict)
+    workspaces: Mapping[str, str] = field(default_factory=dict)
+    """By the agent's name."""
 
     def agent(self, namespace: str, name: str) -> str:
         """Return the address of an agent, without a path."""
         elsewhere = self.agents.get(names.qualified(namespace, name))
         return elsewhere or names.agent_url(namespace, name, cluster_domain=self.cluster_domain)
+
+    def workspace(self, namespace: str, agent: str) -> str:
+        """Return the address of the runner in an agent's workspace."""
+        elsewhere = self.workspaces.get(names.qualified(namespace, agent))
+        return elsewhere or names.workspace_url(namespace, agent, cluster_domain=self.cluster_domain)
 
     def server(self, server: McpServerView) -> str:
         """Return the streamable-HTTP address of an McpServer object.

@@ -34,6 +34,11 @@ SKILL_LABEL = f"{GROUP}/skill"
 MAY_CALL_LABEL = f"{GROUP}/may-call"
 """A label of pods. Its value is the agent of the same namespace whose A2A port the pod may reach."""
 
+WORKSPACE_LABEL = f"{GROUP}/workspace"
+"""A label of workspace pods with the name of their agent. They lack the agent's own label, because its Service and its
+policies must not select them.
+"""
+
 PROBE_LABEL = f"{GROUP}/probe"
 """A label of probe pods with the hash of the probe's inputs. The probe's NetworkPolicy selects the pod by this hash."""
 PROBE = "probe"
@@ -72,12 +77,17 @@ ENVIRONMENT_ANNOTATION = f"{GROUP}/environment"
 
 A2A_PORT = 7870
 OPS_PORT = 7871
+WORKSPACE_PORT = 7880
 SERVICE_PORT = 80
 TOKEN_KEY = "token"  # noqa: S105 - the name of a Secret's key, not a credential
 NEXT_KEY = "next"
 CALLERS_KEY = "callers.json"
 GATEWAY_KEY = "gateway.json"
 OPERATOR_KEY = "operator.json"
+WORKSPACE_KEY = "workspace"
+"""In an agent's auth Secret: the token for its workspace."""
+DIGESTS_KEY = "tokens"
+"""In the Secret of a workspace: the digests of the tokens that it accepts, one a line."""
 CONFIG_KEY = "agent.json"
 CARD_KEY = "agent-card.json"
 CLIENTS_KEY = "clients.json"
@@ -145,6 +155,11 @@ def agent_memory(agent: str) -> str:
     return f"{agent}-memory"
 
 
+def workspace(agent: str) -> str:
+    """Return the name of all objects of an agent's workspace."""
+    return f"{agent}-workspace"
+
+
 def approval(agent: str, ask: str) -> str:
     """Return the name of the Approval for one question of an agent. Equal questions have equal names."""
     return f"{agent}-{sha256(ask.encode()).hexdigest()[:_ASK_DIGITS]}"
@@ -202,6 +217,10 @@ def qualified(namespace: str, name: str) -> str:
 
 def agent_url(namespace: str, agent: str, *, cluster_domain: str) -> str:
     return f"http://{agent}.{namespace}.svc.{cluster_domain}"
+
+
+def workspace_url(namespace: str, agent: str, *, cluster_domain: str) -> str:
+    return f"http://{workspace(agent)}.{namespace}.svc.{cluster_domain}:{WORKSPACE_PORT}"
 
 
 def mcp_workload_url(namespace: str, server: str, *, cluster_domain: str, port: int, path: str) -> str:

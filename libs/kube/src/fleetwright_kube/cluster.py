@@ -1,13 +1,12 @@
 """Reads objects from the cache and writes them through the API. Every response updates the cache."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
 from fleetwright_kube.cache import Cache, Change
 from fleetwright_kube.cached_object import CachedObject, cached_object
-from fleetwright_kube.drift import is_shared, owns_all, with_hash
+from fleetwright_kube.drift import is_shared, with_hash
 from fleetwright_kube.errors import (
     ConflictError,
     InvalidRequestError,
@@ -15,16 +14,9 @@ from fleetwright_kube.errors import (
     OwnershipConflictError,
     RetryLaterError,
 )
-from fleetwright_kube.ownership import check_ours, same_owners
-from fleetwright_kube.port import Api, Object, Resource
-
-logger = logging.getLogger(__name__)
-
-_ABSENT = "1"
-"""With this resourceVersion, an apply either creates the object or fails with ConflictError.
-
-A contract test verifies this behaviour.
-"""
+from fleetwright_kube.ownership import check_ours, is_current
+from fleetwright_kube.port import ABSENT, Api, Object, Resource
+from fleetwright_kube.transitions import log_transitions
 
 
 class Action(StrEnum):
@@ -66,7 +58,7 @@ class Cluster:
         """Return the manifest with its hash if the child must be written; None if the child matches the manifest."""
         wanted = with_hash(self._scheme, manifest)
         entry = self._entry(wanted)
-        return None if entry is not None and entry.is_ours and self._is_current(entry, wanted) else wanted
+        return None if entry is not None and entry.is_ours and is_current(self._scheme, entry, wanted) else wanted
 
     async def apply(self, wanted: Object) -> Action:
         """Write the child so that it matches a manifest that `outdated` returned. Do nothing if it already matches.
@@ -88,7 +80,7 @@ class Cluster:
                 raise RetryLaterError(0.1, f"{wanted['kind']} {found.name} already exists; the next reconcile decides")
             entry = found
         check_ours(self._scheme, entry, wanted)
-        if self._is_current(entry, wanted):
+        if is_current(self._scheme, entry, wanted):
             return Action.UNCHANGED
         await self._update(wanted, entry)
         self._note_owners(wanted)
@@ -117,7 +109,7 @@ class Cluster:
         entry = self.cache.get(resource.kind, metadata["namespace"], metadata["name"])
         if entry is not None and body["data"].items() <= entry.projection["data"].items():
             return Action.UNCHANGED
-        version = _ABSENT if entry is None else entry.resource_version
+        version = ABSENT if entry is None else entry.resource_version
         try:
             answer = await self._api.apply(resource, {**body, "metadata": {**metadata, "resourceVersion": version}})
         except ConflictError:
@@ -151,7 +143,7 @@ class Cluster:
             self._provided.add(entry.uid)
             raise
         self._wrote("status", entry.kind, answer)
-        _tell_transitions(entry, status)
+        log_transitions(entry, status)
         self._on_status(entry, status)
 
     async def annotate(self, entry: CachedObject, annotations: dict[str, str]) -> None:
@@ -222,7 +214,7 @@ class Cluster:
     async def _create(self, wanted: Object) -> CachedObject | None:
         """Create the child and return None. If the object exists already and is ours, return it."""
         kind, metadata = wanted["kind"], wanted["metadata"]
-        body = {**wanted, "metadata": {**metadata, "resourceVersion": _ABSENT}}
+        body = {**wanted, "metadata": {**metadata, "resourceVersion": ABSENT}}
         self._guard()
         try:
             answer = await self._api.apply(self._scheme.resources[kind], body)
@@ -293,11 +285,6 @@ class Cluster:
         metadata = manifest["metadata"]
         return self.cache.get(manifest["kind"], metadata["namespace"], metadata["name"])
 
-    def _is_current(self, entry: CachedObject, wanted: Object) -> bool:
-        annotation = self._scheme.hash_annotation
-        same = entry.annotations.get(annotation) == wanted["metadata"]["annotations"][annotation]
-        return same and not entry.deleting and owns_all(entry.owned, wanted) and same_owners(entry, wanted)
-
     def _note_owners(self, manifest: Object) -> None:
         self._provided.update(owner["uid"] for owner in manifest["metadata"].get("ownerReferences", ()))
 
@@ -316,14 +303,3 @@ class Cluster:
     def _learn(self, kind: str, body: Object) -> None:
         if change := self.cache.put(kind, body):
             self._on_change(change)
-
-
-def _tell_transitions(entry: CachedObject, status: Object) -> None:
-    """Log one line for each changed condition, so that the log shows the history of the objects."""
-    before = {condition["type"]: condition for condition in entry.projection["status"].get("conditions", ())}
-    about = {"kind": entry.kind, "namespace": entry.namespace, "object": entry.name}
-    for condition in status.get("conditions", ()):
-        old = before.get(condition["type"], {})
-        if (old.get("status"), old.get("reason")) != (condition["status"], condition["reason"]):
-            words = {"condition": condition["type"], "now": condition["status"], "reason": condition["reason"]}
-            logger.info("condition", extra={**about, **words, "why": condition["message"]})

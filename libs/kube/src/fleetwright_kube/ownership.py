@@ -7,6 +7,7 @@ its agent, is ours if it has the labels of this owner.
 from typing import Any
 
 from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.drift import owns_all
 from fleetwright_kube.errors import OwnershipConflictError, RetryLaterError
 from fleetwright_kube.port import Object
 from fleetwright_kube.scheme import MANAGED_BY, Scheme
@@ -32,6 +33,13 @@ def check_ours(scheme: Scheme, entry: CachedObject, manifest: Object) -> None:
         raise OwnershipConflictError(kind, entry.name, owner=owner_name)
     if entry.deleting:
         raise RetryLaterError(1.0, f"{kind} {entry.name} is being deleted")
+
+
+def is_current(scheme: Scheme, entry: CachedObject, wanted: Object) -> bool:
+    """Return whether the object needs no write: it has the manifest's hash, fields and owners."""
+    annotation = scheme.hash_annotation
+    same = entry.annotations.get(annotation) == wanted["metadata"]["annotations"][annotation]
+    return same and not entry.deleting and owns_all(entry.owned, wanted) and same_owners(entry, wanted)
 
 
 def same_owners(entry: CachedObject, manifest: Object) -> bool:

@@ -9,6 +9,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 Object = dict[str, Any]
 Kept = TypeVar("Kept")
+ABSENT = "1"
+"""With this resourceVersion, an apply either creates the object or fails with ConflictError.
+
+A contract test verifies this behaviour.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

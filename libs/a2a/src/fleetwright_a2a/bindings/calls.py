@@ -21,7 +21,7 @@ from starlette.requests import Request
 from fleetwright_a2a.authentication import CallerUser, Delegation
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.dialects.dialect import STREAMS, Dialect, Operation, Params
-from fleetwright_a2a.errors import NoStreams, ServiceUnavailable, internal
+from fleetwright_a2a.errors import NoStreams, NotAccepting, internal
 from fleetwright_a2a.http.envelope import RequestId
 from fleetwright_a2a.message_replies import is_held
 
@@ -32,6 +32,8 @@ DIALECT: Final = "dialect"
 """The key in the state of a call context that holds the protocol version of the request."""
 CALLED: Final = "called"
 """The key in the state of a call context that holds the request id, for callers that send no message ids (A2A 0.1)."""
+TASKS_ONLY: Final = "tasks_only"
+"""The key in the state of a call context that is set if every answer must be a task, because of the version."""
 _CHAIN: Final = "chain"
 TRACEPARENT: Final = "traceparent"
 """The key in the state of a call context that holds the W3C `traceparent` header, if there was one."""
@@ -76,12 +78,12 @@ class RpcDispatcher:
         """Check whether the call may be executed.
 
         Raises:
-            ServiceUnavailable: The operation is not available right now.
+            NotAccepting: The operation is not available right now.
             ExtensionSupportRequiredError: The call does not request a required extension.
             UnsupportedOperationError: The card does not declare streaming.
         """
         if busy := self._admission(call.operation):
-            raise ServiceUnavailable(busy)
+            raise NotAccepting(busy)
         card = self._card()
         # A caller may need the extended card to learn which extensions are required.
         if card is None or call.operation is Operation.EXTENDED_CARD:
@@ -168,7 +170,12 @@ def context_of(request: Request, dialect: Dialect, *, called: RequestId = None) 
         delegated = {_CHAIN: user.chain, **({_DELEGATION: user.delegation} if user.delegation else {})}
     return ServerCallContext(
         user=StarletteUser(user),
-        state={**state, **delegated, **({CALLED: name} if dialect.chooses_ids else {})},
+        state={
+            **state,
+            **delegated,
+            **({CALLED: name} if dialect.chooses_ids else {}),
+            **({TASKS_ONLY: True} if dialect.tasks_only else {}),
+        },
         requested_extensions=_requested(request, *_EXTENSION_HEADERS),
     )
 

@@ -55,6 +55,8 @@ class JsonRpc:
             if not candidates:
                 raise MethodNotFoundError
             dialect = await self._dialect(request, envelope, candidates)
+        except ServiceUnavailable as error:
+            return _refused(V10, id_of(call), error, status=error.status, headers=error.headers)
         except Exception as error:
             return _refused(V10, id_of(call), public_error(error))
         return await self._perform(request, envelope, dialect)
@@ -81,8 +83,7 @@ class JsonRpc:
             result = {"jsonrpc": "2.0", "id": envelope.id, "result": await self._calls.answer(call)}
             return JSONResponse(result, headers=self._calls.extension_headers(request))
         except ServiceUnavailable as error:
-            later = {"Retry-After": str(error.retry_seconds)}
-            return _refused(dialect, envelope.id, error, status=error.status, headers=later)
+            return _refused(dialect, envelope.id, error, status=error.status, headers=error.headers)
         except Exception as error:
             if operation in STREAMS and dialect.faults_in_streams:
                 return self._stream(request, envelope.id, dialect, nothing(), broken=public_error(error))

@@ -60,7 +60,7 @@ class RestEndpoint:
             dialect = self._dialect(request)
             return await self._perform(request, dialect)
         except ServiceUnavailable as error:
-            return refuse(error.status, error.message, headers={"Retry-After": str(error.retry_seconds)})
+            return refuse(error.status, error.message, headers=error.headers)
         except Exception as error:
             payload = fault(dialect, public_error(error))
             return JSONResponse(payload, payload["error"]["code"], headers=self._calls.extension_headers(request))

@@ -68,6 +68,8 @@ class Dialect:
     """Over JSON-RPC, true if the error of a stream that cannot begin is sent as a stream, not as a plain response."""
     chooses_ids: bool = False
     """True if callers choose the ids of their tasks."""
+    tasks_only: bool = False
+    """True if every answer to a message is a task."""
 
     def sentence(self, error: A2AError) -> str:
         """Return the text of an error, with the names of missing fields, for dialects without error details."""

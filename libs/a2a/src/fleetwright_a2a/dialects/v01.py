@@ -25,8 +25,8 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.dialects import v01_requests as reads
 from fleetwright_a2a.dialects.dialect import Dialect, Operation, Params
-from fleetwright_a2a.errors import NoStreams
-from fleetwright_a2a.extensions import CHOSEN_ID
+from fleetwright_a2a.errors import NoStreams, NotTranslated
+from fleetwright_a2a.extensions import CHOSEN_ID, DIRECT_REPLY
 from fleetwright_a2a.task_events import INTERRUPTED, Event, is_last, rests
 
 STATES: Final[Mapping[int, str]] = {
@@ -50,6 +50,7 @@ CODES: Final[dict[type[errors.A2AError], int]] = {
     # 0.1 has its own code for a message that the state of the task does not allow: InvalidTaskState.
     errors.UnsupportedOperationError: -32009,
     NoStreams: -32004,
+    NotTranslated: -32004,
     errors.ExtensionSupportRequiredError: -32004,
     errors.InvalidParamsError: -32602,
     errors.InvalidRequestError: -32600,
@@ -81,7 +82,8 @@ def status(now: TaskStatus) -> Params:
     shown: Params = {"state": STATES.get(now.state, "unknown")}
     if now.HasField("message"):
         shown["message"] = message(now.message)
-    shown["timestamp"] = now.timestamp.ToJsonString()
+    if now.HasField("timestamp"):
+        shown["timestamp"] = now.timestamp.ToJsonString()
     return shown
 
 
@@ -111,7 +113,8 @@ def pushed(whole: Task) -> Params:
 
 def _with_metadata(shown: Params, holder: Any) -> Params:
     metadata = MessageToDict(holder.metadata) if holder.HasField("metadata") else {}
-    metadata.pop(CHOSEN_ID, None)
+    for name in (CHOSEN_ID, DIRECT_REPLY):
+        metadata.pop(name, None)
     return {**shown, "metadata": metadata} if metadata else shown
 
 
@@ -205,4 +208,5 @@ V01: Final = Dialect(
         "GetTask": "tasks/get",
     },
     chooses_ids=True,
+    tasks_only=True,
 )

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from fleetwright_a2a.dialects.dialect import Dialect, Operation, Params, Tell
 from fleetwright_a2a.dialects.params import reader
 from fleetwright_a2a.dialects.v10 import BESIDE_MESSAGE, nothing
-from fleetwright_a2a.errors import INTERNAL_ERROR
+from fleetwright_a2a.errors import INTERNAL_ERROR, NotTranslated
 from fleetwright_a2a.task_events import Event, is_last
 
 WORDS: Final = {
@@ -30,6 +30,7 @@ CODES: Final[dict[type[errors.A2AError], int]] = {
     errors.TaskNotCancelableError: -32002,
     errors.PushNotificationNotSupportedError: -32003,
     errors.UnsupportedOperationError: -32004,
+    NotTranslated: -32004,
     errors.ContentTypeNotSupportedError: -32005,
     errors.InvalidAgentResponseError: -32006,
     errors.ExtendedAgentCardNotConfiguredError: -32007,

@@ -68,8 +68,16 @@ _SHARED: Final[dict[str, Any]] = {
 """The CORS settings: what a page of an allowed origin may send and read."""
 
 
+class _Disconnected(Exception):  # noqa: N818 - it ends a request and is not an error
+    """The caller has disconnected before its body was complete."""
+
+
 class BodyLimit:
-    """ASGI middleware that reads the whole body of a POST, within limits, before the application sees the request."""
+    """ASGI middleware that reads the whole body of a POST, within limits, before the application sees the request.
+
+    If the caller disconnects before its body is complete, the request ends without a response, and the application does
+    not see it.
+    """
 
     def __init__(self, app: ASGIApp, *, limit: int = MAX_BODY, seconds: float = BODY_SECONDS) -> None:
         self._app = app
@@ -90,6 +98,8 @@ class BodyLimit:
             except TimeoutError:
                 sentence = f"The body did not arrive within {self._seconds:g} seconds."
                 refusal = refusal or refuse(408, sentence, headers=_CLOSE)
+            except _Disconnected:
+                return
         if body is None:
             refusal = refusal or self._too_large()
         if refusal is not None:
@@ -109,7 +119,7 @@ class BodyLimit:
         return None
 
     async def _take(self, receive: Receive) -> bytes | None:
-        """Return the body, or None if it is too large. If the caller disconnects, the body ends there.
+        """Return the body, or None if it is too large. Raises: _Disconnected.
 
         A body that is too large is read to its end and discarded. Otherwise a caller that is still sending would see a
         connection reset instead of the error response.
@@ -117,11 +127,13 @@ class BodyLimit:
         body, size = bytearray(), 0
         while True:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Disconnected
             piece = message.get("body", b"")
             size += len(piece)
             if size <= self._limit:
                 body += piece
-            if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            if not message.get("more_body", False):
                 return bytes(body) if size <= self._limit else None
 
     def _too_large(self) -> HttpRefusal:

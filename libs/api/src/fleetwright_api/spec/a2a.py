@@ -36,6 +36,7 @@ class ExtensionsSpec:
     tool_calls: bool | None = None
     reasoning: bool | None = None
     model_fallbacks: bool | None = None
+    context: bool | None = None
     data_parts: bool | None = None
 
 

@@ -32,6 +32,7 @@ from fleetwright_api.spec.tools import (
     SubAgentSpec,
     ToolSearchSpec,
 )
+from fleetwright_api.spec.workspace import WorkspaceSpec
 from fleetwright_api.violation import Violation
 
 
@@ -104,6 +105,7 @@ class AgentSpec:
     audit: AuditSpec = AuditSpec()
     telemetry: TelemetrySpec | None = None
     ask_human: bool = False
+    workspace: WorkspaceSpec | None = None
     auth: AuthSpec = AuthSpec()
     a2a: A2ASpec = A2ASpec()
     network: NetworkSpec = NetworkSpec()

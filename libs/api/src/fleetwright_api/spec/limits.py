@@ -17,6 +17,7 @@ class LimitsSpec:
     max_request_bytes: int | None = None
     max_requests_per_minute: int | None = None
     max_concurrent_turns: int | None = None
+    high_priority_callers: tuple[str, ...] = ()
     max_tasks_per_caller: int | None = None
     max_waiting_tasks_per_caller: int | None = None
     max_streams_per_caller: int | None = None
