@@ -16,7 +16,7 @@ from fleetwright_agent.audit.verification import verify
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.memory.skill_drafts import draft_skill
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, SqliteLearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 

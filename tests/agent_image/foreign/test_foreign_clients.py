@@ -25,7 +25,7 @@ from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace, LocalGateway
 from fleetwright_cli.dev.gateway.local_tokens import agent_uid, token_text
 from fleetwright_cli.dev.processes import free_port
 from fleetwright_operator.build.card import agent_card, served_card
-from fleetwright_operator.build.config.fleet import GatewayTrust
+from fleetwright_operator.build.config.gateway import GatewayTrust
 from fleetwright_operator.build.gateway_card import gateway_cards
 from fleetwright_operator.credentials.jws import new_secret, signing_key
 from fleetwright_operator.credentials.keyring import CardKey, card_signatures, key_set, ring_text
@@ -158,6 +158,10 @@ class Served:
 @pytest.fixture(scope="session")
 def direct(tmp_path_factory, start_for_all, receiver):
     """Start an agent with the operator's card."""
+    return _started(tmp_path_factory, start_for_all, receiver, ECHO)
+
+
+def _started(tmp_path_factory, start_for_all, receiver, view):
     root = tmp_path_factory.mktemp("agent")
     port = start_for_all(
         sys.executable,
@@ -165,24 +169,42 @@ def direct(tmp_path_factory, start_for_all, receiver):
         str(root),
         "$(PORT)",
         "0",
-        before=lambda port: _mount(root, url=f"http://127.0.0.1:{port}", receiver=receiver.port),
+        before=lambda port: _mount(root, view, url=f"http://127.0.0.1:{port}", receiver=receiver.port),
     )
     return Served(f"http://127.0.0.1:{port}", TOKEN, str(root / "keys.json"), "direct")
 
 
 @pytest.fixture(scope="session")
-def behind_gateway(tmp_path_factory, direct):
-    """Start a gateway before the agent. Its callers are persons."""
+def gateway(tmp_path_factory):
+    """Start a gateway. Its callers are persons."""
     folder = tmp_path_factory.mktemp("gateway")
     place = GatewayPlace(port=GATEWAY_PORT.number, folder=folder, person_token=token_text("user:developer", "secret"))
     place.keys_file.write_text(ring_text(RING))
     gateway = LocalGateway(place, namespace="team", on_wake=lambda _: None)
     gateway.start()
-    cards = gateway_cards(_card(direct.url), ECHO, _gateway(), _sign)
-    gateway.put_agent("echo", encode(ECHO.spec), cards={"agent-card.json": "{}", **cards}, token="", phase="Running")
-    gateway.put_pod("echo", port=int(direct.url.rpartition(":")[2]), ops_port=9, ready=True)
-    yield Served(f"{gateway.url}/agents/team/echo", place.person_token, direct.keys, "gateway")
+    yield gateway, place.person_token
     gateway.close()
+
+
+@pytest.fixture(scope="session")
+def behind_gateway(gateway, direct):
+    return _put(gateway, direct, ECHO)
+
+
+@pytest.fixture(scope="session")
+def translated(tmp_path_factory, start_for_all, receiver, gateway):
+    """Start an agent that supports only A2A 1.0, behind the gateway."""
+    return _put(gateway, _started(tmp_path_factory, start_for_all, receiver, NEWEST), NEWEST)
+
+
+def _put(gateway, served, view):
+    """Add the agent to the gateway, and return its address there."""
+    local, token = gateway
+    card = _card(view, served.url)
+    cards = {"agent-card.json": served_card(card, _sign).text, **gateway_cards(card, view, _gateway(), _sign)}
+    local.put_agent(view.name, encode(view.spec), cards=cards, token="", phase="Running")
+    local.put_pod(view.name, port=int(served.url.rpartition(":")[2]), ops_port=9, ready=True)
+    return Served(f"{local.url}/agents/team/{view.name}", token, served.keys, "gateway")
 
 
 @pytest.fixture(params=["direct", "behind_gateway"])
@@ -193,6 +215,12 @@ def agent(request):
 
 SPEC = {"instructions": "Repeat.", "auth": {"apiKey": True}, "a2a": {"push": {}}}
 ECHO = parse_agent({"metadata": {"name": "echo", "namespace": "team"}, "spec": SPEC})
+NEWEST = parse_agent(
+    {
+        "metadata": {"name": "newest", "namespace": "team"},
+        "spec": {**SPEC, "a2a": {**SPEC["a2a"], "dialects": ["1.0"]}},
+    }
+)
 SECRET = new_secret()
 RING = (CardKey(signing_key(SECRET), SECRET, 0),)
 
@@ -209,21 +237,22 @@ def _gateway():
     return GatewayReference(url=f"http://127.0.0.1:{GATEWAY_PORT.number}", pods=PodSelector(namespace="team"))
 
 
-def _card(url):
-    return agent_card(ECHO, url=url, skills=[])
+def _card(view, url):
+    return agent_card(view, url=url, skills=[])
 
 
 def _sign(card):
     return card_signatures(card, ring=RING, jku="")
 
 
-def _mount(root, *, url, receiver):
+def _mount(root, view, *, url, receiver):
     model = {"name": "m", "baseUrl": "http://127.0.0.1:9", "contextWindow": 1000, "maxOutputTokens": 100}
     config = {
         "version": 1,
         "revision": "0",
-        "name": "echo",
+        "name": view.name,
         "namespace": "team",
+        "dialects": list(view.spec.a2a.dialects),
         "instructions": "Repeat.",
         "url": url,
         "model": {**model, "timeoutSeconds": 5},
@@ -233,8 +262,8 @@ def _mount(root, *, url, receiver):
     (root / "var/lib/fleetwright").mkdir(parents=True)
     (root / "keys.json").write_text(key_set(RING))
     configuration = root / "etc/fleetwright"
-    trust = GatewayTrust(issuer=_gateway().url, audience=agent_uid("team", "echo"), keys=RING)
-    _write(configuration / "card/agent-card.json", served_card(_card(url), _sign).text)
+    trust = GatewayTrust(issuer=_gateway().url, audience=agent_uid("team", view.name), keys=RING)
+    _write(configuration / "card/agent-card.json", served_card(_card(view, url), _sign).text)
     _write(configuration / "agent.json", json.dumps(config))
     _write(configuration / "auth/callers.json", json.dumps({"version": 1, "callers": [caller]}))
     _write(configuration / "auth/gateway.json", trust.file)
@@ -307,6 +336,28 @@ def test_handwritten_0_1_client_works(agent, receiver):
     token, pushed = receiver.ended(hook)
     assert (token, pushed["status"]["state"], pushed["history"]) == ("sesame", "completed", [])
     assert pushed["artifacts"][0]["parts"] == [{"type": "text", "text": "Done with wait 1."}]
+
+
+TRANSLATED = BEFORE_1_0 | {"card": "newest", "registered": False}
+
+
+def test_python_sdk_0_3_works_with_an_agent_of_1_0(translated, python_environment):
+    """The client reads the gateway's card, which lists the versions that the gateway translates."""
+    python = python_environment("a2a-0.3-client") / "python"
+    seen = told(python, CLIENTS / "a2a_0_3.py", translated.url, translated.token, "JSONRPC", "")
+    assert seen == TRANSLATED | {"unknown": "A2AClientJSONRPCError", "ended": "A2AClientJSONRPCError"}
+
+
+def test_handwritten_0_1_client_works_with_an_agent_of_1_0(translated):
+    seen = told(sys.executable, CLIENTS / "a2a_0_1.py", translated.url, translated.token, "")
+    assert seen == TRANSLATED | {"unknown": -32001, "ended": -32002}
+
+
+def test_javascript_sdk_1_x_reads_the_card_of_translated_versions(translated, javascript_clients, receiver):
+    words = [translated.url, translated.token, "JSONRPC", receiver.hook("javascript-1-newest"), translated.keys]
+    seen = told("node", javascript_clients / "a2a_1.mjs", *words)
+    errors = {"unknown": "JsonRpcTaskNotFoundError", "ended": "JsonRpcTaskNotCancelableError"}
+    assert seen == SINCE_1_0 | errors | {"card": "newest"}
 
 
 def test_google_adk_remote_agent_works(agent, python_environment):

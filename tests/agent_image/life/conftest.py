@@ -17,12 +17,14 @@ import pytest
 import uvicorn
 from mcp.server.fastmcp import FastMCP
 from tests.agent_image.life.preloaded import ForkedProcess, Preloaded
+from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
+from tests.workspace.conftest import TOKEN, LocalWorkspace
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
-from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 from fleetwright_cli.offline.model import OfflineModel
 
 TOKENS = {
@@ -389,3 +391,39 @@ def states() -> Callable[[dict[str, Any]], str]:
 @pytest.fixture
 def message() -> Callable[..., dict[str, Any]]:
     return saying
+
+
+@pytest.fixture
+def workspace(process_ring: None, tmp_path: Path) -> Iterator[LocalWorkspace]:
+    (tmp_path / "workspace").mkdir()
+    running = LocalWorkspace(tmp_path / "workspace")
+    (running.root / "AGENTS.md").write_text("Use tabs.\n")
+    (running.root / "app.py").write_text("one\ntwo\n")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def coding(agent: Any, mounted: Any, serve: Callable[..., Any], workspace: LocalWorkspace) -> Callable[..., Any]:
+    """Return a function that serves a scripted model, and returns the arguments of an agent that uses it."""
+
+    @contextmanager
+    def scripted(model: ScriptedModel, **changes: Any) -> Iterator[dict[str, Any]]:
+        mounted.layout.workspace_token_file.parent.mkdir(parents=True, exist_ok=True)
+        mounted.layout.workspace_token_file.write_text(TOKEN)
+        with serve(model.app) as port:
+            yield {
+                "model": {
+                    "name": "scripted",
+                    "baseUrl": f"http://127.0.0.1:{port}/v1",
+                    "contextWindow": 20_000,
+                    "maxOutputTokens": 1000,
+                    "timeoutSeconds": 30,
+                },
+                "mcpServers": [],
+                "askHuman": False,
+                "workspace": {"url": str(workspace.http.base_url).rstrip("/")},
+                **changes,
+            }
+
+    return scripted

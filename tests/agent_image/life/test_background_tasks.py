@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from threading import Event
 from typing import Any
 
 import httpx
@@ -24,7 +25,22 @@ BEGUN = "which was begun earlier"
 LATER = 'Ask the agent "cook" "Book table for 4"'
 
 
-def gateway(cook_url: str) -> Starlette:
+class LostAnswer:
+    """Keeps back the answer of the cook to the first message, until the caller has died."""
+
+    def __init__(self) -> None:
+        self.given = Event()
+        self.left = 1
+
+    async def keep(self, request: Request, body: bytes) -> None:
+        if self.left and b"SendMessage" in body:
+            self.left -= 1
+            self.given.set()
+            while not await request.is_disconnected():  # noqa: ASYNC110 - the request has no event
+                await asyncio.sleep(0.01)
+
+
+def gateway(cook_url: str, lost: LostAnswer | None = None) -> Starlette:
     """Return a gateway to one agent. It passes requests on with the token that this agent accepts."""
 
     async def peers(_: Request) -> Response:
@@ -34,7 +50,10 @@ def gateway(cook_url: str) -> Starlette:
         headers = {"Authorization": "Bearer self", "Content-Type": "application/json", "A2A-Version": "1.0"}
         async with httpx.AsyncClient(verify=NO_TLS, base_url=cook_url, timeout=30) as http:
             path = f"/{request.path_params['path']}"
-            answer = await http.request(request.method, path, content=await request.body(), headers=headers)
+            body = await request.body()
+            answer = await http.request(request.method, path, content=body, headers=headers)
+        if lost is not None:
+            await lost.keep(request, body)
         return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type"))
 
     return Starlette(
@@ -94,10 +113,10 @@ def team(serve: Any, mounted: Any, model_server: Any) -> Any:
     """Return a context manager with the settings of an agent that reaches the cook through a gateway."""
 
     @contextmanager
-    def settings(cook: Any) -> Iterator[dict[str, Any]]:
+    def settings(cook: Any, lost: LostAnswer | None = None) -> Iterator[dict[str, Any]]:
         mounted.layout.gateway_token_file.parent.mkdir(parents=True, exist_ok=True)
         mounted.layout.gateway_token_file.write_text("own-token")
-        with serve(gateway(cook.url)) as port:
+        with serve(gateway(cook.url, lost)) as port:
             yield {"gateway": {"url": f"http://127.0.0.1:{port}"}, "model": model_server[1], "mcpServers": []}
 
     return settings
@@ -171,6 +190,29 @@ async def test_background_result_survives_a_kill(agent_process, peer, team, mode
     assert model.results() == 1
     async with stored(mounted) as tasks:
         assert await tasks.of("client:default", begun["contextId"]) == []
+
+
+async def test_background_task_begins_once_despite_a_kill(agent_process, peer, team, model_server, house, states):
+    """The process is killed after the cook has begun the task, and before the caller knows it."""
+    model, _ = model_server
+    lost = LostAnswer()
+    async with peer() as cook:
+        with team(cook, lost) as settings:
+            async with agent_process(**settings) as guest:
+                begun = await guest.say(LATER, now=True)
+                assert await asyncio.to_thread(lost.given.wait, 60)
+                await guest.kill()
+            await booked(house, cook, states)
+            async with agent_process(**settings) as guest:
+                ended = await guest.rested(begun)
+                assert states(ended) == "completed"
+                assert "cook works on task" in answer(ended)
+                await guest.say("My dog is called Rex.", contextId=begun["contextId"])
+                await guest.say("What is my dog called?", contextId=begun["contextId"])
+        (task,) = (await cook.call("ListTasks", {}))["result"]["tasks"]
+    assert task["id"] in answer(ended)
+    assert house.ledger == ["table for 4"], "the cook has worked once"
+    assert model.results() == 1, "the result is in the conversation once"
 
 
 async def test_unfinished_background_task_delays_no_message(agent, peer, team, model_server, house, states):

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from fleetwright_a2a.extensions import CONTEXT_FORK
 from fleetwright_agent.audit.verification import verify
 
 SECRET = "zanzibar-marmalade"
@@ -249,3 +250,93 @@ async def test_erasure_interrupted_by_a_kill_is_finished_at_start(agent_process,
                 await asyncio.sleep(0.1)
             receipt = (await erase(admin, owner="client:other")).json()
         assert (receipt["number"], receipt["erased"]["facts"], receipt["erased"]["tasks"]) == (1, 7, 1)
+
+
+FORKS = {**ADMIN, "extensions": {"context": True}}
+
+
+async def fork(guest: Any, text: str, context: str, source: str) -> dict[str, Any]:
+    metadata = {CONTEXT_FORK: {"contextId": source}}
+    return await guest.say(f'Remember the fact "{text} lives in {context}"', contextId=context, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("erased", "forks", "left"),
+    [
+        pytest.param("ctx-a", ["ctx-b", "ctx-c"], ["ctx-d"], id="source"),
+        pytest.param("ctx-b", ["ctx-c"], ["ctx-a", "ctx-d"], id="fork"),
+        pytest.param("ctx-c", [], ["ctx-a", "ctx-b", "ctx-d"], id="fork of a fork"),
+    ],
+)
+async def test_erasure_of_a_conversation_includes_its_forks(agent, mounted, erased, forks, left):
+    async with agent(**FORKS) as admin:
+        guest = admin.by("client:other")
+        await tell(guest, SECRET, "ctx-a")
+        await fork(guest, "a badger", "ctx-b", "ctx-a")
+        await fork(guest, "an owl", "ctx-c", "ctx-b")
+        await tell(guest, OTHER, "ctx-d")
+    async with agent(**FORKS) as admin:
+        receipt = (await erase(admin, owner="client:other", contextId=erased)).json()
+        assert (receipt["contextId"], receipt.get("forks", [])) == (erased, forks)
+        assert receipt["erased"]["conversations"] == receipt["erased"]["facts"] == 1 + len(forks)
+        lines = await export(admin, owner="client:other")
+        assert sorted(line["contextId"] for line in lines if line["kind"] == "conversation") == left
+        assert bool(holding(mounted.layout.memory, SECRET)) is ("ctx-a" in left)
+        assert (await erase(admin, owner="client:other", contextId=erased)).json() == receipt
+    trail = (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()
+    recorded = [line for line in map(json.loads, trail) if line["event"] == "memory_erased"]
+    assert [line["erased_session_id"] for line in recorded] == [erased, *forks]
+    assert {line["receipt"] for line in recorded} == {receipt["digest"]}
+    assert {line["forked_from"] for line in recorded[1:]} == ({erased} if forks else set())
+    assert verify(mounted.layout.memory / "audit").broken == ()
+
+
+@pytest.mark.parametrize(
+    ("deleted", "left"),
+    [
+        pytest.param(["ctx-a", "ctx-b"], 1, id="source and fork"),
+        pytest.param(["ctx-b", "ctx-c"], 1, id="all forks"),
+        pytest.param(["ctx-a", "ctx-b", "ctx-c"], 0, id="all"),
+    ],
+)
+async def test_erasure_finds_forks_of_deleted_conversations(agent, mounted, deleted, left):
+    """Retention deletes conversations; their tasks, facts and lines of the audit trail stay."""
+    from fleetwright_agent.storage.sqlite.storage import sqlite_storage
+
+    async with agent(**FORKS) as admin:
+        guest = admin.by("client:other")
+        await tell(guest, SECRET, "ctx-a")
+        await fork(guest, "a badger", "ctx-b", "ctx-a")
+        await fork(guest, "an owl", "ctx-c", "ctx-b")
+    storage = sqlite_storage(mounted.layout.memory)
+    await storage.conversations.forget([("client:other", each) for each in deleted])
+    await storage.file.aclose()
+    async with agent(**FORKS) as admin:
+        receipt = (await erase(admin, owner="client:other", contextId="ctx-a")).json()
+        assert receipt["forks"] == ["ctx-b", "ctx-c"]
+        erased = {store: receipt["erased"][store] for store in ("conversations", "facts", "auditLines")}
+        assert erased == {"conversations": left, "facts": 3, "auditLines": 3}
+        assert [line["kind"] for line in await export(admin, owner="client:other")] == ["cost", "end"]
+
+
+async def test_erasure_of_a_fork_interrupted_by_a_kill_is_finished(agent_process, mounted):
+    """The process died after it had deleted the conversation of the fork, and with it the record of the fork."""
+    from fleetwright_agent.storage.erasures import ErasureTarget
+    from fleetwright_agent.storage.sqlite.storage import sqlite_storage
+
+    async with agent_process(**FORKS) as admin:
+        await tell(admin.by("client:other"), OTHER, "ctx-a")
+        await fork(admin.by("client:other"), SECRET, "ctx-b", "ctx-a")
+        await admin.kill()
+    storage = sqlite_storage(mounted.layout.memory)
+    begun = await storage.erasures.begin(ErasureTarget("client:other", "ctx-a"), asked_by="client:default", at=1.0)
+    await storage.erasures.counted(begun, {"tasks": 2, "facts": 9}, ["ctx-b"])
+    await storage.owners.erase(ErasureTarget("client:other", "ctx-b"), tasks=[])
+    await storage.file.aclose()
+    async with agent_process(**FORKS) as admin:
+        async with asyncio.timeout(60):
+            while holding(mounted.layout.memory, SECRET):  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.1)
+            receipt = (await erase(admin, owner="client:other", contextId="ctx-a")).json()
+        assert (receipt["number"], receipt["forks"]) == (1, ["ctx-b"])
+        assert (receipt["erased"]["tasks"], receipt["erased"]["facts"]) == (2, 9)

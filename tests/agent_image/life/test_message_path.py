@@ -43,4 +43,4 @@ async def test_message_passes_few_modules_on_its_way_to_the_model(agent: Any) ->
         saying.cancel()
     assert len(path) <= MOST_MODULES, sorted(path)
     assert "fleetwright_a2a.http.edge" in path
-    assert "fleetwright_agent.turn.graph" in path
+    assert "fleetwright_agent.turn.graph_turn" in path

@@ -88,6 +88,7 @@ async def test_task_log_reports_the_usage_of_each_turn(agent, caplog):
     waits, ends = (record for record in caplog.records if record.message == "task rests")
     assert (waits.state, waits.modelCalls, waits.toolCalls, waits.models) == ("input-required", 2, 1, ["offline"])
     assert waits.input_tokens == asked["usage"]["input_tokens"]
+    assert {waits.context, ends.context} == {task["contextId"]}
     assert (ends.state, ends.modelCalls, ends.toolCalls, ends.models) == ("completed", 3, 2, ["offline"])
     assert ends.input_tokens > waits.input_tokens
 

@@ -128,20 +128,23 @@ async def test_human_answer_in_progress_survives_a_kill(agent_process, states, h
 
 
 async def test_waiting_tasks_keep_their_order_across_restarts(agent_process, states, house, end):
-    settings = {"limits": {"maxConcurrentTurns": 1}, "approvals": {"tools": ["house__charge_card"]}}
+    limits = {"maxConcurrentTurns": 1, "highPriorityCallers": ["client:default"]}
+    settings = {"limits": limits, "approvals": {"tools": ["house__charge_card"]}}
     async with agent_process(**settings) as guest:
         asked = await guest.say("Charge the card 30")
         first = await guest.say("Book table for 1 [[think:30]] [[pause:0.1]]", now=True)
         waiting = [await guest.say(f"Book table for {number}", now=True) for number in (2, 3)]
         await guest.say("yes", taskId=asked["id"], now=True)
         last = await guest.say("Book table for 4", now=True)
-        assert await guest.metric('turns{phase="waiting"}') == 4
+        urgent = await guest.say("Book table for 5", now=True, metadata={"priority": "high"})
+        assert await guest.metric('turns{phase="waiting"}') == 5
         await end(guest)
     assert house.ledger == []
     async with agent_process(**settings) as guest:
-        ends = [await guest.rested(task) for task in (first, *waiting, asked, last)]
-    assert [states(task) for task in ends] == ["completed"] * 5
-    assert house.ledger == ["table for 1", "table for 2", "table for 3", "charged 30", "table for 4"]
+        ends = [await guest.rested(task) for task in (first, urgent, *waiting, asked, last)]
+    assert [states(task) for task in ends] == ["completed"] * 6
+    tables = [f"table for {number}" for number in (1, 5, 2, 3)]
+    assert house.ledger == [*tables, "charged 30", "table for 4"]
 
 
 async def test_r2_queued_messages_are_answered_in_order(agent_process, states, end):

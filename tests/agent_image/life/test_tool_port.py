@@ -259,11 +259,23 @@ async def test_grants_of_a_conversation_apply_to_its_sub_agents(agent, states):
     waiter = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["rope__cut"]}
     order = 'Give a task to the sub-agent waiter: "Cut rope"'
     async with agent(subAgents=[waiter], **rope.installed()) as guest:
-        done = await guest.say(order)
-        assert "needs a person, and a sub-agent asks nobody" in text(done)
-        asked = await guest.say("Cut rope", contextId=done["contextId"])
+        asked = await guest.say(order)
+        assert asked["status"]["message"]["parts"][0]["text"].startswith("Sub-agent waiter: Cut the rope?\n- long")
         assert states(await guest.say("always", taskId=asked["id"])) == "completed"
-        assert "The rope is long." in text(await guest.say(order, contextId=done["contextId"]))
+        for again in (order, "Cut rope"):
+            assert "The rope is long." in text(await guest.say(again, contextId=asked["contextId"]))
+    assert rope.cuts == 3
+
+
+async def test_grant_to_one_sub_agent_holds_for_the_others(agent, states):
+    """Two sub-agents wait for the same grant, and the person gives it once."""
+    rope = Rope()
+    waiter = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["rope__cut"]}
+    orders = json.dumps([{"agent": "waiter", "task": "Cut rope"}] * 2)
+    async with agent(subAgents=[waiter], **rope.installed()) as guest:
+        asked = await guest.say(f"Give several tasks to sub-agents that work side by side, as a task batch: {orders}")
+        assert (states(asked), rope.cuts) == ("input-required", 0)
+        assert states(await guest.say("always", taskId=asked["id"])) == "completed"
     assert rope.cuts == 2
 
 

@@ -5,7 +5,7 @@ import pytest
 from fleetwright_agent.config.memory import SkillCuration
 from fleetwright_agent.memory.curation import plan_curation, strength
 from fleetwright_agent.storage.learned_skills import LearnedSkill, SkillDraft
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 
 DAY = 86_400.0
 NOW = 1000 * DAY

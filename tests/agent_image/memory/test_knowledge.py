@@ -8,7 +8,7 @@ import pytest
 from fleetwright_agent.config.memory import KnowledgeMemory
 from fleetwright_agent.memory.fact_text import render_facts
 from fleetwright_agent.storage.facts import Fact, TooManyFacts
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.facts import SqliteFactStore
 from fleetwright_agent.tools.memory.fact_tools import knowledge_tools
 

@@ -11,7 +11,7 @@ from fleetwright_agent.memory.retrieval import skills_of
 from fleetwright_agent.memory.skill_drafts import draft_skill
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage.learned_skills import LearnedSkill, SkillDraft, fit_to_tokens, render_skills, skill_v1
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.learned_skills import SqliteLearnedSkillStore
 
 SOURCE = Provenance("client:a", "ctx", "task")

@@ -18,7 +18,7 @@ from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
-from fleetwright_agent.storage.task_log import Claim
+from fleetwright_agent.storage.tasks.records import Claim
 from fleetwright_agent.storage.volume import DiskSpace, MemoryVolume
 from fleetwright_agent.telemetry.metrics import Metrics
 

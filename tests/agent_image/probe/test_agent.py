@@ -1,6 +1,7 @@
 """`fleetwright-agent probe agent` as a pod runs it: the problems that stop a revision, and those that do not."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -33,6 +34,19 @@ def test_agent_probe_passes_without_reachable_dependencies(mounted: Any, documen
     assert json.loads(ended.stdout.splitlines()[-1]) == {"revision": "0123456789", "skills": 0, "mcpServers": 0}
     assert list(mounted.layout.memory.iterdir()) == [], "the probe leaves no memory behind"
     assert "sk-secret" not in ended.stdout + ended.stderr
+
+
+def test_agent_probe_leaves_the_workspace_alone(mounted: Any, documents: Any) -> None:
+    """The preflight has no workspace of its own: it neither needs the runner nor calls it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        mounted.write(mounted.layout.config_file, documents(workspace={"url": url}))
+        ended = probe(mounted.layout.root)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert ended.returncode == 0, ended.stderr
+    assert list(mounted.layout.memory.iterdir()) == []
 
 
 FAULTS: list[Any] = [

@@ -33,7 +33,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 from fleetwright_agent.tools.mcp.session import open_session
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
-from fleetwright_agent.tools.peers.conversation import peer_client
+from fleetwright_agent.tools.peers.client import peer_client
 from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext

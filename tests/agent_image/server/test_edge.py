@@ -546,3 +546,39 @@ async def test_r9_body_timeout_ends_the_request(open_door: Open) -> None:
     scope = {"type": "http", "method": "POST", "path": "/a2a", "headers": [(b"content-type", b"application/json")]}
     await BodyLimit(never, seconds=0.05)(scope, receive, send)
     assert answers[0]["status"] == 408
+
+
+PIECE = {"type": "http.request", "body": b'{"a"', "more_body": True}
+LAST = {"type": "http.request", "body": b": 1}", "more_body": False}
+GONE = {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "wanted"),
+    [
+        pytest.param([PIECE, LAST], [b'{"a": 1}'], id="a complete body"),
+        pytest.param([GONE], [], id="the caller leaves before its body"),
+        pytest.param([PIECE, GONE], [], id="the caller leaves within its body"),
+        pytest.param([{**PIECE, "body": b"x" * 20}, GONE], [], id="within a body that is too large"),
+    ],
+)
+async def test_body_limit_ends_requests_with_incomplete_bodies(messages: list[Any], wanted: list[bytes]) -> None:
+    from fleetwright_a2a.http.edge import BodyLimit
+
+    bodies: list[bytes] = []
+    answers: list[Any] = []
+    arriving = iter(messages)
+
+    async def application(_scope: Any, receive: Any, _send: Any) -> None:
+        bodies.append((await receive())["body"])
+
+    async def receive() -> dict[str, Any]:
+        found: dict[str, Any] = next(arriving)
+        return found
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/a2a", "headers": [(b"content-type", b"application/json")]}
+    await BodyLimit(application, limit=10)(scope, receive, send)
+    assert (bodies, answers) == (wanted, [])

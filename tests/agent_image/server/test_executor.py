@@ -11,12 +11,16 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extension_codec import read
-from fleetwright_a2a.extensions import COST
+from fleetwright_a2a.extensions import CONTEXT, COST
 from fleetwright_a2a.task_events import Event, fold
+from fleetwright_agent.config.server import Extensions
 from fleetwright_agent.protocol.frames import (
     CompactionEnd,
     CompactionStart,
+    ContextReport,
     Frame,
+    InterruptKind,
+    InterruptRequest,
     PeerCost,
     Purpose,
     StreamReset,
@@ -41,13 +45,22 @@ Script = Callable[[TurnRequest], AsyncIterator[Frame]]
 class Told:
     """A run of scripted frames, and all events that it emitted."""
 
-    def __init__(self, scripted: Callable[[Script], Any], script: Script) -> None:
+    def __init__(
+        self,
+        scripted: Callable[[Script], Any],
+        script: Script,
+        extensions: Extensions = Extensions(),  # noqa: B008 - frozen
+    ) -> None:
         self.turn = scripted(script)
         self.seconds = iter([100.0, 100.0, 101.5, 101.5])
         self.compaction = LastCompaction()
         clock = Clock(now_ns=lambda: 5_000_000_000, monotonic=lambda: next(self.seconds))
         executor = TurnExecutor(
-            TurnLoader(lambda: self.turn), myself="team/echo", clock=clock, compaction=self.compaction
+            TurnLoader(lambda: self.turn),
+            myself="team/echo",
+            clock=clock,
+            compaction=self.compaction,
+            extensions=extensions,
         )
         self.emitted: list[Event] = []
         self.work = executor.begin(JOB, self.emitted.append)
@@ -61,22 +74,30 @@ class Told:
         return [(e.artifact.parts[0].text, e.append) for e in found]
 
     @property
-    def sentences(self) -> list[str]:
+    def messages(self) -> list[Message]:
         found = [e.status.message for e in self.emitted if isinstance(e, TaskStatusUpdateEvent)]
-        return [message.parts[0].text for message in found if message.parts]
+        return [message for message in found if message.parts]
+
+    @property
+    def sentences(self) -> list[str]:
+        return [message.parts[0].text for message in self.messages]
+
+
+def playing(*frames: Frame | float) -> Script:
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        for frame in frames:
+            if isinstance(frame, float):
+                await asyncio.sleep(frame)
+            else:
+                yield frame
+
+    return script
 
 
 @pytest.fixture
 def tell(scripted: Callable[[Script], Any]) -> Callable[..., Told]:
     def of(*frames: Frame | float) -> Told:
-        async def script(request: TurnRequest) -> AsyncIterator[Frame]:
-            for frame in frames:
-                if isinstance(frame, float):
-                    await asyncio.sleep(frame)
-                else:
-                    yield frame
-
-        return Told(scripted, script)
+        return Told(scripted, playing(*frames))
 
     return of
 
@@ -156,6 +177,84 @@ async def test_event_mapper_reports_compaction_and_records_it(tell: Callable[...
         "paybackCalls": 12,
         "cheapestTrigger": 700,
     }
+
+
+SIZE = {"model": "m", "promptTokens": 900, "windowTokens": 1000}
+STARTED = {"phase": "started", "tokensBefore": 900}
+ENDED = {
+    "phase": "ended",
+    "outcome": "ok",
+    "tokensBefore": 900,
+    "tokensAfter": 300,
+    "trigger": "t",
+    "method": "summary",
+}
+FAILED = {**ENDED, "outcome": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("frames", "payloads", "final"),
+    [
+        pytest.param([], [], None, id="no model call"),
+        pytest.param(
+            [ContextReport("m", 900, 1000)], [{**SIZE, "compactions": 0}], {**SIZE, "compactions": 0}, id="one"
+        ),
+        pytest.param(
+            [CompactionStart(900), CompactionEnd("ok", 900, 300, "t", "summary"), ContextReport("m", 900, 1000)],
+            [
+                {"compactions": 0, "compaction": STARTED},
+                {"compactions": 1, "compaction": ENDED},
+                {**SIZE, "compactions": 1},
+            ],
+            {**SIZE, "compactions": 1},
+            id="a compaction",
+        ),
+        pytest.param(
+            [ContextReport("m", 900, 1000), CompactionEnd("failed", 900, 300, "t", "summary")],
+            [{**SIZE, "compactions": 0}, {**SIZE, "compactions": 0, "compaction": FAILED}],
+            {**SIZE, "compactions": 0},
+            id="a failed compaction",
+        ),
+    ],
+)
+async def test_event_mapper_reports_the_context(
+    scripted: Callable[[Script], Any], frames: list[Frame], payloads: list[Any], final: Any
+) -> None:
+    told = Told(scripted, playing(*frames, TurnDone("x")), extensions=Extensions(context=True))
+    answer = (await told.run())[0].artifact.metadata
+    assert [MessageToDict(each.metadata)[CONTEXT] for each in told.messages] == payloads
+    assert MessageToDict(answer).get(CONTEXT) == final
+
+
+CALLS: list[Frame] = [ToolStart("1", "t", "x" * 300), ToolEnd("1", "t", True, "r", 7), ToolStart("2", "u", "{}", "1")]
+SHORT = [
+    {"toolCallId": "1", "name": "t", "phase": "completed", "args": "x" * 200, "outputChars": 7},
+    {"toolCallId": "2", "name": "u", "phase": "started", "args": "{}", "parentToolCallId": "1"},
+]
+
+
+@pytest.mark.parametrize(("shown", "calls"), [(True, SHORT), (False, None)])
+async def test_event_mapper_keeps_tool_calls_in_the_answer(
+    scripted: Callable[[Script], Any], shown: bool, calls: Any
+) -> None:
+    frames = [*CALLS, ContextReport("m", 900, 1000), TurnDone("x")]
+    told = Told(scripted, playing(*frames), extensions=Extensions(context=True, toolCalls=shown))
+    answer = (await told.run())[0].artifact.metadata
+    assert MessageToDict(answer)[CONTEXT].get("toolCalls") == calls
+
+
+async def test_event_mapper_keeps_tool_calls_in_a_question(scripted: Callable[[Script], Any]) -> None:
+    ask = InterruptRequest(InterruptKind.QUESTION, "?", {"kind": "question"}, "ask")
+    told = Told(scripted, playing(*CALLS, ContextReport("m", 900, 1000), ask), extensions=Extensions(context=True))
+    (event,) = await told.run()
+    assert MessageToDict(event.status.message.metadata)[CONTEXT]["toolCalls"] == SHORT
+
+
+async def test_event_mapper_hides_the_context_by_default(tell: Callable[..., Told]) -> None:
+    told = tell(ContextReport("m", 900, 1000), TurnDone("x"))
+    answer = (await told.run())[0].artifact.metadata
+    assert told.sentences == []
+    assert CONTEXT not in MessageToDict(answer)
 
 
 def bill(event: Event) -> dict[str, Any]:

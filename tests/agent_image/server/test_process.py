@@ -179,7 +179,7 @@ async def test_shutdown_drains_short_work_and_ends_long_work(start: Start) -> No
         assert (leaving.status_code, leaving.text) == (503, "the agent is shutting down\n")
         assert (await agent.ops.get("/healthz")).status_code == 200
         refused = await agent.a2a.post("/a2a", json=_send("late"))
-        assert refused.status_code == 503
+        assert (refused.status_code, refused.headers["fleetwright-not-accepted"]) == (503, "true")
         async with asyncio.timeout(10):
             await asyncio.gather(*readers)
             assert await agent.process.wait() == 0

@@ -1,6 +1,7 @@
 """Direct calls with a token that is bound to the caller's key: what is accepted, and what thieves can do with it."""
 
 import base64
+import functools
 import hashlib
 import time
 import uuid
@@ -27,7 +28,10 @@ def bound(act: dict[str, Any] = AGENT, **changes: Any) -> str:
     return KEY.token(act, **{"cnf": {"jkt": thumbprint(OURS)}, "exp": at(300), **changes})
 
 
-TOKEN = bound()
+@functools.cache
+def ours() -> str:
+    """Return one token for all tests of this module. The first test makes it, because it lives for 300 s."""
+    return bound()
 
 
 class Peer:
@@ -53,7 +57,7 @@ class Peer:
 
     async def begin(self) -> None:
         """Get the nonce, as every caller does with its first request."""
-        answer = await self.send(TOKEN, self.proof(TOKEN))
+        answer = await self.send(ours(), self.proof(ours()))
         assert answer.headers["www-authenticate"] == 'DPoP error="use_dpop_nonce", algs="ES256"'
         self.nonce = answer.headers["dpop-nonce"]
 
@@ -85,14 +89,14 @@ async def test_bound_token_carries_the_principal_and_its_delegation(peer: Peer) 
 
 
 THEFTS: dict[str, Callable[[Peer], tuple[str, list[str], str]]] = {
-    "without a proof": lambda _: (TOKEN, [], "invalid_dpop_proof"),
-    "with the key of the thief": lambda it: (TOKEN, [it.proof(TOKEN, key=THEIRS)], "invalid_dpop_proof"),
-    "with two proofs": lambda it: (TOKEN, [it.proof(TOKEN), it.proof(TOKEN)], "invalid_dpop_proof"),
-    "with a proof of another token": lambda it: (TOKEN, [it.proof("another")], "invalid_dpop_proof"),
-    "with a proof of another method": lambda it: (TOKEN, [it.proof(TOKEN, htm="GET")], "invalid_dpop_proof"),
-    "with a proof of another URL": lambda it: (TOKEN, [it.proof(TOKEN, htu="http://b/a2a")], "invalid_dpop_proof"),
-    "with an old proof": lambda it: (TOKEN, [it.proof(TOKEN, iat=at(-70))], "invalid_dpop_proof"),
-    "with a made up nonce": lambda it: (TOKEN, [it.proof(TOKEN, nonce="x")], "use_dpop_nonce"),
+    "without a proof": lambda _: (ours(), [], "invalid_dpop_proof"),
+    "with the key of the thief": lambda it: (ours(), [it.proof(ours(), key=THEIRS)], "invalid_dpop_proof"),
+    "with two proofs": lambda it: (ours(), [it.proof(ours()), it.proof(ours())], "invalid_dpop_proof"),
+    "with a proof of another token": lambda it: (ours(), [it.proof("another")], "invalid_dpop_proof"),
+    "with a proof of another method": lambda it: (ours(), [it.proof(ours(), htm="GET")], "invalid_dpop_proof"),
+    "with a proof of another URL": lambda it: (ours(), [it.proof(ours(), htu="http://b/a2a")], "invalid_dpop_proof"),
+    "with an old proof": lambda it: (ours(), [it.proof(ours(), iat=at(-70))], "invalid_dpop_proof"),
+    "with a made up nonce": lambda it: (ours(), [it.proof(ours(), nonce="x")], "use_dpop_nonce"),
     "for another agent": lambda it: (t := bound(aud="another-uid"), [it.proof(t)], "invalid_token"),
     "after its expiry": lambda it: (t := bound(iat=at(-400), exp=at(-200)), [it.proof(t)], "invalid_token"),
     "that is bound to no key": lambda it: (t := KEY.token(AGENT), [it.proof(t)], "invalid_token"),
@@ -110,33 +114,33 @@ async def test_stolen_token_is_refused(peer: Peer, theft: Callable[[Peer], tuple
 
 
 async def test_stolen_token_is_refused_as_a_bearer_token(peer: Peer) -> None:
-    answer = await peer.send(TOKEN, peer.proof(TOKEN), scheme="Bearer")
+    answer = await peer.send(ours(), peer.proof(ours()), scheme="Bearer")
     assert (answer.status_code, answer.headers["www-authenticate"]) == (
         401, 'DPoP error="invalid_token", algs="ES256"',
     )  # fmt: skip
 
 
 async def test_replayed_proof_is_refused(peer: Peer) -> None:
-    proof = peer.proof(TOKEN)
-    assert (await peer.send(TOKEN, proof)).status_code == 200
-    answer = await peer.send(TOKEN, proof)
+    proof = peer.proof(ours())
+    assert (await peer.send(ours(), proof)).status_code == 200
+    answer = await peer.send(ours(), proof)
     assert answer.status_code == 401
     assert "invalid_dpop_proof" in answer.headers["www-authenticate"]
 
 
 async def test_proof_from_before_a_restart_is_refused(peer: Peer, open_door: Open) -> None:
     """The memory of used proofs ends with the process, and so does its nonce."""
-    proof = peer.proof(TOKEN)
-    assert (await peer.send(TOKEN, proof)).status_code == 200
+    proof = peer.proof(ours())
+    assert (await peer.send(ours(), proof)).status_code == 200
     later = Peer(await open_door(log=MemoryTaskLog()))
     later.nonce = peer.nonce
-    answer = await later.send(TOKEN, later.proof(TOKEN))
+    answer = await later.send(ours(), later.proof(ours()))
     assert "use_dpop_nonce" in answer.headers["www-authenticate"]
 
 
 async def test_without_a_gateway_the_scheme_is_unknown(open_door: Open) -> None:
     peer = Peer(await open_door(log=MemoryTaskLog()))
-    answer = await peer.send(TOKEN, peer.proof(TOKEN))
+    answer = await peer.send(ours(), peer.proof(ours()))
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == 'Bearer realm="echo", error="invalid_token"'
     assert "dpop-nonce" not in answer.headers

@@ -17,7 +17,12 @@ from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.task_log import AcceptedClaim, Claim, Key, StoredTask
+from fleetwright_agent.storage.tasks.records import (
+    AcceptedClaim,
+    Claim,
+    Key,
+    StoredTask,
+)
 from fleetwright_agent.telemetry.metrics import Metrics
 
 Open = Callable[..., Any]

@@ -16,7 +16,7 @@ from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.task_log import Claim
+from fleetwright_agent.storage.tasks.records import Claim
 
 ALWAYS = float("inf")
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from fleetwright_agent.config.callers import person
+from fleetwright_agent.config.server import Limits
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, TurnDone, TurnRequest
-from fleetwright_agent.server.tasks.turn_queue import TurnQueue, TurnTicket
+from fleetwright_agent.server.tasks.priorities import Priority, priority_of
+from fleetwright_agent.server.tasks.turn_queue import MOST_OVERTAKING, TurnQueue, TurnTicket
 
 Open = Callable[..., Any]
 
@@ -175,11 +178,11 @@ class Scene:
         self.tickets: dict[str, TurnTicket] = {}
         self.told: list[tuple[str, int]] = []
 
-    def enter(self, name: str, conversation: str = "") -> None:
+    def enter(self, name: str, conversation: str = "", priority: Priority = Priority.NORMAL) -> None:
         def tell(position: int) -> None:
             self.told.append((name, position))
 
-        self.tickets[name] = self.queue.enter(("me", conversation or name), tell)
+        self.tickets[name] = self.queue.enter(("me", conversation or name), tell, priority=priority)
 
     def leave(self, name: str) -> None:
         self.tickets[name].leave()
@@ -224,3 +227,136 @@ async def test_turn_queue_reports_positions_only_while_awaited() -> None:
     scene.leave("b")
     await awaited
     assert (scene.queue.running, scene.queue.waiting, scene.tickets["c"].position) == (1, 0, 0)
+
+
+LEVELS = {"h": Priority.HIGH, "n": Priority.NORMAL, "l": Priority.LOW}
+
+
+@pytest.mark.parametrize(
+    ("entered", "order"),
+    [
+        pytest.param("n1 l2 h3 n4 h5 l6", "n1 h3 h5 n4 l2 l6", id="by priority, then by age"),
+        pytest.param("n1 l2:x h3:x n4", "n1 l2 h3 n4", id="an older turn of the conversation comes first"),
+        pytest.param("n1 n2 l3:x h4 n5:x", "n1 h4 n2 l3 n5", id="a conversation has its highest priority"),
+    ],
+)
+async def test_turn_queue_grants_turns_by_priority(entered: str, order: str) -> None:
+    scene = Scene(1)
+    for each in entered.split():
+        name, _, conversation = each.partition(":")
+        scene.enter(name, conversation, LEVELS[name[0]])
+    begun: list[str] = []
+    while len(begun) < len(scene.tickets):
+        (running,) = [name for name, ticket in scene.tickets.items() if ticket.granted and name not in begun]
+        begun.append(running)
+        scene.leave(running)
+    assert begun == order.split()
+
+
+async def test_turn_queue_starves_no_turn_of_low_priority() -> None:
+    scene = Scene(1)
+    scene.enter("first")
+    scene.enter("low", "", Priority.LOW)
+    begun: list[str] = []
+    for number in range(MOST_OVERTAKING + 2):
+        scene.enter(f"high {number}", "", Priority.HIGH)
+        (running,) = [name for name, ticket in scene.tickets.items() if ticket.granted and name not in begun]
+        begun.append(running)
+        scene.leave(running)
+    assert begun == ["first", *(f"high {number}" for number in range(MOST_OVERTAKING)), "low"]
+
+
+async def test_turn_queue_reports_the_position_among_all_priorities() -> None:
+    scene = Scene(1)
+    for name in ("n1", "n2", "h3", "l4"):
+        scene.enter(name, "", LEVELS[name[0]])
+    assert {name: ticket.position for name, ticket in scene.tickets.items() if name != "n2"} == {
+        "n1": 0,
+        "h3": 1,
+        "l4": 3,
+    }
+    waits = [asyncio.create_task(ticket.turn()) for ticket in scene.tickets.values()]
+    await asyncio.sleep(0.3)
+    assert sorted(scene.told)[-1] == ("n2", 2), "a turn that overtakes it moves it back"
+    for wait in waits:
+        wait.cancel()
+
+
+@pytest.mark.parametrize(
+    ("owner", "said", "wanted"),
+    [
+        ("client:ci", "high", Priority.HIGH),
+        ("agent:team/lead", "high", Priority.HIGH),
+        ("user:ada via agent:team/lead", "high", Priority.HIGH),
+        ("user:ada", "high", Priority.NORMAL),
+        ("agent:team/lead via agent:team/other", "high", Priority.NORMAL),
+        ("agent:other/lead", "high", Priority.NORMAL),
+        ("client:ci", "low", Priority.LOW),
+        ("user:ada", "low", Priority.LOW),
+        ("client:ci", "HIGH", Priority.NORMAL),
+        ("client:ci", "100", Priority.NORMAL),
+        ("client:ci", None, Priority.NORMAL),
+    ],
+)
+def test_priority_is_capped_for_other_callers(owner: str, said: str | None, wanted: Priority) -> None:
+    metadata = {} if said is None else {"priority": said}
+    assert priority_of(owner, metadata, high_callers={"client:ci", "agent:team/lead"}) is wanted
+
+
+@pytest.mark.parametrize(
+    ("first", "answer", "order"),
+    [
+        pytest.param("high", {}, ["ask", "a", "go", "b"], id="high task, plain answer"),
+        pytest.param("high", {"priority": "low"}, ["ask", "a", "go", "b"], id="high task, low answer"),
+        pytest.param("normal", {"priority": "high"}, ["ask", "a", "b", "go"], id="normal task, high answer"),
+    ],
+)
+async def test_first_message_decides_the_priority_of_a_task(
+    open_door: Open, mounted: Any, documents: Any, first: str, answer: dict[str, str], order: list[str]
+) -> None:
+    limits = {"maxConcurrentTurns": 1, "highPriorityCallers": ["client:default"]}
+    mounted.write(mounted.layout.config_file, documents(limits=limits))
+    gates = Gates()
+    door = await open_door(gates)
+    asked = await door.say("ask", metadata={"priority": first})
+    tasks = [await door.say(text, now=True) for text in "ab"]
+    await door.say("go", now=True, taskId=asked["id"], metadata=answer)
+    for text in ("a", "b", "go"):
+        gates.open(text)
+    for task in (asked, *tasks):
+        await door.until(task["id"], "TASK_STATE_COMPLETED")
+    assert gates.begun == order
+
+
+@pytest.mark.parametrize(
+    ("configured", "owner", "wanted"),
+    [
+        ("user:ada", "user:ada", Priority.HIGH),
+        ("user:ada@example.com", person("ada@example.com"), Priority.HIGH),
+        ("user:Ada Lovelace", person("Ada Lovelace"), Priority.HIGH),
+        ("user:j\u00fcrgen", person("j\u00fcrgen"), Priority.HIGH),
+        ("user:oidc#42", person("oidc#42"), Priority.HIGH),
+        ("user:100%", person("100%"), Priority.HIGH),
+        ("user:Ada Lovelace", person("Ada Byron"), Priority.NORMAL),
+        ("client:ci", "client:ci", Priority.HIGH),
+    ],
+)
+def test_priority_finds_configured_callers(configured: str, owner: str, wanted: Priority) -> None:
+    limits = Limits.model_validate({"highPriorityCallers": [configured]})
+    assert priority_of(owner, {"priority": "high"}, high_callers=limits.high_priority_callers) is wanted
+
+
+async def test_priority_of_messages_orders_the_agents_queue(open_door: Open, mounted: Any, documents: Any) -> None:
+    limits = {"maxConcurrentTurns": 1, "highPriorityCallers": ["client:default"]}
+    mounted.write(mounted.layout.config_file, documents(limits=limits))
+    gates = Gates()
+    door = await open_door(gates)
+    tasks = [
+        await door.say(text, now=True, metadata={"priority": priority})
+        for text, priority in (("a", "normal"), ("b", "low"), ("c", "normal"), ("d", "high"))
+    ]
+    for text in "adcb":
+        gates.open(text)
+    for task in tasks:
+        await door.until(task["id"], "TASK_STATE_COMPLETED")
+    assert gates.begun == ["a", "d", "c", "b"]

@@ -3,8 +3,14 @@
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
 
 from fleetwright_a2a.task_events import status_event
-from fleetwright_agent.storage.push_store import Notification, Registration
-from fleetwright_agent.storage.task_log import AcceptedClaim, Claim, EventRecord, Ownership, TaskLog
+from fleetwright_agent.storage.tasks.push_store import Notification, Registration
+from fleetwright_agent.storage.tasks.records import (
+    AcceptedClaim,
+    Claim,
+    EventRecord,
+    Ownership,
+)
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 
 COMPLETED, WAITING = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_INPUT_REQUIRED
 

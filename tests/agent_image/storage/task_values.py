@@ -3,7 +3,13 @@
 from a2a.types.a2a_pb2 import Artifact, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 
 from fleetwright_a2a.task_events import Event, status_event
-from fleetwright_agent.storage.task_log import AcceptedClaim, Claim, EventRecord, Ownership, TaskLog
+from fleetwright_agent.storage.tasks.records import (
+    AcceptedClaim,
+    Claim,
+    EventRecord,
+    Ownership,
+)
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 
 COMPLETED = TaskState.TASK_STATE_COMPLETED
 

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.tools.peers.dpop_auth import DPoPKey
 from fleetwright_agent.tools.peers.exchange import ExchangeUnavailable, TokenExchange
-from fleetwright_agent.tools.peers.proof_auth import ProofKey
 
 PEER = Peer(name="cook", namespace="n", url="http://cook.n")
 TOKEN = {"access_token": "a", "delegation": "d", "expires_in": 300}
@@ -16,7 +16,7 @@ TOKEN = {"access_token": "a", "delegation": "d", "expires_in": 300}
 
 def exchange(answer: Callable[[httpx.Request], httpx.Response], read: Callable[[], str] = lambda: "pod") -> Any:
     client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-    return TokenExchange("http://gateway", client, ProofKey(lambda: 0.0), read_token=read, now=lambda: 0.0)
+    return TokenExchange("http://gateway", client, DPoPKey(lambda: 0.0), read_token=read, now=lambda: 0.0)
 
 
 def missing() -> str:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -18,7 +19,7 @@ from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
-from fleetwright_agent.storage.task_log import Claim
+from fleetwright_agent.storage.tasks.records import Claim
 from fleetwright_agent.tools.fleet.background_tasks import MOST
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.fleet.tools import FleetTools
@@ -287,9 +288,9 @@ async def test_colleagues_refuse_a_body_that_is_no_list(body):
         await colleagues.list()
 
 
-async def begun(fleet):
+async def begun(fleet, key="1"):
     ask = (await named(fleet))["ask_agent"]
-    text = await ask.run(call(agent="cook", message="Boil eggs", wait=False))
+    text = await ask.run(replace(call(agent="cook", message="Boil eggs", wait=False), key=key))
     assert "Do not do this work yourself" in text
     return text.split("task ")[1].split(".")[0]
 
@@ -366,11 +367,27 @@ async def test_ask_agent_without_waiting_refuses(tmp_path, arguments, problem):
         assert cook.heard == []
 
 
+async def test_ask_agent_repeated_with_the_same_key_begins_one_task(tmp_path):
+    async with kitchen(tmp_path) as (cook, gateway):
+        fleet = tools_over(gateway, tmp_path)
+        first, again, other = await begun(fleet), await begun(fleet), await begun(fleet, "2")
+        assert first == again != other
+        assert [result.task.task_id for result in await settled(fleet)][:1] == [first]
+        assert len(cook.heard) == 2
+
+
+@pytest.mark.parametrize(("arguments", "once"), [({}, False), ({"wait": True}, False), ({"wait": False}, True)])
+async def test_ask_agent_is_repeated_only_without_waiting(tmp_path, arguments, once):
+    async with kitchen(tmp_path) as (_, gateway):
+        ask = (await named(tools_over(gateway, tmp_path)))["ask_agent"]
+    assert (ask.repeatable, ask.happens_once(arguments)) == (False, once)
+
+
 async def test_background_tasks_of_a_conversation_are_limited(tmp_path):
     async with kitchen(tmp_path) as (cook, gateway):
         fleet = tools_over(gateway, tmp_path)
-        for _ in range(MOST):
-            await begun(fleet)
+        for number in range(MOST):
+            await begun(fleet, str(number))
         ask = (await named(fleet))["ask_agent"]
         with pytest.raises(ToolError, match="which is the maximum"):
             await ask.run(call(agent="cook", message="Boil eggs", wait=False))

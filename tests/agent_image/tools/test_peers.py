@@ -165,6 +165,14 @@ async def test_peer_tool_returns_the_answer_and_its_cost(tmp_path):
     assert (heard.owner, heard.text, heard.call_path) == ("agent:n/desk", "boil eggs", ("n/desk",))
 
 
+async def test_peer_tool_logs_the_task_of_the_peer(tmp_path, caplog):
+    caplog.set_level("INFO", logger="fleetwright_agent")
+    async with _kitchen(tmp_path) as (cook, tool):
+        await tool.run(_call("boil", []))
+    (line,) = (record for record in caplog.records if record.message == "peer task started")
+    assert (line.task, line.peer, line.peerTask) == ("t1", "n/cook", cook.heard[0].task_id)
+
+
 async def test_peer_tool_separates_contexts_of_callers(tmp_path):
     async with _kitchen(tmp_path) as (cook, tool):
         for owner in ("client:a", "client:b", "client:a"):

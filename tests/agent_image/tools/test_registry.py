@@ -53,6 +53,7 @@ ENABLED = [
     pytest.param({"memory": {"knowledge": {"enabled": True}}}, ["facts"], id="facts"),
     pytest.param({"toolSearch": {"above": 1}}, ["search"], id="the search"),
     pytest.param({"peers": [PEER]}, ["peers"], id="peers"),
+    pytest.param({"workspace": {"url": "http://w:1"}}, ["workspace"], id="the workspace"),
     pytest.param({"mcpServers": [{"name": "house", "url": "http://h"}]}, ["mcp"], id="MCP servers"),
 ]
 
@@ -64,6 +65,7 @@ async def test_built_in_providers_are_those_that_are_enabled(documents, tmp_path
         config,
         layout,
         facts=none,
+        workspace=Provider("workspace", []) if config.workspace else None,
         redact=str,
         peers=PeerTools("team/echo", config.peers, layout, none, none),
         tool_cache=ToolCache(),

@@ -33,7 +33,7 @@ from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 from fleetwright_agent.turn.assembly import build_turn
 from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.dependencies import TurnDependencies
-from fleetwright_agent.turn.graph import GraphTurn
+from fleetwright_agent.turn.graph_turn import GraphTurn
 from fleetwright_cli.offline.model import OfflineModel
 from fleetwright_cli.offline.orders import orders_server
 

@@ -18,9 +18,11 @@ from fleetwright_agent.turn.compaction import ledger, pins, selection
 from fleetwright_agent.turn.compaction.extraction import sentences
 from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
 from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry
+from fleetwright_agent.turn.compaction.pin_message import render_pins
 from fleetwright_agent.turn.compaction.pins import Pin
-from fleetwright_agent.turn.compaction.subjects import SubjectGroups, antecedent, subject_of
 from fleetwright_agent.turn.compaction.summary import SummaryReply, compose
+from fleetwright_agent.turn.compaction.text.subject_groups import SubjectGroups
+from fleetwright_agent.turn.compaction.text.subjects import antecedent, subject_of
 from fleetwright_agent.turn.compaction.view import View, dump_view, load_view
 
 PLACES = ("Halmarck", "Torvane", "Verlinford", "Mordolow", "Kelwidale", "Dunberwick", "Ashtagate", "Fenriby")
@@ -160,7 +162,7 @@ def test_pin_shows_its_correction_if_the_ledger_has_no_room():
         corrected = pins.with_later(replace(rule, later="old"), composed.later)
         assert corrected.later == wanted
         assert (f"{LONG.text}{ledger.LATEST}" in composed.text) is not bool(wanted)
-        shown = pins.render_pins([corrected], CompactionPin(), {}.get).text
+        shown = render_pins([corrected], CompactionPin(), {}.get).text
         assert (f'[earlier; later the user said: "{LONG.text}" [latest]]' in shown) is bool(wanted)
         assert load_view(dump_view(View(pins=(corrected,)))).pins[0].later == wanted
 

@@ -21,6 +21,7 @@ from fleetwright_agent.turn.compaction.economics import (
 )
 from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
 from fleetwright_agent.turn.compaction.ledger import EntryKind, LedgerEntry
+from fleetwright_agent.turn.compaction.pin_message import render_pins
 from fleetwright_agent.turn.compaction.pins import Pin
 from fleetwright_agent.turn.compaction.policy import (
     CompactionDecision,
@@ -346,14 +347,14 @@ def test_merge_pins_keeps_the_newest_todos_and_filters_kinds():
 
 def test_render_pins_counts_missing_pins():
     held = [Pin(PinKind.SKILLS, "gone"), Pin(PinKind.SKILLS, "large"), Pin(PinKind.POLICY, "Always say please.")]
-    found = pins.render_pins(held, CompactionPin(maxTokens=20), {"large": "x" * 4000}.get)
+    found = render_pins(held, CompactionPin(maxTokens=20), {"large": "x" * 4000}.get)
     assert found.missing == 2
     assert "Always say please." in found.text
 
 
 def test_render_pins_keeps_the_newest_rules():
     held = [Pin(PinKind.POLICY, f"Never open box {n} in the yard.") for n in range(30)]
-    found = pins.render_pins(held, CompactionPin(maxTokens=100), {}.get)
+    found = render_pins(held, CompactionPin(maxTokens=100), {}.get)
     assert held[-1].text in found.text
     assert held[0].text not in found.text
     assert found.missing == sum(pin.text not in found.text for pin in held) > 0

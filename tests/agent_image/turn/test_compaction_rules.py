@@ -10,9 +10,10 @@ from langchain_core.messages import HumanMessage
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.measure import estimate_text
+from fleetwright_agent.turn.compaction.pin_message import render_pins
 from fleetwright_agent.turn.compaction.rules import rules_of
+from fleetwright_agent.turn.compaction.text.voice import Voice
 from fleetwright_agent.turn.compaction.view import View, dump_view, load_view
-from fleetwright_agent.turn.compaction.voice import Voice
 
 KINDS = tuple(PinKind)
 POLICY = CompactionPin()
@@ -24,7 +25,7 @@ def _pins(*texts: str) -> list[pins.Pin]:
 
 
 def _shown(*texts: str, window: int = 100_000) -> str:
-    return pins.render_pins(_pins(*texts), POLICY, {}.get, window=window).text
+    return render_pins(_pins(*texts), POLICY, {}.get, window=window).text
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_rules_contradicted_by_an_order_are_marked(rule, order):
     mark = f'{rule} [earlier; later the user said: "{order}" [latest]]'
     assert mark in _shown(rule, order)
     view = View(pins=tuple(_pins(rule, order)))
-    assert mark in pins.render_pins(load_view(dump_view(view)).pins, POLICY, {}.get).text
+    assert mark in render_pins(load_view(dump_view(view)).pins, POLICY, {}.get).text
     assert f"The user's rules: {rule}" in _shown(rule, order, rule)
     assert "[earlier" not in _shown(rule, order, rule)
 

@@ -26,7 +26,7 @@ async def grants(tmp_path):
 def decide(documents, grants):
     """Return a function that decides about a call, as a turn would."""
 
-    async def question(decision, *, owner="client:web", attended=True, **changes):
+    async def question(decision, *, owner="client:web", **changes):
         async def decided(_):
             if isinstance(decision, Exception):
                 raise decision
@@ -37,9 +37,10 @@ def decide(documents, grants):
 
         config = AgentConfig.model_validate(documents(**({"askHuman": True} | changes)))
         request = TurnRequest(owner, "c", "t", "x")
-        context = TurnContext(request, lambda _: None, {}, attended=attended)
+        context = TurnContext(request, lambda _: None, {})
         tool = Tool("rope__cut", "d", {"type": "object"}, run, decided)
-        return await CallDecisions(config, grants).question(tool, ToolCall({"n": 1}, request, lambda _: None), context)
+        call = ToolCall({"n": 1}, request, lambda _: None)
+        return (await CallDecisions(config, grants).permit(tool, call, context)).question
 
     return question
 
@@ -62,7 +63,6 @@ REFUSED = [
     pytest.param(Deny("it is wet"), {}, ToolBlocked, "it is wet", id="the tool denies"),
     pytest.param(ToolError("no rope"), {}, ToolError, "no rope", id="the tool fails in words"),
     pytest.param(RuntimeError("line 7"), {}, ToolError, "the tool broke", id="the tool breaks"),
-    pytest.param(ASK, {"attended": False}, ToolDeclined, "a sub-agent asks nobody", id="a sub-agent"),
     pytest.param(ASK, {"owner": "agent:team/peer"}, ToolDeclined, "comes from an agent", id="an agent"),
     pytest.param(
         ASK, {"owner": "agent:team/echo", **BY_CALLERS}, ToolDeclined, "comes from an agent", id="the agent itself"
@@ -101,8 +101,3 @@ def asked_before(*, identity="ask-1", kind=InterruptKind.APPROVAL, offered=("rop
 async def test_grant_is_given_only_by_the_reply_of_a_client(grants, decide, owner, reply, ask, covered):
     await grants.accept(TurnRequest(owner, "c", "t", "x", reply=reply), [ask])
     assert (await decide(ASK) is None) is covered
-
-
-async def test_grant_covers_a_sub_agent_of_its_conversation(grants, decide):
-    await grants.accept(TurnRequest("client:web", "c", "t", "x", reply=REPLY), [asked_before()])
-    assert await decide(ASK, attended=False) is None

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.types import Interrupt
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.sub_agents import SubAgent
@@ -118,6 +119,28 @@ async def test_delegation_failure_is_a_stored_tool_error(journal, graph, says):
         with pytest.raises(ToolError, match=f"^{says}"):
             await asked(work)
     assert (graph.runs, ears.heard) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        pytest.param({"arguments": {}, "callId": "inner"}, {"arguments": {}, "callId": "outer/inner"}, id="approval"),
+        pytest.param({}, {}, id="question"),
+    ],
+)
+async def test_question_has_the_call_id_of_the_reports(journal, call, wanted):
+    body = {"kind": "approval", "prompt": "May I?", "tool": "a__see", "payload": {"title": "See?"}}
+    stopped = SimpleNamespace(
+        aget_state=Scripted([]).aget_state, ainvoke=lambda *_, **__: _values(Interrupt({**body, **call}, id="q"))
+    )
+    question = await asked(working(stopped, journal), "outer")
+    (found,) = question.graph_interrupt().args[0]
+    told = {"prompt": "Sub-agent scout: May I?", "payload": {"title": "See? (sub-agent scout)"}}
+    assert (found.id, found.value) == ("q", {**body, **told, **wanted})
+
+
+async def _values(interrupt):
+    return {"messages": [], "__interrupt__": (interrupt,)}
 
 
 async def test_delegation_after_a_cancellation_runs_again(journal):

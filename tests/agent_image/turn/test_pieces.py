@@ -19,9 +19,8 @@ from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.tools.skills.loading import skill_tools
 from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, count, usage_of
-from fleetwright_agent.turn.pipeline.model.model_calls import backoff
 from fleetwright_agent.turn.prompt import system_prompt
-from fleetwright_agent.turn.providers.failures import MalformedToolCall, classify
+from fleetwright_agent.turn.providers.failures import MalformedToolCall, backoff, classify
 
 
 def _price(**prices):

@@ -118,9 +118,13 @@ class AuditTrail:
 
         Args: `altered` is True if existing lines were changed; this is recorded even while auditing is off.
         """
-        if self._enabled or altered:
-            with suppress(AuditFailed):
-                await self.record(event, about)
+        with suppress(AuditFailed):
+            await (self.record(event, about) if altered else self.require(event, about))
+
+    async def require(self, event: str, about: Mapping[str, Any]) -> None:
+        """Append a line about an operation that must not happen without it, if auditing is on. Raises: AuditFailed."""
+        if self._enabled:
+            await self.record(event, about)
 
     async def restore(self) -> None:
         """After a failed write, append a line to test whether writing works again. A failed test is not counted.

@@ -25,6 +25,7 @@ from fleetwright_agent.config.server import CallerChoice, DialectName, Extension
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.config.tools import McpServer, Peer, Skill, ToolSearch
+from fleetwright_agent.config.workspace import Workspace
 
 _PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 
@@ -53,6 +54,8 @@ class AgentConfig(Part):
     """If unset, every model call includes every tool."""
     peers: tuple[Peer, ...] = ()
     sub_agents: tuple[SubAgent, ...] = Field(default=(), max_length=16)
+    workspace: Workspace | None = None
+    """If unset, the agent has no files and runs no commands."""
     compaction: Compaction = Compaction()
     limits: Limits = Limits()
     approvals: Approvals = Approvals()
@@ -119,6 +122,16 @@ class AgentConfig(Part):
     def learns(self) -> bool:
         """True if the configuration enables learning skills and has sub-agents to learn from."""
         return self.memory.skills.enabled and bool(self.sub_agents)
+
+    @property
+    def forks(self) -> bool:
+        """True if a caller may begin a conversation with the history of another one."""
+        return self.workspace is not None or self.extensions.context
+
+    @property
+    def workspace_asks(self) -> bool:
+        """True if a change of a file or a command in the workspace may need the approval of a person."""
+        return self.workspace is not None and self.workspace.may_ask
 
     @property
     def models(self) -> tuple[Endpoint | OtherModel, ...]:

@@ -56,6 +56,10 @@ class Layout(BaseModel):
     def peer_token_file(self, namespace: str, name: str) -> Path:
         return self.auth / f"peer.{namespace}.{name}"
 
+    @property
+    def workspace_token_file(self) -> Path:
+        return self.auth / "workspace"
+
     def skill(self, name: str) -> Path:
         return self.configuration / "skills" / name
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from fleetwright_a2a.outbound.policy.egress_policy import canonical_host
 from fleetwright_agent.config.base import Part, checked_schema
+from fleetwright_agent.config.callers import PERSON, person
 
 _ROUNDS: Final = 100
 _SPARE_ROUNDS: Final = 20
@@ -53,6 +54,8 @@ class Extensions(Part):
     """The model's reasoning, if the provider returns it."""
     model_fallbacks: bool = False
     """Which model replaced another, and why. The status text mentions the replacement in any case."""
+    context: bool = False
+    """The size of the last prompt, the context window, and each compaction."""
     data_parts: bool = False
     """Sends the same data also as message parts, for callers that do not read metadata."""
 
@@ -77,7 +80,15 @@ class Limits(Part):
     max_requests_per_minute: int | None = Field(default=None, gt=0)
     """Requests of one caller; unlimited if unset."""
     max_concurrent_turns: int = Field(default=4, gt=0)
-    """Turns that run at the same time. Further tasks are accepted and wait for their turn, in order of acceptance."""
+    """Turns that run at the same time. Further tasks are accepted and wait for their turn.
+
+    They start by the priority of their messages, and then in the order of acceptance.
+    """
+    high_priority_callers: tuple[str, ...] = ()
+    """Callers whose messages may have the priority `high`, such as `agent:team/lead`.
+
+    Other callers have at most `normal`. The names of persons are plain in the file, and owner keys after reading.
+    """
     max_tasks_per_caller: int = Field(default=100, gt=0)
     """Tasks of one caller that run or wait for their turn at the same time."""
     max_waiting_tasks_per_caller: int = Field(default=1000, gt=0)
@@ -86,6 +97,11 @@ class Limits(Part):
     """Streams of one caller that are open at the same time."""
     stall_seconds: int = Field(default=0, ge=0)
     """A turn fails after this many seconds without activity; 0 disables the check."""
+
+    @field_validator("high_priority_callers")
+    @classmethod
+    def _owner_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(person(each.removeprefix(PERSON)) if each.startswith(PERSON) else each for each in value)
 
     @field_validator("max_repeated_calls")
     @classmethod

@@ -23,7 +23,7 @@ from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
 from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 from fleetwright_agent.telemetry.logs import LogLevel
 from fleetwright_agent.turn.dependencies import TurnDependencies
 

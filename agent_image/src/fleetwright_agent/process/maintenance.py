@@ -13,7 +13,7 @@ from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.process.retention_schedule import RetentionSchedule
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.storage.errors import MemoryUnusable, TaskLogUnavailable
-from fleetwright_agent.storage.task_log import Key
+from fleetwright_agent.storage.tasks.records import Key
 
 _logger = logging.getLogger(__name__)
 _SWEEP_SECONDS: Final = 3600

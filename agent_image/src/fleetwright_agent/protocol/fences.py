@@ -9,8 +9,9 @@ ARCHIVED: Final = "archived_messages"
 REMEMBERED: Final = "remembered_facts"
 LEARNED: Final = "learned_skills"
 PRIOR: Final = "prior_sessions"
-_NAMES: Final = f"{SUMMARY}|{PINNED}|{ARCHIVED}|{REMEMBERED}|{LEARNED}|{PRIOR}|skill_content"
-_TAGS: Final = re.compile(rf"<(\s*/?\s*(?:{_NAMES}))", re.IGNORECASE)
+WORKSPACE: Final = "workspace_overview"
+_NAMES: Final = f"{SUMMARY}|{PINNED}|{ARCHIVED}|{REMEMBERED}|{LEARNED}|{PRIOR}|{WORKSPACE}|skill_content"
+_TAGS: Final = re.compile(rf"<(\s*+/?\s*+(?:{_NAMES}))", re.IGNORECASE)
 
 
 def fence(tag: str, note: str, text: str) -> str:

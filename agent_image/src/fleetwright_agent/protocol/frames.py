@@ -9,6 +9,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from fleetwright_agent.protocol.context_changes import FilesRestored
+
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -128,6 +130,15 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class ContextReport:
+    """The size of the last prompt of the agent itself, and the context window of the model."""
+
+    model: str
+    prompt_tokens: int
+    window_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class PeerCost:
     """The cost that a peer agent reported for its work; it is kept separate from this agent's own cost."""
 
@@ -214,11 +225,13 @@ Frame = (
     | Fallback
     | RetryWait
     | Usage
+    | ContextReport
     | PeerCost
     | CompactionStart
     | CompactionEnd
     | InterruptRequest
     | Result
+    | FilesRestored
     | SkillLearned
     | TurnDone
 )

@@ -26,8 +26,8 @@ from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.callers import Caller, CallerKind, Callers
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.operator import OperatorToken, OperatorTokens
+from fleetwright_agent.server.dpop import PresentedProof
 from fleetwright_agent.server.gateway_tokens import GatewayCaller, GatewayTokens, looks_signed
-from fleetwright_agent.server.proofs import PresentedProof
 
 _Holder = TypeVar("_Holder", Caller, OperatorToken)
 

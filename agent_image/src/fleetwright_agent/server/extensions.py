@@ -19,6 +19,9 @@ from fleetwright_a2a.extensions import (
     ASK,
     CALL_PATH,
     CHOSEN_ID,
+    CONTEXT,
+    CONTEXT_FORK,
+    CONTEXT_TITLE,
     COST,
     DIRECT_REPLY,
     GOES_ON,
@@ -28,10 +31,14 @@ from fleetwright_a2a.extensions import (
     SKILL,
     TOOL_CALL,
     TRUNCATED,
+    WORKSPACE_UNDO,
 )
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.server import DialectName
 from fleetwright_agent.protocol.frames import (
+    CompactionEnd,
+    CompactionStart,
+    ContextReport,
     EarlierToolCall,
     Fallback,
     PeerCost,
@@ -45,7 +52,9 @@ from fleetwright_agent.protocol.frames import (
 from fleetwright_agent.tools.approval_policy import may_ask
 
 _MAX_HOP = 127
-OF_CALLERS = frozenset({CALL_PATH, ASK})
+_SHORT = 200
+"""The largest number of characters of arguments in the short form of a tool call."""
+OF_CALLERS = frozenset({CALL_PATH, ASK, CONTEXT_FORK, CONTEXT_TITLE, WORKSPACE_UNDO})
 """Extensions whose data callers send to the agent."""
 LASTING = frozenset({KAGENT_HITL})
 """Extensions that stay active for a task whose caller has requested them once."""
@@ -152,6 +161,13 @@ def tool_call(frame: ToolStart | ToolOutput | ToolEnd) -> dict[str, Any]:
     return {**about, **ended, "outputChars": frame.characters}
 
 
+def short_call(frame: ToolStart | ToolEnd) -> dict[str, Any]:
+    """Return the short form of a tool call in context-v1."""
+    if isinstance(frame, ToolStart):
+        return {**_call(frame), "phase": "started", "args": frame.arguments[:_SHORT]}
+    return {**_call(frame), "phase": "completed" if frame.ok else "failed", "outputChars": frame.characters}
+
+
 def _call(frame: ToolStart | ToolOutput | ToolEnd | ToolArtifact) -> dict[str, Any]:
     within = {"parentToolCallId": frame.parent} if frame.parent else {}
     return {"toolCallId": frame.call_id, "name": frame.name, **within}
@@ -159,6 +175,21 @@ def _call(frame: ToolStart | ToolOutput | ToolEnd | ToolArtifact) -> dict[str, A
 
 def model_fallback(frame: Fallback) -> dict[str, str]:
     return {"from": frame.failed, "to": frame.following, "reason": frame.reason}
+
+
+def context_size(
+    last: ContextReport | None, *, compactions: int, compaction: CompactionStart | CompactionEnd | None = None
+) -> dict[str, Any]:
+    """Return the payload of context-v1. Args: `compaction` has just started or ended."""
+    size = {"model": last.model, "promptTokens": last.prompt_tokens, "windowTokens": last.window_tokens} if last else {}
+    payload = {**size, "compactions": compactions}
+    if isinstance(compaction, CompactionStart):
+        return {**payload, "compaction": {"phase": "started", "tokensBefore": compaction.tokens_before}}
+    if isinstance(compaction, CompactionEnd):
+        tokens = {"tokensBefore": compaction.tokens_before, "tokensAfter": compaction.tokens_after}
+        about = {"phase": "ended", "outcome": compaction.outcome, **tokens}
+        return {**payload, "compaction": {**about, "trigger": compaction.trigger, "method": compaction.method}}
+    return payload
 
 
 def skill_artifact(task_id: str, context_id: str, learned: SkillLearned) -> TaskArtifactUpdateEvent:
@@ -193,7 +224,10 @@ def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
     if foreign:
         return frozenset({TRUNCATED, DIRECT_REPLY, GOES_ON, *chosen})
     told = {TOOL_CALL} if config.extensions.tool_calls else set()
+    sizes = {CONTEXT} if config.extensions.context else set()
+    forks = {CONTEXT_FORK, CONTEXT_TITLE} if config.forks else set()
+    undoes = {WORKSPACE_UNDO} if config.workspace is not None else set()
     falls = {MODEL_FALLBACK} if config.extensions.model_fallbacks and config.model.fallbacks else set()
     asks = {ASK, ANSWER, KAGENT_HITL} if may_ask(config) else set()
     learns = {SKILL} if config.learns else set()
-    return frozenset({COST, CALL_PATH, TRUNCATED, *learns, *told, *falls, *asks, *chosen})
+    return frozenset({COST, CALL_PATH, TRUNCATED, *learns, *told, *sizes, *forks, *undoes, *falls, *asks, *chosen})

@@ -16,7 +16,7 @@ from fleetwright_a2a.clock import Clock
 from fleetwright_agent.config.callers import CallerKind, person
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.config.gateway import GatewayKeys
-from fleetwright_agent.server.proofs import PresentedProof, Proofs, refusal
+from fleetwright_agent.server.dpop import PresentedProof, Proofs, refusal
 
 if TYPE_CHECKING:
     from fleetwright_a2a.tokens.actors import Actor

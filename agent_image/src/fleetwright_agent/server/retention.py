@@ -14,7 +14,7 @@ from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.storage.conversations import Place, beyond, idle
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 from fleetwright_agent.storage.volume import MemoryVolume, VolumeUsage
 from fleetwright_agent.telemetry.metrics import Metrics
 

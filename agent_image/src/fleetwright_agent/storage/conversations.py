@@ -4,8 +4,12 @@ A conversation is one LangGraph thread. While one of its tasks waits for a perso
 task's messages are then moved to a separate thread, and the task resumes there. The names of the threads of a task's
 sub-agents begin with the name of this separate thread. Every implementation guarantees:
 
-- A thread is copied or deleted in one commit: checkpoint, messages, node outputs, tool calls, view, archive, grants.
+- A thread is copied or deleted in one commit: checkpoint, messages, node outputs, tool calls, view, archive, grants,
+  and what the conversation knows of its workspace.
 - `forget` deletes all of the given conversations in one commit.
+- A conversation stays a fork of its source until the fork is erased. `forget` deletes neither facts, learned skills
+  nor audit lines of a fork, so an erasure of the source must still find the fork. An erasure of a fork must include
+  the forks of this fork, because only the fork connects them with its source.
 - When the archive expires, messages that a view still shows keep their text.
 
 This port does not know which conversations are in use; `idle` and `beyond` take those as the argument `busy`.
@@ -104,7 +108,19 @@ class ConversationStore(Protocol):
         """Return the transcripts of a conversation and of its tasks' separate threads. Imports LangGraph."""
 
     async def forget(self, places: Collection[Place]) -> None:
-        """Delete conversations with their views, archives, journals and separate threads."""
+        """Delete conversations with their views, archives, journals and separate threads. They remain forks."""
+
+    async def fork(self, owner: str, context_id: str, *, source: str) -> None:
+        """Record the direct source of a fork."""
+
+    async def forks(self, owner: str, source: str) -> list[str]:
+        """Return the conversations that were forked from this one, directly or through another fork."""
+
+    async def rename(self, owner: str, context_id: str, title: str) -> bool:
+        """Store the title of a conversation, and return when it is on disk. Return False if there is no such one."""
+
+    async def titles(self, owner: str, context_ids: Collection[str]) -> dict[str, str]:
+        """Return the titles of those of the conversations that have one."""
 
     async def side_threads(self) -> list[SideThread]:
         """Return every task with a separate thread, or with threads of its sub-agents."""

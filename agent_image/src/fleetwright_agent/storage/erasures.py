@@ -9,7 +9,7 @@ Every implementation guarantees:
 The ports of tasks, facts, learned skills and the audit trail erase their own data.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,6 +31,8 @@ class PendingErasure:
     """Seconds since the epoch."""
     found: Mapping[str, int]
     """The number of entries in each store before the erasure; empty until the entries are counted."""
+    forks: tuple[str, ...] = ()
+    """The forks of the conversation that the erasure includes; empty until the entries are counted."""
 
 
 class Erasures(Protocol):
@@ -39,8 +41,8 @@ class Erasures(Protocol):
     async def begin(self, target: ErasureTarget, *, asked_by: str, at: float) -> PendingErasure:
         """Record an erasure, and return when the record is on disk."""
 
-    async def counted(self, begun: PendingErasure, found: Mapping[str, int]) -> None:
-        """Record the number of entries in each store."""
+    async def counted(self, begun: PendingErasure, found: Mapping[str, int], forks: Sequence[str] = ()) -> None:
+        """Record the number of entries in each store, and add to the forks that the erasure includes."""
 
     async def finish(self, begun: PendingErasure, receipt: Mapping[str, Any]) -> None:
         """Record the receipt, which ends the erasure."""

@@ -12,7 +12,7 @@ This module does not decide which facts are worth remembering. It never presents
 from dataclasses import dataclass
 from typing import Protocol
 
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 
 
 @dataclass(frozen=True, slots=True)

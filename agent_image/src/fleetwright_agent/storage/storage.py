@@ -1,7 +1,8 @@
 """All stores of an agent except its task log. `app.py` chooses the implementation.
 
-In SQLite, the stores of conversations, usage, journals, grants, questions, call windows, sessions and erasures share
-one file. `StorageFile` reports the health of this file. Changes that must commit together are one method of one port.
+In SQLite, the stores of conversations, usage, journals, grants, workspaces, questions, call windows, sessions and
+erasures share one file. `StorageFile` reports the health of this file. Changes that must commit together are one method
+of one port.
 """
 
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from fleetwright_agent.storage.sessions import SessionStore
 from fleetwright_agent.storage.tool_journal import ToolJournal
 from fleetwright_agent.storage.usage import InflightUsage, UsageStore
 from fleetwright_agent.storage.views import ViewStore
+from fleetwright_agent.storage.workspace import WorkspaceStore
 
 if TYPE_CHECKING:
     # For type checking only: the module imports LangGraph, which only the first task loads.
@@ -60,6 +62,7 @@ class Storage:
     questions: OpenQuestions
     delegated: DelegatedTasks
     grants: GrantStore
+    workspace: WorkspaceStore
     facts: FactStore
     skills: LearnedSkillStore
     open_calls: OpenModelCalls

@@ -78,6 +78,18 @@ class HourlyUsage:
     sum: UsageSum
 
 
+@dataclass(frozen=True, slots=True)
+class DailyUsage:
+    """The cost of one caller's calls to one model within a day (UTC), for one purpose."""
+
+    day: float
+    """The start of the day, in seconds since the epoch."""
+    caller: str
+    model: str
+    purpose: str
+    sum: UsageSum
+
+
 class UsageStore(Protocol):
     """The methods raise MemoryUnusable if the sums cannot be read or written."""
 
@@ -101,6 +113,12 @@ class UsageStore(Protocol):
 
     async def of(self, caller: str) -> list[HourlyUsage]:
         """Return the sums of a caller, the oldest first. Each process has its own sums."""
+
+    async def daily(self, since: float) -> list[DailyUsage]:
+        """Return the sums of all callers by day, from the day that contains `since` on, the oldest first.
+
+        The sums of one day are sorted by caller, model and purpose.
+        """
 
 
 class InflightUsage(Protocol):

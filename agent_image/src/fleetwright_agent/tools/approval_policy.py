@@ -32,7 +32,7 @@ def may_ask(config: AgentConfig) -> bool:
     # If a policy names a tool that a server or plugin does not have, all tools of that server or plugin need approval.
     others = [*(server.name for server in config.mcp_servers), *(plugin.name for plugin in config.plugins)]
     guarded = any(guarded_by_policy(config, name) for name in others)
-    return config.ask_human or pauses or guarded or bool(needs_approval(config))
+    return config.ask_human or pauses or guarded or bool(needs_approval(config)) or config.workspace_asks
 
 
 def needs_approval(config: AgentConfig) -> frozenset[str]:

@@ -62,6 +62,8 @@ class Ask:
     """The effect of the call, such as a diff. Without a preview, the person sees the arguments."""
     grants: tuple[Grant, ...] = ()
     """The grants that the person may give, narrowest first. A later call that a given grant covers does not ask."""
+    state: str = ""
+    """Identifies what the preview describes, such as the digest of a file. The tool receives it with the approval."""
     kind: InterruptKind = InterruptKind.APPROVAL
     """The reply to a question or form is not a permission. The tool receives it as `ToolCall.reply`."""
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -80,7 +82,7 @@ def strictest(one: Decision, other: Decision) -> Decision:
     if InterruptKind.APPROVAL is not one.kind or InterruptKind.APPROVAL is not other.kind:
         return one if one.kind is not InterruptKind.APPROVAL else other
     shared = tuple(grant for grant in one.grants if grant in other.grants)
-    return Ask(one.question or other.question, one.preview or other.preview, shared)
+    return Ask(one.question or other.question, one.preview or other.preview, shared, one.state or other.state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +110,20 @@ class ToolCall:
     """The provider's id of the call, which the caller sees too."""
     write: Callable[[str], None] = lambda _: None
     """Streams a piece of output to the caller while the call runs. It must be called on the event loop."""
+    approved: str | None = None
+    """The question that a person has approved, also by a grant. None if the call runs without an approval."""
+    approved_state: str = ""
+    """The `Ask.state` of this question."""
 
 
 async def allow(_: ToolCall) -> Decision:
     """Allow every call."""
     return Allow()
+
+
+def never(_: Mapping[str, Any]) -> bool:
+    """Return False for all arguments."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +139,8 @@ class Tool:
     """Decides whether a call may run. It must have no side effects, because one call may need several decisions."""
     repeatable: bool = False
     """True if the tool has no side effects, so that a call may be repeated after a restart."""
+    happens_once: Callable[[Mapping[str, Any]], bool] = never
+    """Returns whether a call with these arguments takes effect once even if it is repeated with the same key."""
     deferrable: bool = False
     """True if the model has to search for this tool when the agent has many tools."""
 

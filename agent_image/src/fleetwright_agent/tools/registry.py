@@ -28,6 +28,7 @@ def built_in_providers(
     layout: Layout,
     *,
     facts: FactStore,
+    workspace: ToolProvider | None,
     redact: Callable[[str], str],
     peers: PeerTools,
     tool_cache: ToolCache,
@@ -37,12 +38,14 @@ def built_in_providers(
     """Return the providers of the built-in tools that the configuration enables, in the order of precedence.
 
     Args:
+        workspace: The tools of the workspace; None without a workspace.
         redact: Removes secrets from a fact.
         tool_cache: Receives the tool list of each MCP server.
         room: Returns the number of tokens that a prompt may have.
     """
     providers: tuple[tuple[bool, ToolProvider], ...] = (
         (config.ask_human, HumanTools()),
+        *([(True, workspace)] if workspace is not None else []),
         (bool(config.skills), SkillTools(config.skills, layout)),
         (config.memory.knowledge.enabled, FactTools(facts, config.memory.knowledge, redact)),
         (config.tool_search is not None, SearchTools()),

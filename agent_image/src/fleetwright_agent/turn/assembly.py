@@ -14,24 +14,25 @@ from fleetwright_agent.protocol.turn import Turn
 from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.tools.approval_policy import governed_tools
 from fleetwright_agent.tools.fleet.tools import FleetTools, read_gateway_token
-from fleetwright_agent.tools.peers.conversation import peer_client
+from fleetwright_agent.tools.peers.client import peer_client
 from fleetwright_agent.tools.peers.direct import DirectCalls
+from fleetwright_agent.tools.peers.dpop_auth import DPoPAuth, DPoPKey
 from fleetwright_agent.tools.peers.exchange import TokenExchange
-from fleetwright_agent.tools.peers.proof_auth import ProofAuth, ProofKey
 from fleetwright_agent.tools.peers.tool import PeerTools, opaque_token
 from fleetwright_agent.tools.registry import ToolRegistry, built_in_providers
 from fleetwright_agent.tools.skills.loading import skill_reader
 from fleetwright_agent.turn.compaction.policy import room
 from fleetwright_agent.turn.compaction.recall import ArchiveTools
+from fleetwright_agent.turn.conversation_undo import ConversationUndo
 from fleetwright_agent.turn.delegation.learning import SkillLearner
 from fleetwright_agent.turn.delegation.listener import TaskListener
 from fleetwright_agent.turn.delegation.tools import DelegationTools
 from fleetwright_agent.turn.delegation.work import SubAgentLoop, SubAgentRun
 from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.grants import Grants
-from fleetwright_agent.turn.graph import GraphTurn
+from fleetwright_agent.turn.graph_turn import GraphTurn
 from fleetwright_agent.turn.loop import build_loop
-from fleetwright_agent.turn.pipeline.composite import ToolRunner
+from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links, model_of, sub_agent_links
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
@@ -44,6 +45,7 @@ from fleetwright_agent.turn.pipeline.tracing import ToolTracing
 from fleetwright_agent.turn.providers.model_transport import ModelTransport
 from fleetwright_agent.turn.providers.models import Chat, build_chat
 from fleetwright_agent.turn.views import Views
+from fleetwright_agent.turn.workspace import build_workspace
 
 
 def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Turn:
@@ -64,8 +66,8 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
         for endpoint, client in zip((config.model, *config.model.fallbacks), clients, strict=True)
     ]
     gateway = [config.gateway.url] if config.gateway else []
-    key = ProofKey(dependencies.clock.now)
-    auth = ProofAuth(key, opaque=partial(opaque_token, config.peers, layout)) if config.gateway else None
+    key = DPoPKey(dependencies.clock.now)
+    auth = DPoPAuth(key, opaque=partial(opaque_token, config.peers, layout)) if config.gateway else None
     peers_client = peer_client([*(peer.url for peer in config.peers), *gateway], denied=config.denied_ranges, auth=auth)
     direct = None if auth is None else _direct(dependencies, peers_client, key, auth)
     peers, fleet = _peers(dependencies, peers_client, direct), _fleet(dependencies, peers_client)
@@ -86,14 +88,16 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
         fence=fence,
         auditor=auditor,
     )
+    workspace = build_workspace(dependencies)
     runner = ToolTracing(_ingesting(tools, dependencies, redact), dependencies.tracing)
     learning = SkillLearner(dependencies.storage.skills, config.memory.skills, redact=redact, metrics=metrics)
     listeners = [learning] if config.learns else []
-    work = _work(dependencies, saver, views, clients[0], runner=runner, calls=calls, chats=chats, listeners=listeners)
+    links = partial(sub_agent_links, dependencies, views=views, calls=calls, overview=workspace.overview)
+    work = _work(dependencies, saver, clients[0], links=links, runner=runner, fallbacks=chats[1:], listeners=listeners)
     return GraphTurn(
         config,
         chat=chats[0],
-        links=model_links(dependencies, views=views, calls=calls, chats=chats),
+        links=model_links(dependencies, views=views, calls=calls, chats=chats, overview=workspace.overview),
         runner=runner,
         storage=storage,
         saver=saver,
@@ -104,6 +108,7 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
                     config,
                     layout,
                     facts=dependencies.storage.facts,
+                    workspace=workspace.tools,
                     redact=redact,
                     peers=peers,
                     tool_cache=dependencies.tool_cache,
@@ -124,6 +129,8 @@ def build_turn(dependencies: TurnDependencies, *, sleep: Callable[[float], Await
         learned=learning.learned if config.learns else None,
         edits=tools.edit_problem,
         background=fleet[0].background if fleet else None,
+        views=views if config.forks else None,
+        undo=partial(ConversationUndo, files=workspace.undo, audit=auditor) if workspace.undo else None,
     )
 
 
@@ -135,7 +142,7 @@ def _ingesting(tools: ToolRunner, dependencies: TurnDependencies, redact: Callab
 
 
 def _direct(
-    dependencies: TurnDependencies, client: httpx.AsyncClient, key: ProofKey, auth: ProofAuth
+    dependencies: TurnDependencies, client: httpx.AsyncClient, key: DPoPKey, auth: DPoPAuth
 ) -> DirectCalls | None:
     config, layout, now = dependencies.config, dependencies.layout, dependencies.clock.now
     if config.gateway is None or not config.peers:
@@ -193,21 +200,24 @@ def _fleet(dependencies: TurnDependencies, client: httpx.AsyncClient) -> tuple[F
 def _work(
     dependencies: TurnDependencies,
     saver: ConversationSaver,
-    views: Views,
     client: httpx2.AsyncClient,
     *,
+    links: Callable[..., tuple[ModelLink, ...]],
     runner: ToolTracing,
-    calls: ModelCalls,
-    chats: Sequence[Chat],
+    fallbacks: Sequence[Chat],
     listeners: Sequence[TaskListener],
 ) -> SubAgentRun:
-    """Compile a graph for each sub-agent. `client` is the HTTP client of the agent's own model."""
+    """Compile a graph for each sub-agent.
+
+    Args: `client` is the HTTP client of the agent's own model. `links` returns the model links of a sub-agent.
+    """
 
     def worker(sub_agent: SubAgent) -> SubAgentLoop:
         model = model_of(sub_agent, dependencies.config.model)
-        theirs = [build_chat(model, dependencies.layout, client), *chats[1:]]
-        links = sub_agent_links(dependencies, sub_agent, views=views, calls=calls, chats=theirs)
-        return SubAgentLoop(sub_agent, build_loop(theirs[0], links=links, runner=runner, saver=saver))
+        chats = [build_chat(model, dependencies.layout, client), *fallbacks]
+        return SubAgentLoop(
+            sub_agent, build_loop(chats[0], links=links(sub_agent, chats=chats), runner=runner, saver=saver)
+        )
 
     workers = [worker(sub_agent) for sub_agent in dependencies.config.sub_agents]
     return SubAgentRun(workers, journal=dependencies.storage.journal, metrics=dependencies.metrics, listeners=listeners)

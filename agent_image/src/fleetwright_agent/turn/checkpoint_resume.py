@@ -7,6 +7,7 @@ different task continues the conversation. A turn never resumes if the outcome o
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -19,6 +20,7 @@ from fleetwright_agent.storage.conversations import SideThread, conversation
 from fleetwright_agent.storage.tool_journal import StartedCall, ToolJournal
 from fleetwright_agent.turn.images import user_message
 
+_message_id: Final = attrgetter("id")
 _LOST: Final = TurnFailed("pause_lost", "The question of this task is no longer stored; send a new message.")
 
 
@@ -43,13 +45,17 @@ def start(request: TurnRequest, stored: StateSnapshot) -> TurnStart:
     if ours and request.restarted:
         # Do not test `next`: it is also empty after a step that has finished but is not committed yet.
         return TurnStart(None, ended=not stored.tasks)
-    return TurnStart({"messages": [user_message(request)], "task": request.task_id}, fresh=True)
+    message = user_message(request)
+    # The id of the task finds the message when the conversation is forked, or when changes of files are undone.
+    if request.task_id not in map(_message_id, stored.values.get("messages", ())):
+        message.id = request.task_id
+    return TurnStart({"messages": [message], "task": request.task_id}, fresh=True)
 
 
 def is_answered(values: Mapping[str, Any]) -> bool:
     """Return True if the conversation ends with an answer and nothing waits for a person."""
     messages = values.get("messages")
-    return "__interrupt__" not in values and bool(messages) and _spoken(messages or ())
+    return "__interrupt__" not in values and bool(messages) and ends_with_answer(messages or ())
 
 
 def pending_requests(stored: StateSnapshot) -> list[InterruptRequest]:
@@ -143,7 +149,7 @@ class TaskThreads:
         done, now = await self._state(thread), await self._state(main)
         known = {message.id for message in now.values.get("messages", ())}
         news = [message for message in done.values["messages"] if message.id not in known]
-        if news and _spoken(news):
+        if news and ends_with_answer(news):
             # A turn that was interrupted in the main thread moves to a separate thread, and continues after this turn.
             await self._set_aside(request, now, main, unfinished=bool(now.tasks))
             await self._graph.aupdate_state(_place(main), {"messages": news}, as_node="model")
@@ -180,7 +186,7 @@ def _place(thread: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread}}
 
 
-def _spoken(messages: Sequence[AnyMessage]) -> bool:
+def ends_with_answer(messages: Sequence[AnyMessage]) -> bool:
     """Return True if the messages end with an answer. A history must not end with unanswered tool calls."""
     last = messages[-1]
     return isinstance(last, AIMessage) and not last.tool_calls

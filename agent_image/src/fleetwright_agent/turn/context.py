@@ -67,11 +67,15 @@ class TurnContext:
     """Withheld tools that the model has meanwhile found or called, so that it now receives their declarations."""
     remembered: str | None = None
     """Remembered facts for this turn, as the model reads them; None before the first lookup."""
+    workspace: str | None = None
+    """The overview of the workspace for this turn, as the model reads it; None before it is read."""
+    workspace_before: str | None = None
+    """The id of the message before which the prompts of this turn show the overview."""
     hold: Callable[["asyncio.Future[None]"], None] = lambda _: None
     """Delays all later frames until this write is on disk."""
     tally: ToolCallCount = field(default_factory=ToolCallCount)
-    attended: bool = True
-    """True if a person may be asked; False for a sub-agent."""
+    waits_for_budget: bool = True
+    """True if an exceeded budget may pause this loop; False for a sub-agent, because its turn pauses instead."""
     spoken: bool = False
     """True if the current model call has streamed any text to the caller."""
     silent: bool = False

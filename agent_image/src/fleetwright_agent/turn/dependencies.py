@@ -8,7 +8,7 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.task_log import TaskDelegations
+from fleetwright_agent.storage.tasks.task_log import TaskDelegations
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import Tracing
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache

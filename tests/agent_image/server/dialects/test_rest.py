@@ -169,6 +169,7 @@ async def test_rest_is_unavailable_while_the_agent_drains(open_door: Open) -> No
         for path in ("/a2a/message:send", "/a2a/message:stream"):
             response = await http.post(path, json=V10)
             assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+            assert response.headers["fleetwright-not-accepted"] == "true"
             assert response.json()["error"]["status"] == "UNAVAILABLE"
 
 

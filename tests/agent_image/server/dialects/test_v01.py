@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from tests.agent_image.server.test_foreign_executor import Scripted, replies
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
@@ -344,3 +345,28 @@ async def test_v01_repeated_first_message_does_not_answer_a_question(open_door: 
         done = await caller.call("tasks/send", send("a", text="yes"))
     assert done["result"]["status"]["state"] == "completed"
     assert len(executor.jobs) == 2
+
+
+@pytest.mark.parametrize("history_length", [0, 5])
+async def test_v01_reply_that_is_a_message_is_a_completed_task(open_door: Open, raw: Any, history_length: int) -> None:
+    executor = Scripted(replies)
+    door = await open_door(executor=executor)
+    async with raw(door) as caller:
+        task, again = [
+            (await caller.call("tasks/send", send("a", "Ida", historyLength=history_length)))["result"]
+            for _ in range(2)
+        ]
+        read = (await caller.call("tasks/get", {"id": "a", "historyLength": history_length}))["result"]
+    reply = {"role": "agent", "parts": [{"type": "text", "text": "Hello, Ida."}]}
+    assert task == again == read
+    assert (task["id"], task["status"]["state"], task["status"]["message"]) == ("a", "completed", reply)
+    assert task["sessionId"]
+    assert executor.runs == 1
+
+
+async def test_v01_stream_ends_with_a_reply_that_is_a_message(open_door: Open, raw: Any) -> None:
+    door = await open_door(executor=Scripted(replies))
+    async with raw(door) as caller:
+        told = [json.loads(each)["result"] for each in await caller.stream("tasks/sendSubscribe", send("a", "Ida"))]
+    assert (told[-1]["id"], told[-1]["final"], told[-1]["status"]["state"]) == ("a", True, "completed")
+    assert told[-1]["status"]["message"] == {"role": "agent", "parts": [{"type": "text", "text": "Hello, Ida."}]}

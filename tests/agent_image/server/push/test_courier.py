@@ -16,7 +16,7 @@ from fleetwright_agent.server.push.receivers import Receivers
 from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.push_store import MemoryPushStore, TaskOfRegistrations
-from fleetwright_agent.storage.push_store import Registration
+from fleetwright_agent.storage.tasks.push_store import Registration
 from fleetwright_agent.telemetry.metrics import Metrics
 
 

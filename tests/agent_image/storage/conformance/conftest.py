@@ -12,7 +12,7 @@ from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 
 
 class SettableClock:

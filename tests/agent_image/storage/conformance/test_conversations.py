@@ -181,6 +181,70 @@ async def test_transcript_holds_the_parts_of_a_conversation(storage: Storage) ->
     ]
 
 
+async def forget(storage: Storage, owner: str, context_id: str = "") -> None:
+    await storage.conversations.forget([(owner, context_id)])
+
+
+async def erase(storage: Storage, owner: str, context_id: str = "") -> None:
+    await storage.owners.erase(ErasureTarget(owner, context_id), tasks=[])
+
+
+@pytest.mark.parametrize(
+    ("delete", "place", "left"),
+    [
+        pytest.param(forget, ("a", "other"), ["fork", "of fork"], id="nothing deleted"),
+        pytest.param(forget, ("a", "source"), ["fork", "of fork"], id="source forgotten"),
+        pytest.param(forget, ("a", "fork"), ["fork", "of fork"], id="fork forgotten"),
+        pytest.param(erase, ("a", "of fork"), ["fork"], id="last fork erased"),
+        pytest.param(erase, ("a", ""), [], id="owner erased"),
+    ],
+)
+async def test_forks_are_known_until_they_are_erased(
+    storage: Storage, delete: Any, place: tuple[str, str], left: list[str]
+) -> None:
+    await storage.conversations.fork("a", "fork", source="source")
+    await storage.conversations.fork("a", "of fork", source="fork")
+    await storage.conversations.fork("a", "of fork", source="fork")
+    await storage.conversations.fork("b", "fork", source="source")
+    await delete(storage, *place)
+    assert await storage.conversations.forks("a", "source") == left
+    assert await storage.conversations.forks("a", "of fork") == []
+    assert await storage.conversations.forks("b", "source") == ["fork"]
+
+
+@pytest.mark.parametrize(
+    ("edges", "wanted"),
+    [
+        pytest.param("ab bc cd", ["b", "c", "d"], id="chain"),
+        pytest.param("cd bc ab", ["b", "c", "d"], id="chain, last edge first"),
+        pytest.param("ab ac ad", ["b", "c", "d"], id="many forks of one"),
+        pytest.param("ab bd ac cd", ["b", "c", "d"], id="two sources"),
+        pytest.param("ab bc ac ab", ["b", "c"], id="all sources of a fork"),
+        pytest.param("ab bc ca", ["b", "c"], id="cycle"),
+        pytest.param("bc ba", [], id="a fork itself"),
+    ],
+)
+async def test_forks_include_forks_of_forks(storage: Storage, edges: str, wanted: list[str]) -> None:
+    for source, fork in edges.split():
+        await storage.conversations.fork("a", fork, source=source)
+        await storage.conversations.fork("b", f"{fork} of b", source=source)
+    assert await storage.conversations.forks("a", "a") == wanted
+
+
+async def test_title_lives_as_long_as_its_conversation(storage: Storage) -> None:
+    assert not await storage.conversations.rename("a", "c", "early")
+    await put(storage, MAIN, MESSAGES)
+    await put(storage, conversation("b", "c"), MESSAGES)
+    for title in ("first", "second"):
+        assert await storage.conversations.rename("a", "c", title)
+    await storage.checkpoints().acopy_thread(MAIN, TASK.thread)
+    assert await storage.conversations.titles("a", ["c", "d"]) == {"c": "second"}
+    assert await storage.conversations.titles("b", ["c"]) == {}
+    await storage.conversations.forget([("a", "c")])
+    await put(storage, MAIN, MESSAGES)
+    assert await storage.conversations.titles("a", ["c"]) == {}
+
+
 async def filled(storage: Storage) -> None:
     """Store data of two conversations of one owner, and of another owner."""
     for owner, context in (("a", "c"), ("a", "d"), ("b", "c")):

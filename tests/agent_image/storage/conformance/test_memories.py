@@ -6,7 +6,7 @@ from tests.agent_image.storage.conformance.conftest import Restart, SettableCloc
 from fleetwright_agent.storage.erasures import ErasureTarget
 from fleetwright_agent.storage.facts import TooManyFacts
 from fleetwright_agent.storage.learned_skills import Merge, Plan, SkillDraft
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.storage import Storage
 
 HERE, THERE = Provenance("a", "c", "t"), Provenance("a", "d", "u")
@@ -130,14 +130,24 @@ async def test_curate_applies_the_plan_unless_dry(storage: Storage, dry_run: boo
 async def test_erasure_is_unfinished_until_its_receipt(storage: Storage) -> None:
     target = ErasureTarget("a", "c")
     begun = await storage.erasures.begin(target, asked_by="admin", at=5.0)
-    await storage.erasures.counted(begun, {"tasks": 2})
+    assert (await storage.erasures.unfinished())[0].forks == ()
+    await storage.erasures.counted(begun, {"tasks": 2}, ["d", "e"])
     (left,) = await storage.erasures.unfinished()
     assert (left.target, left.asked_by, left.at, left.found) == (target, "admin", 5.0, {"tasks": 2})
+    assert left.forks == ("d", "e")
     assert await storage.erasures.last(target) is None
     await storage.erasures.finish(left, {"number": left.number})
     assert await storage.erasures.unfinished() == []
     assert await storage.erasures.last(target) == {"number": left.number}
     assert await storage.erasures.last(ErasureTarget("a")) is None
+
+
+async def test_erasure_keeps_the_forks_of_earlier_attempts(storage: Storage) -> None:
+    begun = await storage.erasures.begin(ErasureTarget("a", "c"), asked_by="admin", at=5.0)
+    for forks in (["e"], [], ["d", "e"]):
+        await storage.erasures.counted(begun, {}, forks)
+    (left,) = await storage.erasures.unfinished()
+    assert left.forks == ("d", "e")
 
 
 async def test_file_of_the_stores_can_be_maintained(storage: Storage) -> None:

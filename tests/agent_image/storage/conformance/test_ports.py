@@ -16,9 +16,9 @@ import pytest
 
 from fleetwright_agent import storage
 from fleetwright_agent.storage.checkpoints import ConversationSaver
-from fleetwright_agent.storage.push_store import PushStore
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.task_log import TaskLog, TaskQueries
+from fleetwright_agent.storage.tasks.push_store import PushStore
+from fleetwright_agent.storage.tasks.task_log import TaskLog, TaskQueries
 
 
 def ports() -> list[type]:

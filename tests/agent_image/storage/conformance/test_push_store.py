@@ -7,8 +7,9 @@ from a2a.types.a2a_pb2 import Task, TaskStatus
 from tests.agent_image.storage.push_values import COMPLETED, SECOND, WAITING, begun, due, hook, rest
 
 from fleetwright_a2a.task_events import status_event
-from fleetwright_agent.storage.push_store import Registration, UndeliveredNotification, UnknownTask
-from fleetwright_agent.storage.task_log import EventRecord, StoredTask, TaskLog
+from fleetwright_agent.storage.tasks.push_store import Registration, UndeliveredNotification, UnknownTask
+from fleetwright_agent.storage.tasks.records import EventRecord, StoredTask
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 
 
 async def test_rest_stores_notifications(log: TaskLog) -> None:

@@ -10,8 +10,8 @@ from tests.agent_image.storage.task_values import COMPLETED, WAITING, accepted, 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.task_events import status_event
 from fleetwright_agent.storage.errors import TaskLogUnavailable, TaskNotRunning
-from fleetwright_agent.storage.push_store import Registration
-from fleetwright_agent.storage.task_log import (
+from fleetwright_agent.storage.tasks.push_store import Registration
+from fleetwright_agent.storage.tasks.records import (
     AcceptedClaim,
     Claim,
     DeletedTasks,
@@ -21,10 +21,10 @@ from fleetwright_agent.storage.task_log import (
     MessageNotAccepted,
     Ownership,
     TaskChanges,
-    TaskLog,
     TaskQuery,
     TooManyWaitingTasks,
 )
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 
 SECOND = 1_000_000_000
 

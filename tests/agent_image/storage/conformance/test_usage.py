@@ -6,7 +6,7 @@ import pytest
 from tests.agent_image.storage.conformance.conftest import SettableClock
 
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.usage import HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
+from fleetwright_agent.storage.usage import DailyUsage, HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
 
 CALL = ModelCallUsage("m", "turn", "a", 10, 2, 3, 1, Decimal("0.25"))
 UNPRICED = ModelCallUsage("m", "turn", "a", 1, 1)
@@ -46,6 +46,20 @@ async def test_sums_are_kept_by_hour_and_caller(storage: Storage, clock: Settabl
     assert [(each.hour, each.model, each.purpose) for each in hours] == [(7200.0, "m", "turn"), (10800.0, "m", "turn")]
     assert hours[0] == HourlyUsage(7200.0, "m", "turn", UsageSum(1, 10, 2, 3, 1, 0, Decimal("0.25")))
     assert {model: each.calls for model, each in (await storage.usage.of_this_life()).items()} == {"m": 2, "n": 1}
+
+
+async def test_daily_sums_the_hours_of_each_caller(storage: Storage, clock: SettableClock) -> None:
+    day = 86400.0
+    for seconds in (day - 1, day, day + 7200):
+        clock.seconds = seconds
+        await storage.usage.put(CALL, LINE)
+    await storage.usage.put(ModelCallUsage("n", "summary", "b", 5, 5), TaskUsageLine("b", "u", {}))
+    twice = UsageSum(2, 20, 4, 6, 2, 0, Decimal("0.50"))
+    other = UsageSum(1, 5, 5, 0, 0, 1, Decimal(0))
+    later = [DailyUsage(day, "a", "m", "turn", twice), DailyUsage(day, "b", "n", "summary", other)]
+    assert await storage.usage.daily(day + 1) == later
+    first, *rest = await storage.usage.daily(0)
+    assert (first.day, first.sum.calls, rest) == (0.0, 1, later)
 
 
 async def test_call_sizes_replace_the_stored_ones(storage: Storage) -> None:

@@ -17,11 +17,12 @@ from fleetwright_agent.storage.conversations import SideThread, conversation
 from fleetwright_agent.storage.erasures import ErasureTarget
 from fleetwright_agent.storage.learned_skills import Merge, Plan, SkillDraft
 from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
-from fleetwright_agent.storage.push_store import Registration
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sessions import Session
-from fleetwright_agent.storage.source import Provenance
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.task_log import EventRecord, Ownership, TaskLog
+from fleetwright_agent.storage.tasks.push_store import Registration
+from fleetwright_agent.storage.tasks.records import EventRecord, Ownership
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 from fleetwright_agent.storage.tool_journal import StartedCall
 from fleetwright_agent.storage.usage import ModelCallUsage, TaskUsageLine
 

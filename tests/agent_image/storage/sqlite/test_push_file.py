@@ -9,7 +9,7 @@ from tests.agent_image.storage.push_values import COMPLETED, begun, due, hook, r
 from fleetwright_agent.storage.sqlite.tasks import file
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_agent.storage.task_log import Ownership
+from fleetwright_agent.storage.tasks.records import Ownership
 
 
 async def test_open_deletes_registrations_without_a_task(tmp_path: Path) -> None:

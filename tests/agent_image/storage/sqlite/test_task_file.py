@@ -12,7 +12,13 @@ from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 from fleetwright_agent.protocol.interrupts import ask_message
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_agent.storage.task_log import AcceptedClaim, EventRecord, Key, StoredTask, TaskQuery
+from fleetwright_agent.storage.tasks.records import (
+    AcceptedClaim,
+    EventRecord,
+    Key,
+    StoredTask,
+    TaskQuery,
+)
 
 
 async def test_rest_deletes_events_and_keeps_later_ones(tmp_path: Path) -> None:

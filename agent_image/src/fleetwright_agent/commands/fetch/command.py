@@ -1,7 +1,12 @@
-"""`fleetwright-agent fetch skill`: downloads the skill files of one commit, and verifies their digest."""
+"""`fleetwright-agent fetch`: downloads the files of a skill, or clones the source of a workspace.
+
+The digest of a skill's files is verified.
+"""
 
 import argparse
+import json
 import shutil
+import sys
 from pathlib import Path
 
 from fleetwright_agent.commands.fetch.folder import read_folder
@@ -16,6 +21,13 @@ def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     skill.add_argument("--into", type=Path, required=True, help="an empty folder")
     skill.add_argument("--digest", required=True, help="expected digest, as `probe skill` reported it")
     skill.set_defaults(run=run)
+    workspace = things.add_parser("workspace", help="clone a git repository into an empty workspace")
+    workspace.add_argument("--url", required=True, help="http or https address of a git repository")
+    workspace.add_argument("--ref", default="", help="a branch, a tag or a commit (default: the server's HEAD)")
+    workspace.add_argument("--credentials", type=Path, help="a folder with the file token, or username and password")
+    workspace.add_argument("--patience", type=float, default=20.0, help="seconds in which a failure is retried")
+    workspace.add_argument("--into", type=Path, required=True, help="the folder of the workspace")
+    workspace.set_defaults(run=run_workspace)
 
 
 def add_source(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -44,6 +56,15 @@ def run(options: argparse.Namespace) -> None:
     found = read_folder(options.into).digest
     if found != options.digest:
         raise ConfigurationError(f"the files have the digest {found}, but {options.digest} is expected")
+
+
+def run_workspace(options: argparse.Namespace) -> None:
+    """Write the commit to standard output as one JSON document. Raises: ConfigurationError, SourceUnavailable."""
+    from fleetwright_agent.commands.fetch.workspace import WorkspaceSource, clone
+
+    source = WorkspaceSource(url=options.url, ref=options.ref, credentials=options.credentials)
+    commit = clone(source, options.into, patience=options.patience)
+    sys.stdout.write(json.dumps({"commit": commit}) + "\n")
 
 
 def _is_whole(folder: Path, digest: str) -> bool:

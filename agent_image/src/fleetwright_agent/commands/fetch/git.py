@@ -6,7 +6,8 @@ and submodules are rejected, because a skill cannot contain them. Error messages
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +29,8 @@ _PAUSE_SECONDS: Final = 1.0
 _PLAIN: Final = (0o100644, 0o100755, 0o100664)
 
 
-class _Unreachable(Exception):  # noqa: N818 - describes the server
-    pass
+class UnreachableServer(Exception):  # noqa: N818 - describes the server
+    """The git server could not be reached. A later attempt may succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,56 +51,90 @@ def fetch(source: GitSource, into: Path, *, patience: float) -> None:
         ConfigurationError: The commit or path does not exist, or the server rejects the credentials.
         SourceUnavailable: The server cannot be reached, or fails.
     """
+
+    def once() -> None:
+        with tempfile.TemporaryDirectory() as place, Repo.init_bare(place) as repo:
+            _download(source, repo)
+            _write(_tree(source, repo), repo, into)
+
+    retried(once, source.url, patience=patience)
+
+
+def retried(once: Callable[[], None], url: str, *, patience: float) -> None:
+    """Call `once` again for `patience` seconds while it raises UnreachableServer.
+
+    Raises: SourceUnavailable: The server was not reachable in that time.
+    """
     started = time.monotonic()
     while True:
         try:
-            with tempfile.TemporaryDirectory() as place, Repo.init_bare(place) as repo:
-                _download(source, repo)
-                _write(_tree(source, repo), repo, into)
-            return
-        except _Unreachable as error:
+            once()
+        except UnreachableServer as error:
             if time.monotonic() - started >= patience:
-                raise SourceUnavailable(f"{source.url} cannot be reached") from error
+                raise SourceUnavailable(f"{url} cannot be reached") from error
+        else:
+            return
         time.sleep(_PAUSE_SECONDS)
 
 
 def _download(source: GitSource, repo: Repo) -> None:
-    try:
+    with explained(source.url, has_credentials=source.credentials is not None):
         try:
             _fetch(source, repo, lambda _refs, **_: [source.commit.encode()], depth=1)
         except (GitProtocolError, HangupException) as error:
             _raise_unreachable(error)
             # A server may refuse a commit that is not the tip of a branch or tag. Then fetch the whole history.
             _fetch(source, repo, None, depth=None)
+
+
+@contextmanager
+def explained(url: str, *, has_credentials: bool) -> Iterator[None]:
+    """Turn the errors of dulwich and of HTTP into errors of this program, which contain no credentials.
+
+    Raises:
+        ConfigurationError: The server rejects the credentials, or has no such repository.
+        SourceUnavailable: The server does not answer as a git server.
+        UnreachableServer: The server cannot be reached.
+    """
+    try:
+        yield
     except HTTPUnauthorized:
-        remedy = "check the Secret" if source.credentials else "name a Secret in source.git.secretRef"
-        raise ConfigurationError(f"{source.url} requires authentication; {remedy}") from None
+        remedy = "check the Secret" if has_credentials else "name a Secret in source.git.secretRef"
+        raise ConfigurationError(f"{url} requires authentication; {remedy}") from None
     except HTTPError as error:
-        raise _Unreachable from error  # dulwich wraps only some of the errors that occur while it reads the response.
+        raise UnreachableServer from error  # dulwich wraps only some of the errors while it reads the response.
     except NotGitRepository:
-        raise ConfigurationError(f"{source.url} is not a readable git repository") from None
+        raise ConfigurationError(f"{url} is not a readable git repository") from None
     except (GitProtocolError, HangupException) as error:
         _raise_unreachable(error)
-        raise SourceUnavailable(f"{source.url} does not answer as a git server: {type(error).__name__}") from error
+        raise SourceUnavailable(f"{url} does not answer as a git server: {type(error).__name__}") from error
 
 
 def _raise_unreachable(error: Exception) -> None:
-    """Raise `_Unreachable` if the error's cause is a network error."""
+    """Raise `UnreachableServer` if the error's cause is a network error."""
     if isinstance(error.__cause__ or error.__context__, HTTPError):
-        raise _Unreachable from error
+        raise UnreachableServer from error
 
 
 def _fetch(source: GitSource, repo: Repo, wants: Callable[..., Any] | None, *, depth: int | None) -> None:
-    parts = urlsplit(source.url)
-    name, password = _credentials(source.credentials)
+    client = git_client(source.url, source.credentials)
+    client.fetch(urlsplit(source.url).path, repo, determine_wants=wants, depth=depth)
+
+
+def git_client(url: str, credentials: Path | None) -> HttpGitClient:
+    """Return a client for the server of a repository, which follows no redirect to another origin.
+
+    Raises: ConfigurationError: The folder has no credentials.
+    """
+    parts = urlsplit(url)
+    name, password = _credentials(credentials)
     base = f"{parts.scheme}://{parts.netloc}"
     pool = default_urllib3_manager(
         None, base_url=base, timeout=_TIMEOUT_SECONDS, pool_manager_cls=_OneOrigin, proxy_manager_cls=_OneOriginByProxy
     )
-    client = HttpGitClient(
+    return HttpGitClient(
         base, username=name, password=password, timeout=_TIMEOUT_SECONDS, quiet=True, pool_manager=pool
     )
-    client.fetch(parts.path, repo, determine_wants=wants, depth=depth)
 
 
 class _OneOrigin(urllib3.PoolManager):

@@ -15,7 +15,7 @@ from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.storage.erasures import ErasureTarget
 from fleetwright_agent.storage.learned_skills import skill_v1
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 
 Line = dict[str, Any]
 
@@ -30,7 +30,7 @@ class MemoryExport:
         """Yield the lines of the export. Raises: TaskLogUnavailable, MemoryUnusable, OSError."""
         number = 0
         stores = (
-            *(self._tasks, self._conversations, self._sessions, self._grants),
+            *(self._tasks, self._conversations, self._sessions, self._grants, self._workspaces),
             *(self._facts, self._skills, self._costs, self._audit_lines),
         )
         for store in stores:
@@ -52,8 +52,10 @@ class MemoryExport:
         conversations = self._storage.conversations
         for each in await conversations.last_uses(target.owner):
             if target.context_id in ("", each.context_id):
+                titles = await conversations.titles(each.owner, [each.context_id])
+                title = {"title": titles[each.context_id]} if titles else {}
                 for part in await conversations.transcript(each.owner, each.context_id):
-                    yield {"kind": "conversation", "usedAt": each.used, **part}
+                    yield {"kind": "conversation", "usedAt": each.used, **title, **part}
 
     async def _sessions(self, target: ErasureTarget) -> AsyncIterator[Line]:
         for session in await self._storage.sessions.of(target.owner, target.context_id):
@@ -62,6 +64,10 @@ class MemoryExport:
     async def _grants(self, target: ErasureTarget) -> AsyncIterator[Line]:
         for grant in await self._storage.grants.of(target.owner, target.context_id):
             yield {"kind": "grant", **asdict(grant)}
+
+    async def _workspaces(self, target: ErasureTarget) -> AsyncIterator[Line]:
+        for record in await self._storage.workspace.of(target.owner, target.context_id):
+            yield {"kind": "workspace", **asdict(record)}
 
     async def _facts(self, target: ErasureTarget) -> AsyncIterator[Line]:
         for fact in await self._storage.facts.facts(target.owner, target.context_id):

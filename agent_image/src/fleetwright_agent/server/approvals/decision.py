@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationError, 
 from fleetwright_agent.config.base import Part as Model
 from fleetwright_agent.config.callers import person
 from fleetwright_agent.protocol.arguments import arguments_digest, canonical_size
-from fleetwright_agent.storage.task_log import Claim
+from fleetwright_agent.storage.tasks.records import Claim
 from fleetwright_agent.tools.human.approval import MAX_REASON
 
 _ARGUMENTS: Final = 64 * 1024

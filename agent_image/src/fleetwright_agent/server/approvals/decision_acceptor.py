@@ -24,10 +24,11 @@ from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
 from fleetwright_agent.server.tasks.answer_values import answer_value
 from fleetwright_agent.server.tasks.interrupt_replies import record_answer, stamp_answer, stamp_of
-from fleetwright_agent.server.tasks.message_acceptor import job_of
+from fleetwright_agent.server.tasks.new_task import job_of
 from fleetwright_agent.server.tasks.size_limits import is_full
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage.task_log import AcceptedClaim, DuplicateClaim, TaskQueries
+from fleetwright_agent.storage.tasks.records import AcceptedClaim, DuplicateClaim
+from fleetwright_agent.storage.tasks.task_log import TaskQueries
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import read_reply
 

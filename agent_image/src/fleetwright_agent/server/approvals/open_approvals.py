@@ -17,7 +17,8 @@ from fleetwright_agent.protocol.frames import InterruptKind
 from fleetwright_agent.protocol.interrupts import TaskInterrupt, pause_of
 from fleetwright_agent.server.approvals.listing import listed_approval
 from fleetwright_agent.server.tasks.active_task import ActiveTask
-from fleetwright_agent.storage.task_log import Key, TaskLog
+from fleetwright_agent.storage.tasks.records import Key
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 
 MOST_LISTED: Final = 100
 

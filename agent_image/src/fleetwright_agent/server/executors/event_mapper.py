@@ -8,17 +8,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
-from a2a.types.a2a_pb2 import Message, Role, Task, TaskState
+from a2a.types.a2a_pb2 import Artifact, Message, Role, Task, TaskState
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extension_codec import attach, data_part, typed_part
-from fleetwright_a2a.extensions import COST, KAGENT_HITL, MODEL_FALLBACK, REASONING, TOOL_CALL
+from fleetwright_a2a.extensions import CONTEXT, COST, KAGENT_HITL, MODEL_FALLBACK, REASONING, TOOL_CALL, WORKSPACE_UNDO
 from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
+from fleetwright_agent.protocol.context_changes import FilesRestored
 from fleetwright_agent.protocol.frames import (
     CompactionEnd,
     CompactionStart,
+    ContextReport,
     EarlierToolCall,
     Fallback,
     Frame,
@@ -43,8 +45,10 @@ from fleetwright_agent.server.executors.answer import AnswerStream
 from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.server.extensions import (
     CostReport,
+    context_size,
     cost,
     model_fallback,
+    short_call,
     skill_artifact,
     tool_artifact,
     tool_call,
@@ -54,6 +58,8 @@ from fleetwright_agent.server.tasks.kagent import is_activated, kagent_request
 from fleetwright_agent.server.tasks.size_limits import mark_cut
 
 _LONGEST_THOUGHT: Final = 16_000
+_MOST_CALLS: Final = 100
+_About = ToolStart | ToolEnd | ToolOutput | Fallback | ContextReport | CompactionStart | CompactionEnd
 
 
 class EventMapper:
@@ -86,7 +92,12 @@ class EventMapper:
         self._cut = False
         self._ask: InterruptRequest | None = None
         self._result: Result | None = None
+        self._restored: FilesRestored | None = None
         self._learned: list[SkillLearned] = []
+        self._context: ContextReport | None = None
+        self._compactions = 0
+        self._calls: dict[str, dict[str, Any]] = {}
+        """The latest tool calls, each with its last phase."""
 
     def begin(self) -> None:
         """Start measuring the duration of the turn."""
@@ -153,18 +164,26 @@ class EventMapper:
                 self._spoken.take_back()
             case Usage() | PeerCost() | EarlierToolCall():
                 self.owe(frame)
+            case ContextReport(prompt_tokens=tokens, window_tokens=window):
+                self._context = frame
+                if self._told.context:
+                    self._progress(f"The prompt has {tokens} of {window} tokens.", frame)
             case TurnDone(text, cut):
                 self._whole, self._cut = text, cut
             case InterruptRequest():
                 self._ask = frame
             case Result():
                 self._result = frame
+            case FilesRestored():
+                self._restored = frame
             case SkillLearned():
                 self._learned.append(frame)
             case ToolStart(name=name, call_id=call_id):
                 self.owe(EarlierToolCall(call_id))
+                self._keep(frame)
                 self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
+                self._keep(frame)
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
             case ToolOutput(text=text):
                 self._progress(text, frame)
@@ -178,14 +197,17 @@ class EventMapper:
             case RetryWait(sentence, seconds):
                 self._progress(f"{sentence} It is called again in {seconds:.0f} s.")
             case CompactionStart(tokens_before=tokens):
-                self._progress(f"Compacting the conversation of {tokens} tokens.")
+                self._progress(f"Compacting the conversation of {tokens} tokens.", frame)
             case CompactionEnd():
                 self._compacted(frame)
 
-    def _progress(self, sentence: str, about: ToolStart | ToolEnd | ToolOutput | Fallback | None = None) -> None:
+    def _progress(self, sentence: str, about: _About | None = None) -> None:
         self._spoken.flush()
         message = agent_message(sentence, message_id=str(uuid4()))
-        if isinstance(about, Fallback):
+        if isinstance(about, ContextReport | CompactionStart | CompactionEnd):
+            if self._told.context:
+                attach(message, CONTEXT, self._context_size(about), as_part=self._told.data_parts)
+        elif isinstance(about, Fallback):
             if self._told.model_fallbacks:
                 attach(message, MODEL_FALLBACK, model_fallback(about), as_part=self._told.data_parts)
         elif about is not None and self._told.tool_calls:
@@ -204,7 +226,26 @@ class EventMapper:
     def _compacted(self, end: CompactionEnd) -> None:
         self._compaction.note(end, at_ns=self._clock.now_ns())
         change = f"{end.tokens_before} tokens before, {end.tokens_after} after"
-        self._progress(f"Compaction {end.outcome}: {change}.")
+        self._compactions += end.outcome == "ok"
+        self._progress(f"Compaction {end.outcome}: {change}.", end)
+
+    def _context_size(self, about: ContextReport | CompactionStart | CompactionEnd | None = None) -> dict[str, Any]:
+        compaction = None if isinstance(about, ContextReport) else about
+        return context_size(self._context, compactions=self._compactions, compaction=compaction)
+
+    def _keep(self, frame: ToolStart | ToolEnd) -> None:
+        """Keep a short form of a tool call, so that a client that reads the task later sees its calls."""
+        known = self._calls.pop(frame.call_id, {})
+        self._calls[frame.call_id] = {**known, **short_call(frame)}
+        for oldest in list(self._calls)[:-_MOST_CALLS]:
+            del self._calls[oldest]
+
+    def _attach_context(self, to: Message | Artifact) -> None:
+        """Attach the context to what the task keeps: the artifact of the answer, or a question."""
+        if self._told.context and self._context is not None:
+            calls = list(self._calls.values()) if self._told.tool_calls else []
+            size = {**self._context_size(), **({"toolCalls": calls} if calls else {})}
+            attach(to, CONTEXT, size, as_part=self._told.data_parts)
 
     def _pause(self, ask: InterruptRequest) -> Event:
         """Return the event that asks the caller. A request for approval expires; a question has no time limit."""
@@ -217,6 +258,7 @@ class EventMapper:
             attach(message, KAGENT_HITL, kagent_request(ask))
         if self._bill:
             attach(message, COST, self.cost(success=True), as_part=self._told.data_parts)
+        self._attach_context(message)
         return self._event(TaskState.TASK_STATE_INPUT_REQUIRED, message)
 
     def _answer(self, *, success: bool) -> list[Event]:
@@ -227,9 +269,12 @@ class EventMapper:
         piece = self._spoken.whole(text)
         if self._result is not None:
             piece.artifact.parts.append(typed_part(self._result.data, self._result.media_type))
+        if self._restored is not None:
+            attach(piece.artifact, WORKSPACE_UNDO, self._restored.payload(), as_part=self._told.data_parts)
         if self._cut:
             mark_cut(piece.artifact)
         attach(piece.artifact, COST, self.cost(success=success), as_part=self._told.data_parts)
+        self._attach_context(piece.artifact)
         return [piece]
 
     def _skills(self) -> list[Event]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from a2a.types.a2a_pb2 import Message, Task
+from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.task_events import Event
 from fleetwright_agent.protocol.interrupts import TaskInterrupt
@@ -59,6 +60,11 @@ class TaskJob:
     """The output media types that the caller accepts; empty means all."""
     pulse: Heartbeat = field(default_factory=Heartbeat)
     """An emitted event counts as progress. Work that emits no events must call `beat` itself."""
+
+    @property
+    def first_metadata(self) -> dict[str, Any]:
+        """The metadata of the message that began the task."""
+        return MessageToDict(self.former.history[0].metadata) if self.former and self.former.history else self.metadata
 
 
 class TaskWork(Protocol):

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, aclosing, suppress
 from typing import Any
 
 from a2a.types.a2a_pb2 import Task, TaskState
-from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extensions import INCOGNITO, LABELS, MODEL, REASONING_EFFORT, SKILL_HINT, trace_of
@@ -177,8 +176,7 @@ class TurnWork:
         The labels and `incognito` always come from the first message. The skill hint, the model and the reasoning
         effort come from the first message unless this message sets them.
         """
-        former = self._job.former
-        began = MessageToDict(former.history[0].metadata) if former and former.history else {}
+        began = self._job.first_metadata
         begun = _of(began, SKILL_HINT, MODEL, REASONING_EFFORT)
         return {**begun, **self._job.metadata, **_of(began, *LABELS, INCOGNITO)}
 

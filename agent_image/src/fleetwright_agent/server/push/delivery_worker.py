@@ -22,7 +22,7 @@ from fleetwright_agent.server.push.encryption import CredentialCipher, Decryptio
 from fleetwright_agent.server.push.payload import payload
 from fleetwright_agent.server.push.receivers import DeliveryResult, DeliveryVerdict, Receivers
 from fleetwright_agent.storage.errors import TaskLogUnavailable
-from fleetwright_agent.storage.push_store import Notification, PushStore, Registration, UndeliveredNotification
+from fleetwright_agent.storage.tasks.push_store import Notification, PushStore, Registration, UndeliveredNotification
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)

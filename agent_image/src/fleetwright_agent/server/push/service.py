@@ -28,7 +28,7 @@ from fleetwright_agent.server.push.receivers import ATTEMPT_SECONDS, ForbiddenRe
 from fleetwright_agent.server.push.registration import MOST_OF_TASK, credentials_of, shown
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.storage.errors import TaskLogUnavailable
-from fleetwright_agent.storage.push_store import PushStore, Registration, UnknownTask
+from fleetwright_agent.storage.tasks.push_store import PushStore, Registration, UnknownTask
 from fleetwright_agent.telemetry.metrics import Metrics
 
 _FLUSH_SECONDS: Final = 3.0

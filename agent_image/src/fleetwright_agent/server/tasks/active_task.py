@@ -26,15 +26,15 @@ from fleetwright_a2a.task_events import (
 from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.server.tasks.size_limits import TaskSize
 from fleetwright_agent.storage.errors import TaskNotRunning
-from fleetwright_agent.storage.task_log import (
+from fleetwright_agent.storage.tasks.records import (
     AcceptedClaim,
     Claim,
     DuplicateClaim,
     EventRecord,
     MessageNotAccepted,
     StoredTask,
-    TaskStore,
 )
+from fleetwright_agent.storage.tasks.task_log import TaskStore
 
 _TAIL = 512
 

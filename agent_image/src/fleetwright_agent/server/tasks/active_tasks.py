@@ -12,7 +12,8 @@ from fleetwright_a2a.task_events import (
     TERMINAL,
 )
 from fleetwright_agent.server.tasks.active_task import ActiveTask, PublishHook, ignore_event
-from fleetwright_agent.storage.task_log import Key, StoredTask, TaskStore
+from fleetwright_agent.storage.tasks.records import Key, StoredTask
+from fleetwright_agent.storage.tasks.task_log import TaskStore
 
 
 class ActiveTasks:

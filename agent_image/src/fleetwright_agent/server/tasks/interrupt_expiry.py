@@ -13,7 +13,7 @@ from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 
 
 class InterruptExpiry:

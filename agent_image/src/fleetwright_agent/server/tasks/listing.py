@@ -1,6 +1,6 @@
-"""ListTasks: converts its parameters to a query of the task log, and a page of tasks to the response. Pure."""
+"""ListTasks: reads a page of tasks from the task log, with the titles of their conversations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task
@@ -14,12 +14,42 @@ from a2a.utils.task import (
     validate_page_size,
 )
 
+from fleetwright_a2a.extensions import CONTEXT_TITLE
 from fleetwright_a2a.task_events import copy_of
+from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.messages import check_id
-from fleetwright_agent.storage.task_log import PagePosition, TaskPage, TaskQuery
+from fleetwright_agent.storage.conversations import ConversationStore
+from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.tasks.records import PagePosition, TaskPage, TaskQuery
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 
 _LATEST_NS: Final = 2**63 - 1
 """The largest timestamp that fits into an SQLite integer. A2A allows later dates, up to the year 9999."""
+
+
+class TaskListing:
+    def __init__(self, log: TaskLog, tasks: ActiveTasks, *, titles: ConversationStore | None = None) -> None:
+        """Args: `titles` has the titles of conversations, if the agent supports them."""
+        self._log = log
+        self._tasks = tasks
+        self._titles = titles
+
+    async def page(self, owner: str, params: ListTasksRequest) -> ListTasksResponse:
+        """Raises: InvalidParamsError, TaskLogUnavailable."""
+        page = await self._log.page(query_of(owner, params))
+        current = []
+        for stored in page.tasks:
+            live = self._tasks.known(stored.owner, stored.task.id)
+            current.append(live.task if live else stored.task)
+        return answer(params, page, current, titles=await self._titles_of(owner, current))
+
+    async def _titles_of(self, owner: str, tasks: Sequence[Task]) -> Mapping[str, str]:
+        if self._titles is None:
+            return {}
+        try:
+            return await self._titles.titles(owner, {task.context_id for task in tasks})
+        except MemoryUnusable:
+            return {}  # The tasks are in another file, and can be listed without titles.
 
 
 def query_of(owner: str, params: ListTasksRequest) -> TaskQuery:
@@ -51,12 +81,17 @@ def _position(token: str) -> PagePosition:
     return PagePosition(cursor.timestamp_ns, cursor.task_id)
 
 
-def answer(params: ListTasksRequest, page: TaskPage, tasks: Sequence[Task]) -> ListTasksResponse:
+def answer(
+    params: ListTasksRequest, page: TaskPage, tasks: Sequence[Task], *, titles: Mapping[str, str]
+) -> ListTasksResponse:
+    """Return the response. Args: `titles` are the titles of conversations by their id."""
     response = ListTasksResponse(page_size=len(tasks), total_size=page.total)
     for task in tasks:
         shown = copy_of(apply_history_length(task, params))
         if not params.include_artifacts:
             shown.ClearField("artifacts")
+        if title := titles.get(task.context_id):
+            shown.metadata.update({CONTEXT_TITLE: {"title": title}})
         response.tasks.append(shown)
     if page.following is not None:
         cursor = ListTasksCursor(page.following.updated_ns, page.following.task_id)

@@ -6,25 +6,23 @@ that accept no further message.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
-from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, TaskStatus
+from a2a.types.a2a_pb2 import SendMessageRequest
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFoundError, UnsupportedOperationError
-from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.errors import LimitReached, ServiceUnavailable, TooManyPending
-from fleetwright_a2a.extensions import CALLERS, CHOSEN_ID, TRACE
+from fleetwright_a2a.extensions import TRACE
 from fleetwright_a2a.http.concurrency_limits import ConcurrencyLimit, Release
 from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, copy_of, state_word
 from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.protocol.frames import InterruptKind
-from fleetwright_agent.protocol.interrupts import TaskInterrupt, pause_of
+from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.server.executors.port import TaskJob
 from fleetwright_agent.server.extensions import OF_CALLERS
 from fleetwright_agent.server.tasks.active_task import ActiveTask
@@ -33,33 +31,24 @@ from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
 from fleetwright_agent.server.tasks.interrupt_replies import answers_another, record_answer, stamp_answer
 from fleetwright_agent.server.tasks.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood
+from fleetwright_agent.server.tasks.new_task import Origin, job_of, new_task
 from fleetwright_agent.server.tasks.output_modes import check_output_modes
 from fleetwright_agent.server.tasks.size_limits import is_full
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage.task_log import (
+from fleetwright_agent.storage.tasks.records import (
     Claim,
     DuplicateClaim,
     MessageNotAccepted,
     StoredTask,
-    TaskLog,
     TooManyWaitingTasks,
 )
+from fleetwright_agent.storage.tasks.task_log import TaskLog
 from fleetwright_agent.telemetry.metrics import Metrics
 
 Start = Callable[[], None]
 """Starts the accepted work. Idempotent. Does nothing for a message that was already sent before."""
 _Taken = tuple[ActiveTask, TaskJob | None]
 """The task and its job. A message that was already sent before has no job."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """The origin of a message besides the caller: the delegation, the chain of agents, and the active extensions."""
-
-    delegation: Delegation | None
-    chain: tuple[str, ...]
-    activated: frozenset[str]
-    """Extensions that stay active for the task, even after a restart."""
 
 
 class MessageAcceptor:
@@ -77,6 +66,7 @@ class MessageAcceptor:
         most_waiting: int,
         answers: AnswerChecks,
         extensions: frozenset[str] = OF_CALLERS,
+        supported: frozenset[str] = frozenset(),
         choices: Mapping[str, frozenset[str]] = NO_CHOICES,
         lasting: frozenset[str] = frozenset(),
     ) -> None:
@@ -87,6 +77,7 @@ class MessageAcceptor:
             most_waiting: If so many tasks wait for a caller, the caller cannot start another task.
             answers: Checks answers to approvals.
             extensions: The URIs of extensions that are read from messages.
+            supported: The URIs of the extensions that the agent supports.
             choices: The allowed values of metadata keys.
             lasting: The URIs of extensions that stay active for a task whose caller has requested them once.
         """
@@ -94,6 +85,7 @@ class MessageAcceptor:
         self._choices = choices
         self._answers = answers
         self._extensions = extensions
+        self._supported = supported
         self._most_waiting = most_waiting
         self._log = log
         self._tasks = tasks
@@ -130,7 +122,8 @@ class MessageAcceptor:
         """
         request = understood(request, self._extensions)
         card = next((found for card in self._cards if (found := card.recent()[0]) is not None), None)
-        check_message(request, input_modes=card.input_modes if card else frozenset(), choices=self._choices)
+        modes = card.input_modes if card else frozenset()
+        check_message(request, input_modes=modes, choices=self._choices, supported=self._supported)
         if card is not None:
             check_output_modes(request, card)
         try:
@@ -145,7 +138,7 @@ class MessageAcceptor:
             release = self._shares.take(owner, beyond=True)
         try:
             live, job = await self._taken(
-                owner, request, called, _Origin(delegation, tuple(chain), self._lasting.intersection(requested))
+                owner, request, called, Origin(delegation, tuple(chain), self._lasting.intersection(requested))
             )
         except BaseException:
             release()
@@ -173,14 +166,14 @@ class MessageAcceptor:
             return first
         return await self._log.known(claim_of(owner, further(request, called)))
 
-    async def _taken(self, owner: str, request: SendMessageRequest, called: str | None, origin: _Origin) -> _Taken:
+    async def _taken(self, owner: str, request: SendMessageRequest, called: str | None, origin: Origin) -> _Taken:
         if request.message.task_id and called is not None:
             return await self._begin_or_follow(owner, request, called, origin)
         if request.message.task_id:
             return await self._follow(claim_of(owner, request), request, origin)
         return await self._begin(claim_of(owner, request), request, origin)
 
-    async def _begin_or_follow(self, owner: str, request: SendMessageRequest, called: str, origin: _Origin) -> _Taken:
+    async def _begin_or_follow(self, owner: str, request: SendMessageRequest, called: str, origin: Origin) -> _Taken:
         """Begin the task that the caller names, or continue it if it exists.
 
         A message to an existing task is a retransmission if it equals the task's first message, or if the same request
@@ -210,10 +203,10 @@ class MessageAcceptor:
         return await self._log.known(begun) is None and await self._log.is_reused(named)
 
     async def _begin(
-        self, claim: Claim, request: SendMessageRequest, origin: _Origin, *, also: Claim | None = None
+        self, claim: Claim, request: SendMessageRequest, origin: Origin, *, also: Claim | None = None
     ) -> _Taken:
         now = self._clock.now_ns()
-        task = _new_task(request, origin, at_ns=now)
+        task = new_task(request, origin, at_ns=now)
         try:
             self._admission.admit(claim.owner, begins=True)
         except ServiceUnavailable:
@@ -233,7 +226,7 @@ class MessageAcceptor:
         live = self._tasks.add(StoredTask(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
         return live, job_of(live, task.history[0])
 
-    async def _follow(self, claim: Claim, request: SendMessageRequest, origin: _Origin) -> _Taken:
+    async def _follow(self, claim: Claim, request: SendMessageRequest, origin: Origin) -> _Taken:
         message = request.message
         live = await self._tasks.find(claim.owner, message.task_id)
         if live is None:
@@ -278,21 +271,6 @@ class MessageAcceptor:
         return live, None
 
 
-def job_of(
-    live: ActiveTask, message: Message, pause: TaskInterrupt | None = None, former: Task | None = None
-) -> TaskJob:
-    """Return the job of an accepted message. Args: `former` is the task as it was before an answer."""
-    return TaskJob(
-        owner=live.owner,
-        task_id=live.task_id,
-        context_id=live.context_id,
-        message=message,
-        metadata=MessageToDict(message.metadata),
-        former=former,
-        pause=pause,
-    )
-
-
 _ADVICE_ENDED = "send the message without taskId to continue in its context"
 _ADVICE_RUNNING = "wait until it rests, or cancel it"
 
@@ -311,19 +289,3 @@ def _waiting(live: ActiveTask) -> bool:
 
 def _nothing() -> None:
     return None
-
-
-def _new_task(request: SendMessageRequest, origin: _Origin, *, at_ns: int) -> Task:
-    chosen = request.message.task_id
-    task = Task(
-        id=chosen or str(uuid4()),
-        context_id=request.message.context_id or f"a2a-{uuid4()}",
-        status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED),
-    )
-    task.status.timestamp.FromNanoseconds(at_ns)
-    task.history.append(addressed(request, task, activated=origin.activated))
-    if len(origin.chain) > 1:  # The owner of the task names a single agent.
-        task.history[0].metadata.update({CALLERS: list(origin.chain)})
-    if chosen:
-        task.metadata[CHOSEN_ID] = True
-    return task

@@ -14,15 +14,31 @@ from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.extension_codec import lift_parts
-from fleetwright_a2a.extensions import ANSWER, CALLERS, INCOGNITO, KAGENT_HITL, LABELS
+from fleetwright_a2a.extensions import (
+    ANSWER,
+    CALLERS,
+    CONTEXT_FORK,
+    CONTEXT_TITLE,
+    INCOGNITO,
+    KAGENT_HITL,
+    LABELS,
+    WORKSPACE_UNDO,
+)
 from fleetwright_a2a.outbound.policy.egress_policy import UnusableUrl, target_of
+from fleetwright_agent.protocol.context_changes import fork_of, title_of, undo_of
 from fleetwright_agent.protocol.frames import Image
 from fleetwright_agent.server.extensions import call_path
-from fleetwright_agent.storage.task_log import Claim
+from fleetwright_agent.storage.tasks.records import Claim
 
 MAX_ID: Final = 128
 _LONGEST_LABEL: Final = 64
 NO_CHOICES: Final[Mapping[str, frozenset[str]]] = {}
+_NEEDED: Final = {
+    CONTEXT_FORK: "a workspace or a2a.extensions.context",
+    CONTEXT_TITLE: "a workspace or a2a.extensions.context",
+    WORKSPACE_UNDO: "a workspace",
+}
+"""The part of the agent that each of these extensions requires, as the error message names it."""
 _TEXT: Final = "text/plain"
 _JSON: Final = "application/json"
 
@@ -47,7 +63,11 @@ def understood(request: SendMessageRequest, uris: Collection[str]) -> SendMessag
 
 
 def check_message(
-    request: SendMessageRequest, *, input_modes: Collection[str], choices: Mapping[str, frozenset[str]] = NO_CHOICES
+    request: SendMessageRequest,
+    *,
+    input_modes: Collection[str],
+    choices: Mapping[str, frozenset[str]] = NO_CHOICES,
+    supported: Collection[str] = (),
 ) -> None:
     """Check a caller's message.
 
@@ -55,6 +75,7 @@ def check_message(
         request: The request with the message.
         input_modes: The media types that the card declares. Text is always accepted.
         choices: The allowed values of metadata keys.
+        supported: The URIs of the extensions that the agent supports.
 
     Raises:
         InvalidParamsError: A field is invalid. The error text names the field.
@@ -80,6 +101,7 @@ def check_message(
     metadata = metadata_of(request)
     call_path(metadata)
     _check_labels(metadata)
+    _check_context_changes(metadata, task_id=message.task_id, supported=supported)
     for key, known in choices.items():
         chosen = metadata.get(key)
         if key in metadata and not (isinstance(chosen, str) and chosen in known):
@@ -93,6 +115,26 @@ def _check_labels(metadata: Mapping[str, Any]) -> None:
             raise InvalidParamsError(f"metadata.{key} must be a text of at most {_LONGEST_LABEL} printable characters")
     if not isinstance(metadata.get(INCOGNITO, False), bool):
         raise InvalidParamsError(f"metadata.{INCOGNITO} must be true or false")
+
+
+def _check_context_changes(metadata: Mapping[str, Any], *, task_id: str, supported: Collection[str]) -> None:
+    for uri, needed in _NEEDED.items():
+        if uri in metadata and uri not in supported:
+            sentence = f"this agent does not support the extension, which needs {needed}, and no executor of its own"
+            raise InvalidParamsError(f"metadata[{uri!r}]: {sentence}; leave it out")
+    try:
+        found = {
+            CONTEXT_FORK: fork_of(metadata),
+            CONTEXT_TITLE: title_of(metadata),
+            WORKSPACE_UNDO: undo_of(metadata),
+        }
+    except ValueError as error:
+        raise InvalidParamsError(str(error)) from None
+    asked = [uri for uri, change in found.items() if change]
+    if asked and task_id:
+        raise InvalidParamsError(f"metadata[{asked[0]!r}] begins a task; leave message.taskId out")
+    if len(asked) > 1:
+        raise InvalidParamsError(f"metadata[{asked[0]!r}] and metadata[{asked[1]!r}] need a message each")
 
 
 def _check_part(part: Part, input_modes: Collection[str]) -> None:

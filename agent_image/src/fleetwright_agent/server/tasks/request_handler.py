@@ -39,7 +39,7 @@ from a2a.utils.errors import (
 )
 from a2a.utils.task import apply_history_length, validate_history_length
 
-from fleetwright_a2a.bindings.calls import CALLED, TRACEPARENT, chain_in, delegation_in
+from fleetwright_a2a.bindings.calls import CALLED, TASKS_ONLY, TRACEPARENT, chain_in, delegation_in
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.errors import operation
 from fleetwright_a2a.extensions import trace_in
@@ -53,12 +53,14 @@ from fleetwright_agent.server.push.registration import listed
 from fleetwright_agent.server.push.service import PushService
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
-from fleetwright_agent.server.tasks.listing import answer, query_of
+from fleetwright_agent.server.tasks.listing import TaskListing
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor, Start
 from fleetwright_agent.server.tasks.messages import check_id
 from fleetwright_agent.server.tasks.output_modes import OutputModes, tailored
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.errors import TaskLogUnavailable
+
+_operation = operation(TaskLogUnavailable)
 
 
 class TaskRequestHandler(RequestHandler):
@@ -66,7 +68,7 @@ class TaskRequestHandler(RequestHandler):
         self,
         acceptor: MessageAcceptor,
         *,
-        log: TaskLog,
+        listing: TaskListing,
         tasks: ActiveTasks,
         runs: TaskRunner,
         activity: TaskActivity,
@@ -87,7 +89,7 @@ class TaskRequestHandler(RequestHandler):
         )
         self._acceptor = acceptor
         self._may_reply = may_reply
-        self._log = log
+        self._listing = listing
         self._tasks = tasks
         self._runs = runs
         self._activity = activity
@@ -99,7 +101,7 @@ class TaskRequestHandler(RequestHandler):
         """The number of streams and subscriptions that callers have open."""
         return self._streams.taken
 
-    @operation
+    @_operation
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         live, start = await self._take(params, context)
         start()
@@ -107,11 +109,11 @@ class TaskRequestHandler(RequestHandler):
         if params.configuration.return_immediately:
             return _shown(live.task, accepted, params.configuration)
         task = await live.rested()
-        if reply := direct_reply(task):
+        if TASKS_ONLY not in context.state and (reply := direct_reply(task)):
             return tailored(reply, accepted) or reply
         return _shown(task, accepted, params.configuration)
 
-    @operation
+    @_operation
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Task | Event, None]:
@@ -119,7 +121,8 @@ class TaskRequestHandler(RequestHandler):
         with self._stream_of(context):
             live, start = await self._take(params, context)
             try:
-                async for event in _stream(live, start=start, may_reply=self._may_reply):
+                may_reply = self._may_reply and TASKS_ONLY not in context.state
+                async for event in _stream(live, start=start, may_reply=may_reply):
                     if isinstance(event, Task):
                         yield _shown(event, accepted, params.configuration)
                     elif (told := tailored(event, accepted)) is not None:
@@ -127,24 +130,19 @@ class TaskRequestHandler(RequestHandler):
             finally:
                 start()  # The message counts as sent, even if the caller disconnects before the first event.
 
-    @operation
+    @_operation
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
         validate_history_length(params)
         live = await self._find(context, params.id)
         return apply_history_length(live.task, params)
 
-    @operation
+    @_operation
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         validate_history_length(params)
         self._activity.note()
-        page = await self._log.page(query_of(context.user.user_name, params))
-        current = []
-        for stored in page.tasks:
-            live = self._tasks.known(stored.owner, stored.task.id)
-            current.append(live.task if live else stored.task)
-        return answer(params, page, current)
+        return await self._listing.page(context.user.user_name, params)
 
-    @operation
+    @_operation
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
         live = await self._find(context, params.id)
         if live.state in TERMINAL:
@@ -155,7 +153,7 @@ class TaskRequestHandler(RequestHandler):
             raise TaskNotCancelableError(f"The task is {state_word(task.status.state)} already")
         return task
 
-    @operation
+    @_operation
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Task | Event, None]:
@@ -183,7 +181,7 @@ class TaskRequestHandler(RequestHandler):
             raise TaskNotFoundError
         return live
 
-    @operation
+    @_operation
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
@@ -193,21 +191,21 @@ class TaskRequestHandler(RequestHandler):
             live, await pushes.draft(context.user.user_name, params, dialect=dialect_of(context))
         )
 
-    @operation
+    @_operation
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
         pushes = self._offered()
         return await pushes.one(await self._find(context, params.task_id), params.id)
 
-    @operation
+    @_operation
     async def on_list_task_push_notification_configs(
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
         pushes = self._offered()
         return listed(await pushes.registered(await self._find(context, params.task_id)), params)
 
-    @operation
+    @_operation
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:

@@ -5,7 +5,7 @@ This module does not know how a single run ends.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -37,6 +37,7 @@ from fleetwright_agent.server.executors.port import (
     TaskWork,
 )
 from fleetwright_agent.server.tasks.active_task import ActiveTask
+from fleetwright_agent.server.tasks.priorities import priority_of
 from fleetwright_agent.server.tasks.task_run import CLEANUP_SECONDS, RunTimeouts, TaskRun
 from fleetwright_agent.server.tasks.turn_queue import TurnQueue, waiting_status
 from fleetwright_agent.storage.errors import TaskLogUnavailable, TaskNotRunning
@@ -61,10 +62,12 @@ class TaskRunner:
         stall: float = 0,
         cleanup_seconds: float = CLEANUP_SECONDS,
         outlived: bool = True,
+        high_callers: Collection[str] = (),
     ) -> None:
         """
         Args:
             most: The maximum number of turns that run at once.
+            high_callers: The callers whose messages may have high priority.
             outlived: True if the stored state from which the executor resumes survives the process.
         """
         self._executor = executor
@@ -77,6 +80,7 @@ class TaskRunner:
         self._unwritten: set[ActiveTask] = set()
         self._ending: set[ActiveTask] = set()
         self._queue = TurnQueue(most)
+        self._high_callers = frozenset(high_callers)
         metrics.turns.labels("running").set_function(lambda: self._queue.running)
         metrics.turns.labels("waiting").set_function(lambda: self._queue.waiting)
         for state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING):
@@ -119,7 +123,9 @@ class TaskRunner:
         work = begin(replace(job, pulse=pulse), emit)
         if work is None:
             return False
-        ticket = self._queue.enter((job.owner, job.context_id), partial(self._tell_position, live))
+        priority = priority_of(job.owner, job.first_metadata, high_callers=self._high_callers)
+        place = (job.owner, job.context_id)
+        ticket = self._queue.enter(place, partial(self._tell_position, live), priority=priority)
         run = TaskRun(live, work, pulse, ticket=ticket, gate=gate, timing=self._timing, clock=self._clock, again=again)
         task = asyncio.create_task(self._observed(live, run, _told_of(job)), name=f"run {job.task_id}")
         self._running[task] = (live, run)
@@ -262,8 +268,8 @@ class TaskRunner:
             self._unwritten.add(live)
         seconds = self._clock.monotonic() - started
         self._metrics.task_seconds.labels(state_word(live.state)).observe(seconds)
-        about = {"task": live.task_id, "state": state_word(live.state), **run.used, **request}
-        _logger.info("task rests", extra=about)
+        about = {"task": live.task_id, "context": live.context_id, "state": state_word(live.state)}
+        _logger.info("task rests", extra={**about, **run.used, **request})
 
     def _count(self, state: TaskState) -> int:
         return sum(1 for live, _ in tuple(self._running.values()) if live.state == state)

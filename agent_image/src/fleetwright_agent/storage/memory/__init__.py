@@ -1,1 +1,1 @@
-"""Storage that ends with the process, for tests and for agents whose memory is ephemeral."""
+"""Storage that ends with the process, for tests and for programs that embed the runtime."""

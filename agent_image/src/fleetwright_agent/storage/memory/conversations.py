@@ -42,6 +42,32 @@ class MemoryConversationStore:
             self._tables.delete_below(conversation(*place))
             self._tables.undelegate(*place)
 
+    async def fork(self, owner: str, context_id: str, *, source: str) -> None:
+        self._tables.forks.setdefault((owner, context_id), set()).add(source)
+
+    async def forks(self, owner: str, source: str) -> list[str]:
+        forks: dict[str, list[str]] = {}
+        for (of, context_id), sources in self._tables.forks.items():
+            for each in sources if of == owner else ():
+                forks.setdefault(each, []).append(context_id)
+        found, left = {source}, [source]
+        while left:
+            new = [each for each in forks.get(left.pop(), ()) if each not in found]
+            found.update(new)
+            left += new
+        return sorted(found - {source})
+
+    async def rename(self, owner: str, context_id: str, title: str) -> bool:
+        thread = self._tables.threads.get(conversation(owner, context_id))
+        if thread is None or not thread.checkpoints:
+            return False
+        thread.title = title
+        return True
+
+    async def titles(self, owner: str, context_ids: Collection[str]) -> dict[str, str]:
+        threads = {each: self._tables.threads.get(conversation(owner, each)) for each in context_ids}
+        return {context_id: thread.title for context_id, thread in threads.items() if thread and thread.title}
+
     async def side_threads(self) -> list[SideThread]:
         return side_threads_of(name for name, thread in self._tables.threads.items() if thread.checkpoints)
 
@@ -122,6 +148,7 @@ class MemoryOwnerData:
             key: each for key, each in tables.questions.items() if not _concerns(target, key.owner, key.context_id)
         }
         tables.undelegate(target.owner, target.context_id)
+        tables.unfork(target.owner, target.context_id)
         for task in tasks:
             tables.inflight.pop((target.owner, task), None)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from a2a.types.a2a_pb2 import Task
 
-from fleetwright_agent.storage.push_store import (
+from fleetwright_agent.storage.tasks.push_store import (
     FAR_NS,
     Notification,
     Registration,

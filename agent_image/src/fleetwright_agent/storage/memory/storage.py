@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from fleetwright_agent.storage.memory.turns import (
     MemoryToolJournal,
 )
 from fleetwright_agent.storage.memory.usage import MemoryInflightUsage, MemoryUsageStore
+from fleetwright_agent.storage.memory.workspace import MemoryWorkspaceStore
 from fleetwright_agent.storage.storage import Storage
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def memory_storage(
         questions=MemoryOpenQuestions(tables),
         delegated=MemoryDelegatedTasks(tables),
         grants=MemoryGrantStore(tables, now=now),
+        workspace=MemoryWorkspaceStore(tables),
         facts=MemoryFactStore(tables, now=now),
         skills=MemoryLearnedSkillStore(tables, now=now),
         open_calls=MemoryOpenModelCalls(tables),
@@ -95,9 +97,10 @@ class MemoryErasures:
         self._records.append((begun, None))
         return begun
 
-    async def counted(self, begun: PendingErasure, found: Mapping[str, int]) -> None:
-        _, receipt = self._records[begun.number - 1]
-        self._records[begun.number - 1] = replace(begun, found=dict(found)), receipt
+    async def counted(self, begun: PendingErasure, found: Mapping[str, int], forks: Sequence[str] = ()) -> None:
+        stored, receipt = self._records[begun.number - 1]
+        known = tuple(sorted({*stored.forks, *forks}))
+        self._records[begun.number - 1] = replace(begun, found=dict(found), forks=known), receipt
 
     async def finish(self, begun: PendingErasure, receipt: Mapping[str, Any]) -> None:
         self._records[begun.number - 1] = self._records[begun.number - 1][0], json.dumps(receipt)

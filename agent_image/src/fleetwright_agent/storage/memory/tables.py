@@ -13,6 +13,7 @@ from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion
 from fleetwright_agent.storage.sessions import Session
 from fleetwright_agent.storage.tool_journal import JournalEntry
 from fleetwright_agent.storage.usage import UsageSum
+from fleetwright_agent.storage.workspace import FileVersion, Todo
 
 
 @dataclass(slots=True)
@@ -45,6 +46,12 @@ class StoredThread:
     """The start of the retention time of the archived messages, by the id of the last of them."""
     grants: dict[tuple[str, str], float] = field(default_factory=dict)
     """The time of a grant, by tool and key."""
+    files_read: dict[str, FileVersion] = field(default_factory=dict)
+    """The version of each file of the workspace that the conversation has read, the newest last."""
+    edits: dict[str, str] = field(default_factory=dict)
+    """The digest that a file has after an edit, by the call that edits it, the newest last."""
+    todos: tuple[Todo, ...] = ()
+    title: str = ""
 
     @property
     def view_body(self) -> Any:
@@ -58,6 +65,8 @@ class MemoryTables:
     """The sessions by owner and conversation."""
     questions: dict[QuestionKey, OpenQuestion] = field(default_factory=dict)
     delegated: dict[DelegatedTask, None] = field(default_factory=dict)
+    forks: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """The direct sources of each fork, by owner and conversation."""
     usage: dict[tuple[int, int, str, str, str], UsageSum] = field(default_factory=dict)
     """The cost sums by process, hour, model, purpose and caller."""
     call_sizes: str | None = None
@@ -98,6 +107,14 @@ class MemoryTables:
         for each in list(self.delegated):
             if each.owner == owner and context_id in ("", each.context_id):
                 del self.delegated[each]
+
+    def unfork(self, owner: str, context_id: str = "") -> None:
+        """Remove the sources of the forks of an owner, or of one fork."""
+        self.forks = {
+            place: sources
+            for place, sources in self.forks.items()
+            if place[0] != owner or context_id not in ("", place[1])
+        }
 
     def taken_out(self) -> None:
         """Call the watchers after data was deleted or changed, so that they clear their caches."""

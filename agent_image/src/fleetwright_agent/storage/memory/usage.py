@@ -9,9 +9,10 @@ from operator import add
 from typing import Any, Final
 
 from fleetwright_agent.storage.memory.tables import MemoryTables, committed
-from fleetwright_agent.storage.usage import HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
+from fleetwright_agent.storage.usage import DailyUsage, HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
 
 _HOUR: Final = 3600
+_HOURS_OF_DAY: Final = 24
 
 
 class MemoryUsageStore:
@@ -62,6 +63,18 @@ class MemoryUsageStore:
             key=lambda row: (row[0][1], row[0][0]),
         )
         return [HourlyUsage(float(hour * _HOUR), model, purpose, each) for (_, hour, model, purpose, _), each in rows]
+
+    async def daily(self, since: float) -> list[DailyUsage]:
+        day = _HOUR * _HOURS_OF_DAY
+        sums: dict[tuple[int, str, str, str], UsageSum] = {}
+        for (_, hour, model, purpose, caller), each in self._tables.usage.items():
+            key = (hour // _HOURS_OF_DAY, caller, model, purpose)
+            if key[0] >= int(since) // day:
+                sums[key] = sums.get(key, UsageSum()) + each
+        return [
+            DailyUsage(float(number * day), caller, model, purpose, sums[number, caller, model, purpose])
+            for number, caller, model, purpose in sorted(sums)
+        ]
 
 
 class MemoryInflightUsage:

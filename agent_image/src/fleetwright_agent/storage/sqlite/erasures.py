@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetwright_agent.storage.erasures import ErasureTarget, PendingErasure
@@ -19,21 +19,30 @@ class SqliteErasures:
         number = await self._database.run(lambda db: db.execute(insert, values).fetchone()[0])
         return PendingErasure(number, target, asked_by, at, {})
 
-    async def counted(self, begun: PendingErasure, found: Mapping[str, int]) -> None:
-        await self._set("found", begun, found)
+    async def counted(self, begun: PendingErasure, found: Mapping[str, int], forks: Sequence[str] = ()) -> None:
+        def write(db: sqlite3.Connection) -> None:
+            query = "SELECT coalesce(forks, '[]') FROM erasures WHERE number = ?"
+            known = json.loads(db.execute(query, (begun.number,)).fetchone()[0])
+            values = (json.dumps(found), json.dumps(sorted({*known, *forks})), begun.number)
+            db.execute("UPDATE erasures SET found = ?, forks = ? WHERE number = ?", values)
+
+        await self._database.run(write)
 
     async def finish(self, begun: PendingErasure, receipt: Mapping[str, Any]) -> None:
-        await self._set("receipt", begun, receipt)
+        values = (json.dumps(receipt), begun.number)
+        update = "UPDATE erasures SET receipt = ? WHERE number = ?"
+        await self._database.run(lambda db: _execute(db, update, values))
 
     async def unfinished(self) -> list[PendingErasure]:
         """Return the erasures without a receipt, in the order of their start."""
         query = (
-            "SELECT number, owner, context, asked_by, begun, found FROM erasures WHERE receipt IS NULL ORDER BY number"
+            "SELECT number, owner, context, asked_by, begun, coalesce(found, '{}'), coalesce(forks, '[]')"
+            " FROM erasures WHERE receipt IS NULL ORDER BY number"
         )
         rows = await self._database.run(lambda db: db.execute(query).fetchall())
         return [
-            PendingErasure(number, ErasureTarget(owner, context), asked_by, at, json.loads(found) if found else {})
-            for number, owner, context, asked_by, at, found in rows
+            PendingErasure(n, ErasureTarget(owner, context), by, at, json.loads(found), tuple(json.loads(forks)))
+            for n, owner, context, by, at, found, forks in rows
         ]
 
     async def last(self, target: ErasureTarget) -> dict[str, Any] | None:
@@ -46,10 +55,6 @@ class SqliteErasures:
         row = await self._database.run(lambda db: db.execute(query, values).fetchone())
         receipt: dict[str, Any] | None = json.loads(row[0]) if row else None
         return receipt
-
-    async def _set(self, column: str, begun: PendingErasure, value: Mapping[str, Any]) -> None:
-        update = f"UPDATE erasures SET {column} = ? WHERE number = ?"  # noqa: S608 - interpolates only constants
-        await self._database.run(lambda db: _execute(db, update, (json.dumps(value), begun.number)))
 
 
 def _execute(db: sqlite3.Connection, statement: str, values: tuple[object, ...]) -> None:

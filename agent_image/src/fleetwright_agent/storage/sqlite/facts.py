@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fleetwright_agent.storage.facts import Fact, TooManyFacts
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
 from fleetwright_agent.storage.words import MOST, quoted, words
 

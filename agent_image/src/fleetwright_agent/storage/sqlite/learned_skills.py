@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from fleetwright_agent.storage.learned_skills import CurationResult, LearnedSkill, Plan, SkillDraft
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
 from fleetwright_agent.storage.words import MOST, quoted, words
 

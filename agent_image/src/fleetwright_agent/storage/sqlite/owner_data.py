@@ -53,6 +53,7 @@ async def _erase(database: Database, target: ErasureTarget, *, tasks: Collection
     def write(db: sqlite3.Connection) -> None:
         if target.context_id:
             threads.delete_conversation(db, target.owner, target.context_id)
+            db.execute("DELETE FROM forks WHERE owner = ? AND context = ?", (target.owner, target.context_id))
             scrub.scrub_prior_sessions(db, target.owner)
         else:
             threads.delete_owner(db, target.owner)

@@ -18,6 +18,7 @@ from fleetwright_agent.storage.sqlite.open_questions import SqliteDelegatedTasks
 from fleetwright_agent.storage.sqlite.owner_data import SqliteOwnerData
 from fleetwright_agent.storage.sqlite.tool_journal import SqliteToolJournal
 from fleetwright_agent.storage.sqlite.usage_store import SqliteUsageStore
+from fleetwright_agent.storage.sqlite.workspace import SqliteWorkspaceStore
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.views import ViewStore
 
@@ -53,6 +54,7 @@ def sqlite_storage(
         questions=SqliteOpenQuestions(database),
         delegated=SqliteDelegatedTasks(database),
         grants=SqliteGrantStore(database, now=now),
+        workspace=SqliteWorkspaceStore(database, now=now),
         facts=facts.SqliteFactStore(folder / facts.FOLDER, now=now),
         skills=learned_skills.SqliteLearnedSkillStore(folder / learned_skills.FOLDER, now=now),
         open_calls=open_calls_file.FileOpenModelCalls(folder / open_calls_file.FILE),

@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from fleetwright_agent.storage.sqlite import inflight_usage
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.usage import NOBODY, HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
+from fleetwright_agent.storage.usage import NOBODY, DailyUsage, HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
 
 _log = logging.getLogger(__name__)
 _PICO: Final = Decimal(10) ** 12
 _HOUR: Final = 3600
+_HOURS_OF_DAY: Final = 24
 
 
 class SqliteUsageStore:
@@ -81,6 +82,19 @@ class SqliteUsageStore:
         rows = await self._database.read(lambda db: db.execute(query, (caller,)).fetchall())
         return [
             HourlyUsage(float(hour * _HOUR), model, purpose, _sum(tuple(row))) for hour, model, purpose, *row in rows
+        ]
+
+    async def daily(self, since: float) -> list[DailyUsage]:
+        query = (
+            f"SELECT hour / ? AS day, caller, model, purpose, {_SUMS} FROM ledger WHERE hour >= ?"  # noqa: S608 - interpolates only constants
+            " GROUP BY day, caller, model, purpose ORDER BY day, caller, model, purpose"
+        )
+        day = _HOUR * _HOURS_OF_DAY
+        values = (_HOURS_OF_DAY, int(since) // day * _HOURS_OF_DAY)
+        rows = await self._database.read(lambda db: db.execute(query, values).fetchall())
+        return [
+            DailyUsage(float(number * day), caller, model, purpose, _sum(tuple(row)))
+            for number, caller, model, purpose, *row in rows
         ]
 
     def _write(self, db: sqlite3.Connection, entry: ModelCallUsage, at: float) -> None:

@@ -13,7 +13,7 @@ from fleetwright_a2a.authentication import DELEGATION
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.storage.open_questions import DelegatedTasks, OpenQuestions
-from fleetwright_agent.storage.task_log import TaskDelegations
+from fleetwright_agent.storage.tasks.task_log import TaskDelegations
 from fleetwright_agent.tools.fleet.background_tasks import BackgroundTasks
 from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
@@ -90,7 +90,7 @@ class FleetTools:
         }
         listing: dict[str, Any] = {"type": "object", "properties": {}}
         return (
-            Tool("ask_agent", _description(found, self._me), asking, self._ask),
+            Tool("ask_agent", _description(found, self._me), asking, self._ask, happens_once=_goes_on),
             Tool("list_agents", "List the agents that may be asked, with what each one does.", listing, self._list),
         )
 
@@ -114,7 +114,7 @@ class FleetTools:
             raise ToolError(f"{call.arguments['agent'][:80]!r} is not the name of an agent; list_agents has the names")
         if name_of(peer) == self._me:
             raise ToolError("an agent cannot ask itself; do this part yourself, or ask another agent")
-        if call.arguments.get("wait", True):
+        if not _goes_on(call.arguments):
             return await self._conversations.ask(peer, call)
         if call.arguments.get("task_id"):
             raise ToolError("wait: false begins a new task; leave out task_id, or answer the question with wait: true")
@@ -138,6 +138,11 @@ class FleetTools:
 def read_gateway_token(layout: Layout) -> str:
     """Return the token of this pod for the gateway. Raises: OSError."""
     return layout.gateway_token_file.read_text().strip()
+
+
+def _goes_on(arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call of `ask_agent` does not wait. Its message has the same id if the call is repeated."""
+    return not arguments.get("wait", True)
 
 
 def _description(found: tuple[Colleague, ...], me: str) -> str:

@@ -13,7 +13,7 @@ from fleetwright_agent.memory.eligibility import is_remembered
 from fleetwright_agent.memory.fact_text import MOST_CHARACTERS, normalise_fact, render_facts
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.facts import FactStore, TooManyFacts
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
 _MOST_FOUND: Final = 10

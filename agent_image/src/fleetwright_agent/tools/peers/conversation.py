@@ -10,9 +10,9 @@ that a peer wants from a person.
 
 import asyncio
 import contextlib
-import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import httpx
@@ -21,11 +21,6 @@ from a2a.client.errors import A2AClientError
 from a2a.types import (
     AgentCard,
     GetTaskRequest,
-    Message,
-    Part,
-    Role,
-    SendMessageConfiguration,
-    SendMessageRequest,
     StreamResponse,
     Task,
     TaskState,
@@ -33,26 +28,23 @@ from a2a.types import (
 from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_a2a.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, labels_of, trace_of
-from fleetwright_a2a.outbound.bounded_responses import BoundedTransport, TooLarge
-from fleetwright_a2a.outbound.pinned_http import DeniedAddress, PinnedTransport
-from fleetwright_a2a.outbound.policy.addresses import Network
-from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy
+from fleetwright_a2a.extensions import ASK, MAX_CALLS
+from fleetwright_a2a.outbound.bounded_responses import TooLarge
+from fleetwright_a2a.outbound.pinned_http import DeniedAddress
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.protocol.frames import Frame, PeerCost, TurnRequest
 from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, OpenQuestions, QuestionKey
-from fleetwright_agent.telemetry.tracing import current_trace
 from fleetwright_agent.tools.peers.polling import ENDED, GOES_ON, asks, cancel, causes_of, poll_task, status_of
 from fleetwright_agent.tools.peers.questions import PeerQuestions
+from fleetwright_agent.tools.peers.requests import (
+    context_id_at_peer,
+    log_begun,
+    message_request,
+    task_request,
+    trace_headers,
+)
 from fleetwright_agent.tools.peers.response import PeerResponse, TooManyArtifacts, wants_approval
 from fleetwright_agent.tools.port import ToolCall, ToolError
-
-_MOST_OF_CARD = 1024 * 1024
-_MOST_OF_STREAM = 32 * 1024 * 1024
-_MOST_OF_EVENT = 4 * 1024 * 1024
-"""The maximum size of an event in bytes. Parsing an event blocks the event loop."""
-_CONNECT_SECONDS = 30.0
-_READ_SECONDS = 300.0
 
 Authorize = Callable[[Peer, str, str], Awaitable[Mapping[str, str]]]
 """Returns the headers that authorize a call of a peer. The arguments are the peer, and the owner and id of this agent's
@@ -144,22 +136,25 @@ class PeerConversations:
     async def begin(self, peer: Peer, call: ToolCall) -> str:
         """Send the call's `message` to a peer as a new task, and return the id of the task at once.
 
+        A repeated call sends the same message with the same id, so the peer returns the task that it has already begun.
+
         Raises:
             ToolError: The peer could not be asked.
         """
         path = self._path(peer, call)
         place = QuestionKey(call.turn.owner, call.turn.context_id, name_of(peer))
-        request = _request(place, call, path, {})
-        request.configuration.return_immediately = True
+        request = task_request(place, call, path)
         heard = PeerResponse()
         try:
             client, context = await self._reached(peer, call.turn.owner, call.turn.task_id, streaming=False)
+            context.service_parameters = {**(context.service_parameters or {}), **trace_headers(call)}
             async for event in client.send_message(request, context=context):
                 heard.take(event)
         except (httpx.HTTPError, A2AClientError, A2AError, OSError, TooManyArtifacts) as error:
             raise ToolError(f"{peer.name} could not be asked: {_meaning(error)}") from error
         if not heard.task_id:
             raise ToolError(f"{peer.name} began no task; ask it again with wait: true")
+        log_begun(place, call, heard.task_id)
         return heard.task_id
 
     async def result(self, peer: Peer, task: DelegatedTask, turn: TurnRequest, emit: Callable[[Frame], None]) -> str:
@@ -200,7 +195,8 @@ class PeerConversations:
         answered = call.arguments.get("task_id", "")
         ask, told = await _question(peer, client, context, answered, place) if answered else ({}, Decimal(0))
         await self._questions.end(place, answered=answered)
-        heard = await poll_task(client, _request(place, call, path, ask), context)
+        begun = partial(log_begun, place, call)
+        heard = await poll_task(client, message_request(place, call, path, ask), context, begun=begun)
         if asks(heard):
             await self._questions.put(OpenQuestion(place, heard.task_id, call.turn.task_id))
         # A peer reports the total of its task, including the cost before its question, which was already charged.
@@ -239,8 +235,8 @@ async def _question(
         task = await client.get_task(GetTaskRequest(id=task_id, history_length=0), context=context)
     except (TaskNotFoundError, InvalidParamsError):
         task = Task()
-    if task.context_id != _context_id(place) or task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
-        raise ToolError(f"{peer.name} has no open question with this task_id; ask it anew, without one")
+    if task.context_id != context_id_at_peer(place) or task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
+        raise ToolError(f"{peer.name} has no open question with this task_id; ask again without task_id")
     if wants_approval(task.status):
         raise ToolError(f"{peer.name} waits for the approval of a person, which no agent gives")
     about = MessageToDict(task.status.message.metadata).get(ASK)
@@ -248,29 +244,6 @@ async def _question(
     heard.take(StreamResponse(task=task))
     cost = sum(heard.costs, Decimal(0))
     return ({ASK: {"id": about["id"]}} if isinstance(about, dict) and "id" in about else {}), cost
-
-
-def _context_id(place: QuestionKey) -> str:
-    # For the peer, all conversations belong to this agent. Derive the id from the caller, so that no two callers share
-    # a conversation.
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{place.owner}\n{place.context_id}\n{place.peer}"))
-
-
-def _request(place: QuestionKey, call: ToolCall, path: tuple[str, ...], ask: Mapping[str, Any]) -> SendMessageRequest:
-    message = Message(
-        message_id=str(uuid.uuid4()),
-        task_id=call.arguments.get("task_id", ""),
-        context_id=_context_id(place),
-        role=Role.ROLE_USER,
-        parts=[Part(text=call.arguments["message"])],
-    )
-    trace = dict(current_trace()) or trace_of(call.turn.metadata)
-    about: dict[str, Any] = {**({TRACE: trace} if trace else {}), **labels_of(call.turn.metadata)}
-    message.metadata.update({CALL_PATH: list(path), **about, **ask})
-    message.extensions.append(CALL_PATH)
-    return SendMessageRequest(
-        message=message, configuration=SendMessageConfiguration(accepted_output_modes=["text/plain"])
-    )
 
 
 def _at_its_declared_address(card: AgentCard, peer: Peer) -> AgentCard:
@@ -313,13 +286,3 @@ def _meaning(error: BaseException) -> str:
             return "it sent more than this agent reads"
         cause = cause.__cause__
     return "no connection"
-
-
-def peer_client(
-    urls: Iterable[str], *, denied: tuple[Network, ...] = (), auth: httpx.Auth | None = None
-) -> httpx.AsyncClient:
-    """Return a client that follows no redirect and connects only to the hosts of these URLs."""
-    timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
-    pinned = PinnedTransport(EgressPolicy.declared(urls, denied=denied))
-    transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM, answered_event=_MOST_OF_EVENT)
-    return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False, auth=auth)

@@ -2,7 +2,7 @@
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.storage.errors import TaskLogUnavailable
-from fleetwright_agent.storage.task_log import TaskDelegations
+from fleetwright_agent.storage.tasks.task_log import TaskDelegations
 from fleetwright_agent.tools.port import ToolError
 
 

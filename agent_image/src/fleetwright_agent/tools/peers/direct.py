@@ -10,10 +10,10 @@ from collections.abc import Callable
 import httpx
 
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.storage.task_log import TaskDelegations
+from fleetwright_agent.storage.tasks.task_log import TaskDelegations
 from fleetwright_agent.tools.peers.delegations import usable_delegation
+from fleetwright_agent.tools.peers.dpop_auth import DPoPAuth
 from fleetwright_agent.tools.peers.exchange import DirectToken, ExchangeUnavailable, TokenExchange
-from fleetwright_agent.tools.peers.proof_auth import ProofAuth
 from fleetwright_agent.tools.port import ToolError
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 class DirectCalls:
     def __init__(
-        self, exchange: TokenExchange, auth: ProofAuth, delegations: TaskDelegations, *, now: Callable[[], float]
+        self, exchange: TokenExchange, auth: DPoPAuth, delegations: TaskDelegations, *, now: Callable[[], float]
     ) -> None:
         """
         Args:

@@ -14,7 +14,7 @@ import httpx
 
 from fleetwright_a2a.authentication import DELEGATION, Delegation
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.tools.peers.proof_auth import SCHEME, ProofKey
+from fleetwright_agent.tools.peers.dpop_auth import SCHEME, DPoPKey
 
 _GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
@@ -46,7 +46,7 @@ class TokenExchange:
         self,
         gateway: str,
         client: httpx.AsyncClient,
-        key: ProofKey,
+        key: DPoPKey,
         *,
         read_token: Callable[[], str],
         now: Callable[[], float],

@@ -5,7 +5,7 @@ The message is sent only once, because a peer that did not answer may have recei
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import httpx
@@ -37,18 +37,19 @@ async def poll_task(
     *,
     look: float = _LOOK_SECONDS,
     away: float = _AWAY_SECONDS,
+    begun: Callable[[str], None] = lambda _: None,
 ) -> PeerResponse:
     """Send the request and follow its task. If this call fails or is cancelled, cancel the task.
 
     A task that waits for an approval is cancelled too, unless other people decide about it.
 
     Args: `look` is the interval of polling after the end of the stream. `away` is the time for which a peer may be
-    unreachable. Both are in seconds.
+    unreachable. Both are in seconds. `begun` is called with the id of a new task, once the peer has begun it.
     """
     heard = PeerResponse(request.message.task_id)
     ended = False
     try:
-        await _listen(client, request, context, heard)
+        await _listen(client, request, context, heard, begun)
         while heard.task_id and (heard.state in GOES_ON or heard.is_reviewed):
             await asyncio.sleep(_REVIEWED_LOOKS * look if heard.is_reviewed else look)
             heard.take(StreamResponse(task=await _found(client, context, heard.task_id, look=look, away=away)))
@@ -70,11 +71,20 @@ async def cancel(client: Client, context: ClientCallContext, task_id: str) -> No
             await client.cancel_task(CancelTaskRequest(id=task_id), context=context)
 
 
-async def _listen(client: Client, request: SendMessageRequest, context: ClientCallContext, heard: PeerResponse) -> None:
+async def _listen(
+    client: Client,
+    request: SendMessageRequest,
+    context: ClientCallContext,
+    heard: PeerResponse,
+    begun: Callable[[str], None],
+) -> None:
     """Read the stream to its end. The stream may end before the task does."""
     try:
         async for event in client.send_message(request, context=context):
+            known = heard.task_id
             heard.take(event)
+            if heard.task_id and not known:
+                begun(heard.task_id)
     except (httpx.HTTPError, A2AClientError) as error:
         if not (heard.task_id and heard.state in GOES_ON and _is_away(error)):
             raise

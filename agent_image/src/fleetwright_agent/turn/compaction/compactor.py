@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage
 
 from fleetwright_agent.config.compaction import Compaction, PinKind
 from fleetwright_agent.config.model import Model
@@ -20,15 +20,21 @@ from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates,
 from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
 from fleetwright_agent.turn.compaction.ledger import merge_entries
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
-from fleetwright_agent.turn.compaction.pairs import active_request
+from fleetwright_agent.turn.compaction.pin_message import PinMessage, ReadSkill, render_pins
 from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import FORCED_OVER, PruneBatch, Shape, oversized
 from fleetwright_agent.turn.compaction.selection import WeightedEntries, weigh_entries
-from fleetwright_agent.turn.compaction.summariser import AskModel, Summariser, SummaryFailed, SummaryInput
+from fleetwright_agent.turn.compaction.summariser import (
+    AskModel,
+    Summariser,
+    SummaryFailed,
+    SummaryInput,
+    summary_input,
+)
 from fleetwright_agent.turn.compaction.summary import ComposedSummary, compose
 from fleetwright_agent.turn.compaction.validate import rejection_reason
-from fleetwright_agent.turn.compaction.view import View, position
+from fleetwright_agent.turn.compaction.view import View, summarised_view
 
 _RATIO: Final = 4
 """A summary grows by at most a quarter of the messages that it replaces."""
@@ -58,7 +64,7 @@ class _Gathered:
     """The inputs of a summary, apart from the model's own text."""
 
     held: list[pins.Pin]
-    pinned: pins.PinMessage
+    pinned: PinMessage
     known: WeightedEntries
     """The ledger with the new entries, before the model's own notes."""
     characters: int
@@ -66,7 +72,7 @@ class _Gathered:
 
 
 class Compactor:
-    def __init__(self, policy: Compaction, model: Model, read_skill: pins.ReadSkill) -> None:
+    def __init__(self, policy: Compaction, model: Model, read_skill: ReadSkill) -> None:
         self._policy = policy
         self._read_skill = read_skill
         self._rates = rates(model.price)
@@ -149,7 +155,7 @@ class Compactor:
             until = self.cut(prompt, refused=refused)
         if until is None:
             raise SummaryFailed("nothing_to_cut")
-        material = self._material(prompt, until, chat=chat, cold=cold, refused=refused)
+        material = summary_input(prompt, until, chat=chat, cold=cold, refused=refused)
         material = replace(material, own=own, settings=settings or {})
         gathering = asyncio.create_task(asyncio.to_thread(self._gathered, prompt, until, reading))
         try:
@@ -191,7 +197,9 @@ class Compactor:
         refused = material.refused
         composed = summary(characters=gathered.characters)
         gathered = self._with_later(gathered, composed.later)
-        view = self._view(prompt, until, composed, gathered)
+        view = summarised_view(
+            prompt.stored, until, old=prompt.view, summary=composed, pins=gathered.held, shown=gathered.pinned
+        )
         view = view if refused is None else self._fitting(prompt, view, until, refused)
         missing = gathered.pinned.missing
         made = self._checked(prompt, view, method, missing, min_gain=None if refused is None else 0.0)
@@ -214,8 +222,8 @@ class Compactor:
         )
         return replace(made, payback=payback, cheapest=cheapest)
 
-    def _pinned(self, held: Sequence[pins.Pin]) -> pins.PinMessage:
-        return pins.render_pins(held, self._policy.pin, self._read_skill, window=self._window)
+    def _pinned(self, held: Sequence[pins.Pin]) -> PinMessage:
+        return render_pins(held, self._policy.pin, self._read_skill, window=self._window)
 
     def _with_proposed(self, prompt: Prompt, until: int, rules: Sequence[str], gathered: _Gathered) -> _Gathered:
         """Return the inputs with the rules that the summariser proposes, if messages of the user contain them."""
@@ -240,41 +248,6 @@ class Compactor:
         if found.digest == view.digest:
             return view, 0
         return replace(view, pinned=found.text, digest=found.digest), found.missing
-
-    def _material(self, prompt: Prompt, until: int, *, chat: Any, cold: bool, refused: int | None) -> SummaryInput:
-        leaving, gone = prompt.leaving(until)
-        return SummaryInput(
-            chat=chat,
-            system=SystemMessage(prompt.system) if prompt.system else None,
-            tools=prompt.tools,
-            head=prompt.head,
-            earlier=prompt.view.summary if prompt.view else "",
-            leaving=leaving,
-            gone=gone,
-            tokens=estimate(prompt.head) + gone + prompt.declared,
-            cold=cold,
-            refused=refused,
-        )
-
-    def _view(self, prompt: Prompt, until: int, summary: ComposedSummary, gathered: _Gathered) -> View:
-        old = prompt.view or View()
-        staying = {message.id for message in prompt.stored[until:]}
-        shapes = {name: shape for name, shape in old.pruned.items() if name in staying}
-        request = active_request(prompt.stored)
-        newest = prompt.stored[-1].id or ""
-        taken = request is not None and request.id not in staying
-        return View(
-            cut=prompt.stored[until - 1].id or "",
-            newest=newest,
-            request=request.id or "" if request is not None and taken else "",
-            behind=newest if taken else "",
-            summary=summary.text,
-            ledger=summary.ledger,
-            pins=tuple(gathered.held),
-            pinned=gathered.pinned.text,
-            digest=gathered.pinned.digest,
-            pruned=shapes,
-        )
 
     def _fitting(self, prompt: Prompt, view: View, until: int, refused: int) -> View:
         """Truncate the longest results in the tail first, then all long results if the prompt is still too large."""
@@ -315,10 +288,3 @@ class Compactor:
     def _shapes(self, ids: tuple[str, ...]) -> Mapping[str, Shape]:
         shape = (self._policy.prune.head, self._policy.prune.tail)
         return dict.fromkeys(ids, shape)
-
-
-def tokens_since(prompt: Prompt) -> int:
-    """Prompt tokens sent since the view was made, as the provider counted them."""
-    since = prompt.stored[position(prompt.stored, prompt.view.newest) if prompt.view else 0 :]
-    answers = (message for message in since if isinstance(message, AIMessage))
-    return sum(answer.usage_metadata["input_tokens"] for answer in answers if answer.usage_metadata)

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from fleetwright_agent.turn.compaction.ledger import ENTRY, GROUPED, EntryKind, EntrySource, LedgerEntry, words
-from fleetwright_agent.turn.compaction.subjects import antecedent, corrects
 from fleetwright_agent.turn.compaction.text.sentences import excerpt
 from fleetwright_agent.turn.compaction.text.sentences import sentences as split
-from fleetwright_agent.turn.compaction.voice import Voice, lines
+from fleetwright_agent.turn.compaction.text.subjects import antecedent, corrects
+from fleetwright_agent.turn.compaction.text.voice import Voice, lines
 
 _MOST_WORDS: Final = 1500
 _SHORT_RESULT: Final = 800

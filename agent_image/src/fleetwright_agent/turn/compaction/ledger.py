@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
-from fleetwright_agent.turn.compaction.subjects import Subject, subject_of
+from fleetwright_agent.turn.compaction.text.subjects import Subject, subject_of
 
 ENTRY: Final = 240
 """The maximum characters of one entry."""

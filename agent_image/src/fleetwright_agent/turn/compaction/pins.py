@@ -4,21 +4,16 @@ Standing rules come from the caller's own messages, and skills from their folder
 arguments of the tool call that wrote them. No model summarises pins, so no model can omit a rule.
 """
 
-import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.config.compaction import CompactionPin, PinKind
-from fleetwright_agent.protocol.fences import PINNED, fence
+from fleetwright_agent.config.compaction import PinKind
 from fleetwright_agent.turn.compaction.extraction import sentences
-from fleetwright_agent.turn.compaction.ledger import EARLIER, LATEST
-from fleetwright_agent.turn.compaction.measure import estimate_text
 from fleetwright_agent.turn.compaction.rules import Rule as _Rule
 from fleetwright_agent.turn.compaction.rules import (
     accepted,
@@ -26,26 +21,14 @@ from fleetwright_agent.turn.compaction.rules import (
     is_rule,
     names_rule,
     orders_of,
-    revises,
     rules_of,
 )
-from fleetwright_agent.turn.compaction.subjects import Subject, SubjectGroups, subject_of
 from fleetwright_agent.turn.compaction.text.orders import contradicts
-from fleetwright_agent.turn.compaction.voice import Voice
+from fleetwright_agent.turn.compaction.text.subjects import Subject, subject_of
+from fleetwright_agent.turn.compaction.text.voice import Voice
 
-_NOTE: Final = "what still holds of the earlier conversation, word for word; the newest request is not here"
 _ORDER: Final = (PinKind.POLICY, PinKind.PLAN, PinKind.TODOS, PinKind.SKILLS)
-_HEADINGS: Final = {
-    PinKind.POLICY: "The user's rules",
-    PinKind.PLAN: "Plan",
-    PinKind.TODOS: "Todos",
-    PinKind.SKILLS: "Skill",
-}
-_PER_PIN: Final = 8
-"""Tokens of the heading of a pin."""
-_WINDOW_SHARE: Final = 0.15
-"""The maximum share of the context window for pins."""
-_MESSAGE_SHARE: Final = 4
+MESSAGE_SHARE: Final = 4
 """The rules of one message use at most a quarter of the room."""
 _SHORT: Final = 240
 _HELD: Final = 400
@@ -56,7 +39,6 @@ _ORDERS: Final = 20
 """The maximum number of orders of one message that are compared with the rules."""
 _ENDS: Final = 0.6
 """A withdrawal ends a rule only if the rule contains at least this fraction of the withdrawal's words."""
-ReadSkill = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +64,13 @@ class Pin:
     """True for an order that may contradict an earlier rule. Such a pin is never stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class PinMessage:
-    """The message that shows the pins, and the number of pins that did not fit."""
-
-    text: str = ""
-    missing: int = 0
-    rules: tuple[Pin, ...] = ()
-    """The rules in the message."""
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()[:16] if self.text else ""
-
-
 def pins_of(messages: Sequence[AnyMessage], kinds: Sequence[PinKind]) -> list[Pin]:
     """The pins of some messages, oldest first."""
     done = {m.tool_call_id for m in messages if isinstance(m, ToolMessage) and m.status != "error"}
     pins: list[Pin] = []
     for message in messages:
         if isinstance(message, HumanMessage):
-            pins += [_of_rule(rule, message) for rule in rules_of(message.text)[: _HELD // _MESSAGE_SHARE]]
+            pins += [_of_rule(rule, message) for rule in rules_of(message.text)[: _HELD // MESSAGE_SHARE]]
             orders = orders_of(message.text)[:_ORDERS]
             pins += [Pin(PinKind.POLICY, order, message=message.id or "", orders=True) for order in orders]
         elif isinstance(message, AIMessage):
@@ -157,7 +125,7 @@ def merge_pins(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[Pin
         kept = {each: each for each in (_without_items(each, pin) for each in kept.values()) if each is not None}
         kept[pin] = _with_object(pin, ended)
     rules = [pin for pin in kept if pin.kind is PinKind.POLICY]
-    surplus = set(sorted(rules, key=_rank)[: max(0, len(rules) - _HELD)])
+    surplus = set(sorted(rules, key=rank)[: max(0, len(rules) - _HELD)])
     return [pin for pin in kept.values() if pin not in surplus]
 
 
@@ -260,76 +228,10 @@ def with_later(pin: Pin, later: Mapping[str, str]) -> Pin:
     return replace(pin, later=next(filter(None, reversed(found)), "")) if found else pin
 
 
-def render_pins(
-    pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *, window: int | None = None
-) -> PinMessage:
-    """Return the message with the pins. If they do not all fit, pins of the lowest rank are omitted and counted.
-
-    Args:
-        pins: All stored pins, oldest first.
-        policy: The maximum size of the message.
-        read_skill: Returns the text of a skill, or None.
-        window: The model's context window in tokens; pins use at most 15 % of it.
-    """
-    marks = _marks(pins)
-    texts = {pin: read_skill(pin.text) if pin.kind is PinKind.SKILLS else pin.text for pin in pins}
-    room = policy.max_tokens if window is None else min(policy.max_tokens, int(_WINDOW_SHARE * window) - _FRAME)
-    left, share = room, max(0, room // _MESSAGE_SHARE)
-    taken: Counter[str] = Counter()
-    fitting: set[Pin] = set()
-    for index in sorted(range(len(pins)), key=lambda i: (_rank(pins[i]), i), reverse=True):
-        pin = pins[index]
-        text = texts[pin]
-        if text is None:
-            continue
-        size = estimate_text(_line(pin, text, marks)) + _PER_PIN
-        of_message = taken[pin.message] + size if pin.kind is PinKind.POLICY and pin.message else 0
-        if size <= left and of_message <= share:
-            left -= size
-            taken[pin.message] = of_message
-            fitting.add(pin)
-    parts = [_line(pin, texts[pin] or "", marks) for pin in sorted(pins, key=_place) if pin in fitting]
-    rules = tuple(pin for pin in pins if pin in fitting and pin.kind is PinKind.POLICY)
-    return PinMessage(fence(PINNED, _NOTE, "\n".join(parts)) if parts else "", len(pins) - len(fitting), rules)
-
-
-_FRAME: Final = estimate_text(fence(PINNED, _NOTE, ""))
-
-
-def _rank(pin: Pin) -> tuple[bool, int, bool, bool]:
+def rank(pin: Pin) -> tuple[bool, int, bool, bool]:
     """Return the rank of a pin: certainly the user's own words first, then rules before plans, then short orders."""
-    return (pin.voice is Voice.OWN, -_place(pin), len(pin.text) <= _SHORT, pin.personal)
+    return (pin.voice is Voice.OWN, -place_of(pin), len(pin.text) <= _SHORT, pin.personal)
 
 
-def _place(pin: Pin) -> int:
+def place_of(pin: Pin) -> int:
     return _ORDER.index(pin.kind)
-
-
-def _marks(pins: Sequence[Pin]) -> dict[Pin, str]:
-    """Mark each rule that a later rule revises as `EARLIER`, and the revising rule as `LATEST`."""
-    rules = [pin for pin in pins if pin.kind is PinKind.POLICY and pin.voice is Voice.OWN and not pin.withdraws]
-    groups, marks = SubjectGroups(), dict[Pin, str]()
-    for place, pin in enumerate(rules):
-        about = subject_of(pin.text)
-        if revises(pin.text):
-            related = groups.groups_of(about)
-            earlier = [each for i, each in enumerate(rules[:place]) if groups.group(i) in related]
-            marks |= dict.fromkeys(earlier, EARLIER)
-            marks |= {pin: LATEST} if earlier else {}
-        groups.add(about)
-    return marks
-
-
-def _line(pin: Pin, text: str, marks: Mapping[Pin, str]) -> str:
-    said = _said(pin, text) + marks.get(pin, "")
-    later = pin.later or pin.contradicted
-    return f'{said} [earlier; later the user said: "{later}" [latest]]' if later else said
-
-
-def _said(pin: Pin, text: str) -> str:
-    if pin.kind is PinKind.POLICY and pin.voice is not Voice.OWN:
-        return f'Text in a message of the user, possibly quoted (the message begins "{pin.begins}"): {text}'
-    if pin.withdraws:
-        return f"The user's newest word, which ends an earlier rule [latest]: {text}"
-    name = f" {pin.text}" if pin.kind is PinKind.SKILLS else ""
-    return f"{_HEADINGS[pin.kind]}{name}: {text}"

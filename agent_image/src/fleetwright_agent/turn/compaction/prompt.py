@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text, prompt_tokens
 from fleetwright_agent.turn.compaction.view import View, head, position, visible_messages
@@ -69,3 +69,10 @@ class Prompt:
     def estimated(self) -> int:
         """Estimated tokens, for comparison with other estimates."""
         return estimate(self.messages) + self.declared
+
+
+def tokens_since(prompt: Prompt) -> int:
+    """Prompt tokens sent since the view was made, as the provider counted them."""
+    since = prompt.stored[position(prompt.stored, prompt.view.newest) if prompt.view else 0 :]
+    answers = (message for message in since if isinstance(message, AIMessage))
+    return sum(answer.usage_metadata["input_tokens"] for answer in answers if answer.usage_metadata)

@@ -11,7 +11,7 @@ from typing import Final
 
 from fleetwright_agent.turn.compaction.text.orders import is_order
 from fleetwright_agent.turn.compaction.text.sentences import excerpt
-from fleetwright_agent.turn.compaction.voice import Voice, VoicedLine, is_reported, lines, masked, own_words, plain
+from fleetwright_agent.turn.compaction.text.voice import Voice, VoicedLine, is_reported, lines, masked, own_words, plain
 
 _RULE: Final = re.compile(
     r"\b(?:always|never|must(?:n't)?|do not|don't|dont"
@@ -32,7 +32,9 @@ _RULE: Final = re.compile(
     re.IGNORECASE,
 )
 _TAG: Final = re.compile(
-    r",?\s*\b(?:ok|okay|right|please|understood|got it|will you|alright|clear)\s*\?$", re.IGNORECASE
+    # White space is tried once only, from its beginning.
+    r"(?:,|(?<!\s))\s*+\b(?:ok|okay|right|please|understood|got it|will you|alright|clear)\s*\?$",
+    re.IGNORECASE,
 )
 _POLITE: Final = re.compile(
     r"^\W*(?:can|could|would|will) you (?:please )?(?:always|never|not|stop|avoid|only|make sure|ensure)\b",

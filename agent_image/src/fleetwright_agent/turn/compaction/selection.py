@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import Final
 
 from fleetwright_agent.turn.compaction.ledger import EARLIER, GROUPED, LATEST, EntryKind, EntrySource, LedgerEntry, line
-from fleetwright_agent.turn.compaction.subjects import SubjectGroups, subject_of
+from fleetwright_agent.turn.compaction.text.subject_groups import SubjectGroups
+from fleetwright_agent.turn.compaction.text.subjects import subject_of
 
 _SHARES: Final = {
     EntryKind.DECISION: 0.15,

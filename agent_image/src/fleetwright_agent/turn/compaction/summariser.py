@@ -17,7 +17,8 @@ from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.protocol.fences import ARCHIVED, SUMMARY, fence
 from fleetwright_agent.turn.compaction.economics import other_is_cheaper
-from fleetwright_agent.turn.compaction.measure import estimate_text
+from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
+from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import hardest
 from fleetwright_agent.turn.compaction.summary import SummaryReply, extracted, instruction, read, transcript
 from fleetwright_agent.turn.providers.models import portable
@@ -84,6 +85,23 @@ class SummaryInput:
     """The prompt size that the provider has just refused."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """The prompt-cache arguments of the conversation's own calls; they let the provider find the cached prefix."""
+
+
+def summary_input(prompt: Prompt, until: int, *, chat: Any, cold: bool, refused: int | None) -> SummaryInput:
+    """Return the input of a summary that replaces the stored messages before the index `until`."""
+    leaving, gone = prompt.leaving(until)
+    return SummaryInput(
+        chat=chat,
+        system=SystemMessage(prompt.system) if prompt.system else None,
+        tools=prompt.tools,
+        head=prompt.head,
+        earlier=prompt.view.summary if prompt.view else "",
+        leaving=leaving,
+        gone=gone,
+        tokens=estimate(prompt.head) + gone + prompt.declared,
+        cold=cold,
+        refused=refused,
+    )
 
 
 class Summariser:

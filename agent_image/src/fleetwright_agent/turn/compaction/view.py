@@ -13,10 +13,12 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from fleetwright_agent.config.compaction import PinKind
 from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry
-from fleetwright_agent.turn.compaction.pairs import repair_pairs
+from fleetwright_agent.turn.compaction.pairs import active_request, repair_pairs
+from fleetwright_agent.turn.compaction.pin_message import PinMessage
 from fleetwright_agent.turn.compaction.pins import Pin
 from fleetwright_agent.turn.compaction.pruning import Shape, shorten_results
-from fleetwright_agent.turn.compaction.voice import Voice
+from fleetwright_agent.turn.compaction.summary import ComposedSummary
+from fleetwright_agent.turn.compaction.text.voice import Voice
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,34 @@ class View:
     """The digest of `pinned`."""
     pruned: Mapping[str, Shape] = field(default_factory=dict)
     """How many characters of each truncated message are shown, by message id."""
+
+
+def summarised_view(
+    stored: Sequence[AnyMessage],
+    until: int,
+    *,
+    old: View | None,
+    summary: ComposedSummary,
+    pins: Sequence[Pin],
+    shown: PinMessage,
+) -> View:
+    """Return the view in which a summary replaces the stored messages before the index `until`."""
+    staying = {message.id for message in stored[until:]}
+    request = active_request(stored)
+    newest = stored[-1].id or ""
+    taken = request is not None and request.id not in staying
+    return View(
+        cut=stored[until - 1].id or "",
+        newest=newest,
+        request=request.id or "" if request is not None and taken else "",
+        behind=newest if taken else "",
+        summary=summary.text,
+        ledger=summary.ledger,
+        pins=tuple(pins),
+        pinned=shown.text,
+        digest=shown.digest,
+        pruned={name: shape for name, shape in (old.pruned if old else {}).items() if name in staying},
+    )
 
 
 @dataclass(frozen=True, slots=True)

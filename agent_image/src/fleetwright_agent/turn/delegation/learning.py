@@ -13,7 +13,7 @@ from fleetwright_agent.memory.skill_drafts import draft_skill
 from fleetwright_agent.protocol.frames import Frame, SkillLearned, TurnRequest
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.learned_skills import LearnedSkillStore, skill_v1
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.delegation.listener import FinishedTask
 

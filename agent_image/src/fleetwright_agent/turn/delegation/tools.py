@@ -1,6 +1,7 @@
 """The tools by which a turn delegates to its sub-agents: one task, or several concurrently.
 
 Each task succeeds or fails independently, and results are in the order of the tasks. Sub-agents have neither tool.
+A call whose sub-agent asks a person interrupts the turn after all sub-agents of the call have stopped.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
+from fleetwright_agent.turn.delegation.questions import SubAgentQuestion
 from fleetwright_agent.turn.delegation.work import SubAgentRun
 
 _MOST_CHARACTERS: Final = 6000
@@ -30,27 +32,38 @@ class DelegationTools:
         """The tools `task` and `task_batch` for one turn."""
         room = asyncio.Semaphore(_MOST_AT_ONCE)
 
-        async def one(order: dict[str, str], place: str, call: ToolCall) -> str:
+        async def one(order: dict[str, str], place: str, call: ToolCall) -> str | SubAgentQuestion:
             async with room:
                 text = await self._work.answer(order["agent"], order["task"], place=place, call=call, context=context)
-            return _cut(text)
+            return text if isinstance(text, SubAgentQuestion) else _cut(text)
 
         async def task(call: ToolCall) -> str:
-            return await one(dict(call.arguments), call.key, call)
+            answer = await one(dict(call.arguments), call.key, call)
+            if isinstance(answer, SubAgentQuestion):
+                raise answer.graph_interrupt()
+            return answer
 
         async def batch(call: ToolCall) -> str:
             orders: list[dict[str, str]] = call.arguments["tasks"]
 
-            async def isolated(number: int, order: dict[str, str]) -> str:
+            async def isolated(number: int, order: dict[str, str]) -> str | SubAgentQuestion:
                 head = f"# Task {number}, {order['agent']}\n"
                 try:
-                    return head + await one(order, f"{call.key}/{number}", call)
+                    answer = await one(order, f"{call.key}/{number}", call)
                 except ToolError as error:
                     return f"{head}Error: {error}"
+                return answer if isinstance(answer, SubAgentQuestion) else head + answer
 
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(isolated(n, order)) for n, order in enumerate(orders, 1)]
-            return "\n\n".join(each.result() for each in running)
+            texts: list[str] = []
+            for each in running:
+                answer = each.result()
+                if isinstance(answer, SubAgentQuestion):
+                    # The other tasks have ended or wait too. A person answers one question after the other.
+                    raise answer.graph_interrupt()
+                texts.append(answer)
+            return "\n\n".join(texts)
 
         # Each turn has its own tools, because the limit on concurrent tasks applies to one turn.
         order = _order(self._work.sub_agents)

@@ -2,7 +2,7 @@
 
 The outcome is stored before the turn receives the outcome. A turn that resumes after a restart therefore repeats
 neither finished sub-agents nor finished tool calls of sub-agents. A failure is always a tool error, so the turn
-continues.
+continues. A question to a person is not an outcome: the sub-agent continues on the same thread after the reply.
 """
 
 import asyncio
@@ -24,7 +24,13 @@ from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.delegation.listener import FinishedTask, TaskListener
-from fleetwright_agent.turn.rounds import STEPS_PER_CALL
+from fleetwright_agent.turn.delegation.questions import (
+    SubAgentQuestion,
+    first_question,
+    nested_call_id,
+    resume_with,
+)
+from fleetwright_agent.turn.rounds import STEPS_PER_CALL, tool_calls
 
 _log = logging.getLogger(__name__)
 _OUTCOME: Final = "outcome"
@@ -65,8 +71,10 @@ class SubAgentRun:
     def sub_agents(self) -> list[SubAgent]:
         return [worker.config for worker in self._workers.values()]
 
-    async def answer(self, sub_agent: str, task: str, *, place: str, call: ToolCall, context: ToolContext) -> str:
-        """Run the task, and return the complete answer.
+    async def answer(
+        self, sub_agent: str, task: str, *, place: str, call: ToolCall, context: ToolContext
+    ) -> str | SubAgentQuestion:
+        """Run the task, and return the complete answer, or the question at which the sub-agent waits for a person.
 
         Args: `place` identifies the task within the turn and stays the same after a restart. `call` is the tool call
         that delegated the task.
@@ -80,18 +88,23 @@ class SubAgentRun:
         if before is not None and before.state is CallState.DONE:
             return _told(before.body["word"], before.body["text"])
         worker = self._workers[sub_agent]
-        outcome = await self._outcome(worker, task, _inner(worker.config, thread, call, context))
+        outcome = await self._outcome(worker, task, call, _inner(worker.config, thread, call, context))
+        if isinstance(outcome, SubAgentQuestion):
+            await self._journal.settled(thread)
+            return outcome
         await self._journal.settle(thread, _OUTCOME, {"word": outcome.word, "text": outcome.text})
         self._metrics.sub_agent_tasks.labels(sub_agent, outcome.word).inc()
         if outcome.word == "ok":
             await self._tell(FinishedTask(turn, sub_agent, task, outcome.text, outcome.tools), call.emit)
         return _told(outcome.word, outcome.text)
 
-    async def _outcome(self, worker: SubAgentLoop, task: str, inner: TurnContext) -> _SubAgentResult:
+    async def _outcome(
+        self, worker: SubAgentLoop, task: str, call: ToolCall, inner: TurnContext
+    ) -> _SubAgentResult | SubAgentQuestion:
         name, seconds = worker.config.name, worker.config.timeout_seconds
         try:
             async with asyncio.timeout(seconds) as limit:
-                messages = await _worked(worker, task, inner)
+                found = await _worked(worker, task, inner)
         except TurnFailed as failed:
             return _SubAgentResult("failed", f"{name} came to no end: {failed.message}")
         except TimeoutError:
@@ -100,6 +113,9 @@ class SubAgentRun:
             return _broke(name)
         except Exception:
             return _broke(name)
+        if question := first_question(name, call.identity, found):
+            return question
+        messages: list[AnyMessage] = found["messages"]
         text = messages[-1].text
         if not text.strip():
             return _SubAgentResult("failed", f"{name} gave an empty answer")
@@ -122,7 +138,7 @@ def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: ToolContex
         thread,
         hold=context.hold,
         tally=context.tally,
-        attended=False,
+        waits_for_budget=False,
         silent=True,
     )
 
@@ -132,14 +148,14 @@ def _within(outer: str, emit: Callable[[Frame], None]) -> Callable[[Frame], None
 
     def told(frame: Frame) -> None:
         if isinstance(frame, ToolStart | ToolEnd | ToolOutput | ToolArtifact):
-            frame = replace(frame, call_id=f"{outer}/{frame.call_id}", parent=outer)
+            frame = replace(frame, call_id=nested_call_id(outer, frame.call_id), parent=outer)
         emit(frame)
 
     return told
 
 
-async def _worked(worker: SubAgentLoop, task: str, inner: TurnContext) -> list[AnyMessage]:
-    """Run the graph, or resume it where the last process stopped, and return all messages."""
+async def _worked(worker: SubAgentLoop, task: str, inner: TurnContext) -> Mapping[str, Any]:
+    """Run the graph, or resume it where it stopped, and return its values."""
     steps = STEPS_PER_CALL * (worker.config.max_model_calls + _SPARE_CALLS)
     # Name the thread explicitly: otherwise LangGraph treats this run as a subgraph of the current step.
     place: RunnableConfig = {"configurable": {"thread_id": inner.thread}, "recursion_limit": steps}
@@ -147,10 +163,12 @@ async def _worked(worker: SubAgentLoop, task: str, inner: TurnContext) -> list[A
     inner.fresh = not stored.values
     found: Mapping[str, Any] = stored.values
     if inner.fresh or stored.tasks:
-        entry = {"messages": [HumanMessage(task)], "task": inner.request.task_id} if inner.fresh else None
+        # The calls before a question or a restart count for the limit on tool calls, as those of the turn do.
+        inner.tally.tool_calls += tool_calls(found.get("messages", ()))
+        start = {"messages": [HumanMessage(task)], "task": inner.request.task_id}
+        entry = start if inner.fresh else resume_with(inner.request.reply, stored)
         found = await worker.graph.ainvoke(entry, place, context=inner, durability="sync")
-    messages: list[AnyMessage] = found["messages"]
-    return messages
+    return found
 
 
 def _answered(messages: Sequence[AnyMessage]) -> tuple[str, ...]:
@@ -170,9 +188,6 @@ def _broke(name: str) -> _SubAgentResult:
 
 
 def shared_tools(tools: Mapping[str, Tool], sub_agent: SubAgent) -> dict[str, Tool]:
-    """Return the sub-agent's listed tools that the turn has. Tools that are denied or unreachable are not among them.
-
-    A call that needs a person is declined, because a sub-agent cannot ask. The agent itself can make such a call.
-    """
+    """Return the sub-agent's listed tools that the turn has. Denied and unreachable tools are not among them."""
     allowed = {offered_name(name) for name in sub_agent.tools} - DELEGATING - {RECALL}
     return {name: tool for name, tool in tools.items() if name in allowed}

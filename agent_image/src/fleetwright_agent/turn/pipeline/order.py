@@ -5,6 +5,7 @@ These rules determine the order of the links that wrap model calls:
 - The system prompt link adds to the prompt, so it is outside compaction, which measures the prompt. Tool deferral is
   outside the system prompt link, because it decides which tools that link declares.
 - Recollection is inside compaction: remembered facts are looked up for each turn and are not part of the conversation.
+- The overview of the workspace is inside compaction for the same reason, and outside recollection, which is at the end.
 - Links that repair or repeat a call are inside compaction, so that their additions do not enter the conversation.
 - Prompt cache and reasoning effort are inside the fallback, because their settings depend on the model.
 - `ModelCalls` is inside these links, so that each attempt is streamed, counted and charged. Only tracing is further
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.config.server import CallerChoice, Limits
 from fleetwright_agent.config.sub_agents import SubAgent
+from fleetwright_agent.config.workspace import WorkspaceTool
 from fleetwright_agent.memory.retrieval import facts_of, skills_of
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.skills.loading import skill_reader
@@ -43,6 +45,7 @@ from fleetwright_agent.turn.pipeline.model.tool_deferral import DeferralLink
 from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
 from fleetwright_agent.turn.pipeline.model.typed_result import TypedResultLink
 from fleetwright_agent.turn.pipeline.model.vision_filter import VisionFilter
+from fleetwright_agent.turn.pipeline.model.workspace_context import Overview, WorkspaceContextLink
 from fleetwright_agent.turn.pipeline.tracing import ModelTracing
 from fleetwright_agent.turn.prompt import read_instructions, sub_agent_prompt, system_prompt
 from fleetwright_agent.turn.providers.models import Chat
@@ -50,9 +53,17 @@ from fleetwright_agent.turn.views import Views
 
 
 def model_links(
-    dependencies: TurnDependencies, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
+    dependencies: TurnDependencies,
+    *,
+    views: Views,
+    calls: ModelCalls,
+    chats: Sequence[Chat],
+    overview: Overview | None = None,
 ) -> tuple[ModelLink, ...]:
-    """Args: `chats` are the agent's own model and its fallbacks, in order."""
+    """Args:
+    chats: The agent's own model and its fallbacks, in order.
+    overview: Describes the workspace; None without a workspace.
+    """
     config, layout = dependencies.config, dependencies.layout
 
     def prompt(context: TurnContext) -> str:
@@ -62,6 +73,7 @@ def model_links(
         *([DeferralLink(config.tool_search, dependencies.metrics)] if config.tool_search else []),
         SystemPromptLink(prompt),
         _compaction(dependencies, config.model, views=views, calls=calls),
+        *([WorkspaceContextLink(overview)] if overview else []),
         *([RecollectionLink(remembered)] if (remembered := tuple(_recollections(dependencies))) else []),
         *_guards(config.limits, dependencies.metrics),
         *([TypedResultLink(config.results)] if config.results else []),
@@ -70,16 +82,24 @@ def model_links(
 
 
 def sub_agent_links(
-    dependencies: TurnDependencies, sub_agent: SubAgent, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
+    dependencies: TurnDependencies,
+    sub_agent: SubAgent,
+    *,
+    views: Views,
+    calls: ModelCalls,
+    chats: Sequence[Chat],
+    overview: Overview | None = None,
 ) -> tuple[ModelLink, ...]:
     """Return the chain of a sub-agent. It has no links for remembered facts and for answers as data.
 
     Args: `chats` begin with the model of the sub-agent.
     """
+    sees_workspace = not {*WorkspaceTool}.isdisjoint(sub_agent.tools)
     limits = dependencies.config.limits.model_copy(update={"max_model_calls": sub_agent.max_model_calls})
     return (
         SystemPromptLink(lambda context: sub_agent_prompt(sub_agent.instructions, context.unreachable)),
         _compaction(dependencies, model_of(sub_agent, dependencies.config.model), views=views, calls=calls),
+        *([WorkspaceContextLink(overview)] if overview and sees_workspace else []),
         *_guards(limits, dependencies.metrics),
         *_innermost(dependencies, calls=calls, chats=chats),
     )

@@ -5,6 +5,7 @@ not import the clients that it does not use. Messages for callers never quote an
 """
 
 import math
+import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -210,3 +211,18 @@ def _retry_after(response: Any) -> float | None:
         except (ValueError, TypeError):
             return None
     return min(_LONGEST_WAIT, max(0.0, seconds)) if math.isfinite(seconds) else None
+
+
+_LONGEST_BACKOFF: Final = 30.0
+"""The maximum backoff in seconds."""
+
+
+def backoff(attempt: int, retry_after: float | None) -> float:
+    """Return the seconds before the next attempt: the provider's value, or exponential backoff up to 30 seconds.
+
+    Half of the backoff is random jitter.
+    """
+    if retry_after is not None:
+        return retry_after
+    ceiling = min(_LONGEST_BACKOFF, 2.0**attempt)
+    return ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - spreads load, not for security

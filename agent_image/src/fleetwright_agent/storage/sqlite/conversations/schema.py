@@ -75,4 +75,26 @@ CREATE TABLE delegated (
   PRIMARY KEY (owner, context, peer, task));
 """
 """Version 7: tasks of other agents, whose results a conversation will receive."""
-SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED, _SIZED, _DELEGATED)
+_WORKED: Final = """
+CREATE TABLE files_read (
+  thread TEXT NOT NULL, path TEXT NOT NULL, digest TEXT NOT NULL, mtime_ns INTEGER NOT NULL, number INTEGER NOT NULL,
+  at REAL NOT NULL, PRIMARY KEY (thread, path)) WITHOUT ROWID;
+CREATE INDEX files_read_by_number ON files_read (thread, number);
+CREATE TABLE edits (
+  thread TEXT NOT NULL, call TEXT NOT NULL, digest TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (thread, call));
+CREATE TABLE todos (thread TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+"""
+"""Version 8: the files of a workspace that a conversation has read, its edits and its todos."""
+_FORKED: Final = """
+CREATE TABLE forks (
+  owner TEXT NOT NULL, context TEXT NOT NULL, source TEXT NOT NULL,
+  PRIMARY KEY (owner, context, source)) WITHOUT ROWID;
+CREATE INDEX forks_by_source ON forks (owner, source);
+ALTER TABLE erasures ADD COLUMN forks TEXT;
+"""
+"""Version 9: the direct sources of forks, and the forks that an erasure includes."""
+_TITLED: Final = """
+CREATE TABLE titles (thread TEXT NOT NULL PRIMARY KEY, title TEXT NOT NULL) WITHOUT ROWID;
+"""
+"""Version 10: the titles that callers give to their conversations."""
+SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED, _SIZED, _DELEGATED, _WORKED, _FORKED, _TITLED)

@@ -11,6 +11,7 @@ from fleetwright_agent.storage.conversations import (
     Place,
     SideThread,
     Transcript,
+    conversation,
     side_threads_of,
     uses_of,
 )
@@ -19,6 +20,18 @@ from fleetwright_agent.storage.sqlite.conversations.archive import expire_archiv
 from fleetwright_agent.storage.sqlite.conversations.failing_compactions import count_failing_compactions
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
+_FORK: Final = "INSERT OR IGNORE INTO forks (owner, context, source) VALUES (:owner, :context, :source)"
+# UNION without ALL ends at a cycle: a deleted conversation may begin again under its id, as a fork of its own fork.
+_FORKS: Final = (
+    "WITH RECURSIVE descendants (context) AS (SELECT :source UNION SELECT forks.context FROM descendants"
+    " JOIN forks ON forks.owner = :owner AND forks.source = descendants.context)"
+    " SELECT context FROM descendants WHERE context != :source ORDER BY context"
+)
+_RENAME: Final = (
+    "INSERT OR REPLACE INTO titles (thread, title)"
+    " SELECT :thread, :title WHERE EXISTS (SELECT 1 FROM checkpoints WHERE thread = :thread) RETURNING 1"
+)
+_TITLE: Final = "SELECT title FROM titles WHERE thread = ?"
 _TRANSCRIPTS: Final = "fleetwright_agent.storage.sqlite.conversations.transcripts"
 
 
@@ -44,6 +57,31 @@ class SqliteConversationStore:
 
         await self._database.run(write)
         self._database.taken_out()
+
+    async def fork(self, owner: str, context_id: str, *, source: str) -> None:
+        values = {"owner": owner, "context": context_id, "source": source}
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute(_FORK, values)
+
+        await self._database.run(write)
+
+    async def forks(self, owner: str, source: str) -> list[str]:
+        values = {"owner": owner, "source": source}
+        rows = await self._database.run(lambda db: db.execute(_FORKS, values).fetchall())
+        return [context_id for (context_id,) in rows]
+
+    async def rename(self, owner: str, context_id: str, title: str) -> bool:
+        values = {"thread": conversation(owner, context_id), "title": title}
+        rows = await self._database.run(lambda db: db.execute(_RENAME, values).fetchall(), after=values["thread"])
+        return bool(rows)
+
+    async def titles(self, owner: str, context_ids: Collection[str]) -> dict[str, str]:
+        def read(db: sqlite3.Connection) -> dict[str, str]:
+            found = {each: db.execute(_TITLE, (conversation(owner, each),)).fetchone() for each in context_ids}
+            return {context_id: row[0] for context_id, row in found.items() if row is not None}
+
+        return await self._database.read(read)
 
     async def side_threads(self) -> list[SideThread]:
         rows = await self._database.run(lambda db: db.execute("SELECT DISTINCT thread FROM checkpoints").fetchall())

@@ -13,6 +13,10 @@ _TABLES: Final = {
     "views": "body",
     "archived": "message, at",
     "grants": "tool, key, at",
+    "files_read": "path, digest, mtime_ns, number, at",
+    "edits": "call, digest, at",
+    "todos": "body",
+    "titles": "title",
 }
 
 
@@ -30,7 +34,7 @@ def delete(db: sqlite3.Connection, thread: str) -> None:
 
 
 def delete_conversation(db: sqlite3.Connection, owner: str, context_id: str) -> None:
-    """Delete the conversation, with the separate threads of its tasks, and the tasks that it has delegated."""
+    """Delete the conversation, with the separate threads of its tasks and its delegated tasks."""
     delete_below(db, conversation(owner, context_id))
     db.execute("DELETE FROM delegated WHERE owner = ? AND context = ?", (owner, context_id))
 
@@ -38,6 +42,7 @@ def delete_conversation(db: sqlite3.Connection, owner: str, context_id: str) -> 
 def delete_owner(db: sqlite3.Connection, owner: str) -> None:
     delete_below(db, owner)
     db.execute("DELETE FROM delegated WHERE owner = ?", (owner,))
+    db.execute("DELETE FROM forks WHERE owner = ?", (owner,))
 
 
 def delete_below(db: sqlite3.Connection, name: str) -> None:

@@ -7,10 +7,11 @@ import sqlite3
 from collections.abc import Sequence
 
 from fleetwright_agent.storage.sqlite.engine.database import empty_log
+from fleetwright_agent.storage.sqlite.tasks import delegations
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
-from fleetwright_agent.storage.task_log import DeletedTasks, Key
+from fleetwright_agent.storage.tasks.records import DeletedTasks, Key
 
 
 def keys(connection: sqlite3.Connection, owner: str, context_id: str) -> tuple[Key, ...]:
@@ -37,6 +38,15 @@ def forget(connection: sqlite3.Connection, numbers: Sequence[tuple[int]]) -> Non
     """Delete tasks by their numbers, with all their data."""
     for statement in (*push.FORGET_TASK, *sql.FORGET_TASK):
         connection.executemany(statement, numbers)
+
+
+def forget_ended(connection: sqlite3.Connection, *, before_ns: int, now_ns: int) -> tuple[int, int]:
+    """Delete old tasks, delegations and notifications. Return the number of deleted and of damaged tasks."""
+    numbers = connection.execute(sql.ENDED_TASKS, (before_ns,)).fetchall()
+    forget(connection, numbers)
+    delegations.expire(connection, now_ns)
+    connection.execute(push.FORGET_DEAD, (before_ns,))
+    return len(numbers), damaged.forget(connection, now_ns=now_ns)
 
 
 def scrub(connection: sqlite3.Connection) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Final, Protocol, TypeVar
 from a2a.types.a2a_pb2 import Task
 from google.protobuf.message import DecodeError
 
-from fleetwright_agent.storage.push_store import (
+from fleetwright_agent.storage.sqlite.tasks import push_statements as sql
+from fleetwright_agent.storage.tasks.push_store import (
     FAR_NS,
     Notification,
     Registration,
@@ -16,7 +17,6 @@ from fleetwright_agent.storage.push_store import (
     UndeliveredNotification,
     UnknownTask,
 )
-from fleetwright_agent.storage.sqlite.tasks import push_statements as sql
 
 T = TypeVar("T")
 

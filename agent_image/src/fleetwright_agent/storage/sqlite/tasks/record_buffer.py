@@ -10,7 +10,7 @@ from typing import Final
 
 from a2a.types.a2a_pb2 import TaskArtifactUpdateEvent
 
-from fleetwright_agent.storage.task_log import EventRecord, Ownership
+from fleetwright_agent.storage.tasks.records import EventRecord, Ownership
 
 _TEXT_SECONDS: Final = 0.1
 _STATE_SECONDS: Final = 0.02

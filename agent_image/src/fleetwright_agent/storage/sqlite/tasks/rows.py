@@ -14,7 +14,7 @@ from fleetwright_a2a.task_builder import replay
 from fleetwright_a2a.task_events import Event, fold
 from fleetwright_agent.protocol.termination_reasons import UNREADABLE, terminal_status
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
-from fleetwright_agent.storage.task_log import EventRecord, StoredTask, TaskChanges
+from fleetwright_agent.storage.tasks.records import EventRecord, StoredTask, TaskChanges
 
 KINDS: Final[dict[str, type[Event]]] = {
     "message": Message,

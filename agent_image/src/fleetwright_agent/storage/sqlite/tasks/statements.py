@@ -8,7 +8,7 @@ from a2a.types.a2a_pb2 import TaskState
 
 from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL
 from fleetwright_agent.storage.sqlite.tasks import delegations
-from fleetwright_agent.storage.task_log import TaskQuery
+from fleetwright_agent.storage.tasks.records import TaskQuery
 
 INSERT_TASK = (
     "INSERT INTO tasks (n, owner, id, context_id, seq, state, busy, updated_ns, snapshot_seq, snapshot)"

@@ -11,7 +11,6 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -20,8 +19,7 @@ from a2a.types.a2a_pb2 import Task
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.storage.errors import TaskLogUnavailable
-from fleetwright_agent.storage.sqlite.tasks import delegations, erasure
-from fleetwright_agent.storage.sqlite.tasks import push_statements as push
+from fleetwright_agent.storage.sqlite.tasks import delegations, erasure, queries
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks import transitions as tasks
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
@@ -29,11 +27,8 @@ from fleetwright_agent.storage.sqlite.tasks.file import open_reader, open_writer
 from fleetwright_agent.storage.sqlite.tasks.push_store import SqlitePushStore
 from fleetwright_agent.storage.sqlite.tasks.reader import TaskLogReader
 from fleetwright_agent.storage.sqlite.tasks.record_buffer import BufferedRecords, RecordBuffer
-from fleetwright_agent.storage.sqlite.tasks.rows import TaskRow
-from fleetwright_agent.storage.sqlite.tasks.rows import changes as changes_in
-from fleetwright_agent.storage.sqlite.tasks.rows import stored as stored_in
 from fleetwright_agent.storage.sqlite.tasks.writer import TaskLogWriter
-from fleetwright_agent.storage.task_log import (
+from fleetwright_agent.storage.tasks.records import (
     AcceptedClaim,
     Claim,
     DeletedTasks,
@@ -42,7 +37,6 @@ from fleetwright_agent.storage.task_log import (
     Key,
     MessageNotAccepted,
     Ownership,
-    PagePosition,
     StoredTask,
     TaskChanges,
     TaskPage,
@@ -174,23 +168,14 @@ class SqliteTaskLog:
         return ended
 
     async def find(self, owner: str, task_id: str) -> StoredTask | None:
-        def work(connection: sqlite3.Connection) -> StoredTask | None:
-            row = connection.execute(sql.FIND_TASK, (owner, task_id)).fetchone()
-            return None if row is None else stored_in(connection, TaskRow(*row))
-
-        stored = await self._read(work)
+        stored = await self._read(partial(queries.find, owner=owner, task_id=task_id))
         if stored is not None and stored.lost:
             await self._lose(stored)
         return stored
 
     async def since(self, owner: str, task_id: str, seq: int) -> TaskChanges | None:
         await self._flushed()
-
-        def work(connection: sqlite3.Connection) -> TaskChanges | None:
-            row = connection.execute(sql.FIND_TASK, (owner, task_id)).fetchone()
-            return None if row is None else changes_in(connection, TaskRow(*row), seq)
-
-        return await self._read(work)
+        return await self._read(partial(queries.changes_since, owner=owner, task_id=task_id, seq=seq))
 
     def watch(self, wake: Callable[[int], None]) -> None:
         self._watchers.append(wake)
@@ -208,17 +193,7 @@ class SqliteTaskLog:
     async def page(self, query: TaskQuery) -> TaskPage:
         # A caller that has seen a state must find the task with a query for this state.
         await self._flushed()
-        where, values = sql.filters(query)
-
-        def work(connection: sqlite3.Connection) -> TaskPage:
-            total = connection.execute(sql.count(where), values).fetchone()[0]
-            # Rows are read one at a time, so rows that do not fit on the page are not loaded.
-            with closing(connection.execute(sql.select_page(where, after=query.after is not None), values)) as rows:
-                read = map(TaskRow._make, rows)
-                found = ((PagePosition(row.updated_ns, row.task_id), stored_in(connection, row)) for row in read)
-                return TaskPage.of(found, size=query.size, total=total)
-
-        page = await self._read(work)
+        page = await self._read(partial(queries.page, query=query))
         for each in page.tasks:
             if each.lost:
                 await self._lose(each)
@@ -249,25 +224,13 @@ class SqliteTaskLog:
         return await self._number(sql.OLDEST_ENDED)
 
     async def _number(self, select: str) -> int | None:
-        def work(connection: sqlite3.Connection) -> int | None:
-            number: int | None = connection.execute(select).fetchone()[0]
-            return number
-
-        return await self._read(work)
+        return await self._read(partial(queries.number, select=select))
 
     async def _keys(self, select: str, *values: int | str) -> tuple[Key, ...]:
-        return await self._read(lambda connection: tuple(Key(*row) for row in connection.execute(select, values)))
+        return await self._read(partial(queries.keys, select=select, values=values))
 
     async def sweep(self, before_ns: int) -> int:
-        now_ns = self._now_ns()
-
-        def work(connection: sqlite3.Connection) -> tuple[int, int]:
-            numbers = connection.execute(sql.ENDED_TASKS, (before_ns,)).fetchall()
-            erasure.forget(connection, numbers)
-            delegations.expire(connection, now_ns)
-            connection.execute(push.FORGET_DEAD, (before_ns,))
-            return len(numbers), damaged.forget(connection, now_ns=now_ns)
-
+        work = partial(erasure.forget_ended, before_ns=before_ns, now_ns=self._now_ns())
         forgotten, self.damaged = await self._commit(work)
         return forgotten
 

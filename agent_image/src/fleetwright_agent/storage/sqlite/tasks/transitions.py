@@ -14,7 +14,7 @@ from fleetwright_agent.storage.sqlite.tasks import delegations
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks.push_store import post_rest
 from fleetwright_agent.storage.sqlite.tasks.rows import KINDS
-from fleetwright_agent.storage.task_log import (
+from fleetwright_agent.storage.tasks.records import (
     AcceptedClaim,
     Claim,
     DuplicateClaim,

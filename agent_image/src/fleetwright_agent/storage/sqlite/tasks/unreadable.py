@@ -11,7 +11,7 @@ from typing import Final
 from fleetwright_a2a.task_events import TERMINAL
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks.push_store import post_rest
-from fleetwright_agent.storage.task_log import StoredTask
+from fleetwright_agent.storage.tasks.records import StoredTask
 
 SCHEMA: Final = """
 CREATE TABLE damaged (

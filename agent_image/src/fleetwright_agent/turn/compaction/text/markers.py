@@ -15,7 +15,7 @@ _LETTER: Final = re.compile(
 )
 """The salutation of a letter. Few people address an agent in this way."""
 _CLOSING: Final = re.compile(
-    r"^\W*(?:(?:kind|best|warm|warmest|many)?\s*regards|best wishes|sincerely|yours (?:sincerely|faithfully|truly)"
+    r"^\W*+(?:(?:kind|best|warm|warmest|many)?\s*regards|best wishes|sincerely|yours (?:sincerely|faithfully|truly)"
     r"|(?:mit )?(?:freundlichen|besten|herzlichen|viele|beste|liebe) grüße?n?n?|cordialement|bien à vous"
     r"|atentamente|saludos|cordiali saluti|distinti saluti)\b",
     re.IGNORECASE,

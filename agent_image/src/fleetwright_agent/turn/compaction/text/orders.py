@@ -8,8 +8,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from fleetwright_agent.turn.compaction.subjects import Subject, subject_of
-from fleetwright_agent.turn.compaction.voice import own_words
+from fleetwright_agent.turn.compaction.text.subjects import Subject, subject_of
+from fleetwright_agent.turn.compaction.text.voice import own_words
 
 _OK: Final = r"(?:ok|okay|fine|allowed|permitted|all right|alright|acceptable|possible|welcome|good)"
 _ORDER: Final = re.compile(

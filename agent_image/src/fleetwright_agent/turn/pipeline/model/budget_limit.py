@@ -25,7 +25,7 @@ def enforce_budget(over: OverBudget, context: TurnContext, metrics: Metrics) -> 
     full = over.full
     metrics.budget_rejections.labels(full.budget.period.value).inc()
     # Only people are asked: calling agents do not read questions. For a sub-agent, the agent itself asks.
-    waits = full.budget.on_exceeded is Exceeded.PAUSE and context.attended and is_client(context.request.owner)
+    waits = full.budget.on_exceeded is Exceeded.PAUSE and context.waits_for_budget and is_client(context.request.owner)
     if waits and not over.alone:
         interrupt(_pause(full))
         return

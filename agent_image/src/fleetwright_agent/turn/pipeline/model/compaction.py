@@ -9,23 +9,23 @@ failures, compaction waits for the caller's next message.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage
 
 from fleetwright_agent.config.compaction import Compaction as Policy
 from fleetwright_agent.config.compaction import CompactionMode
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.protocol.frames import CompactionStart, TurnFailed
+from fleetwright_agent.protocol.frames import CompactionStart
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.compaction.compactor import CompactionResult, Compactor
 from fleetwright_agent.turn.compaction.economics import rates
 from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCaches
 from fleetwright_agent.turn.compaction.pairs import has_open_call
-from fleetwright_agent.turn.compaction.pins import ReadSkill
+from fleetwright_agent.turn.compaction.pin_message import ReadSkill
 from fleetwright_agent.turn.compaction.policy import (
     CompactionStep,
     PromptState,
@@ -37,13 +37,14 @@ from fleetwright_agent.turn.compaction.policy import (
 )
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import PruneBatch, best_batch
-from fleetwright_agent.turn.compaction.summariser import AskModel, SummaryFailed, SummaryTooLong
+from fleetwright_agent.turn.compaction.summariser import SummaryFailed
 from fleetwright_agent.turn.compaction.view import CompactionState
 from fleetwright_agent.turn.context import TurnContext, TurnState
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.pipeline.model.compaction_counts import CompactionMetrics
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls, ModelFailed, answer_of
 from fleetwright_agent.turn.pipeline.model.prompt_cache import cache_settings
+from fleetwright_agent.turn.pipeline.model.summary_request import summary_request
 from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.views import Views
 
@@ -223,7 +224,7 @@ class CompactionLink:
             chat = await self._calls.choice.beside(own, context, cold=cold)
             made = await self._maker.summarised(
                 prompt,
-                self._asking(context),
+                summary_request(self._calls, context),
                 reading=self._readings.of(context.thread),
                 chat=chat,
                 own=own,
@@ -280,24 +281,6 @@ class CompactionLink:
             raise refused from again
         self._counts.recovered("recovered")
         return reply
-
-    def _asking(self, context: TurnContext) -> AskModel:
-        async def ask(prompt: Sequence[AnyMessage], *, model: Any, chat: Chat, most: int) -> AIMessage:
-            try:
-                return await self._calls.aside(prompt, model=model, chat=chat, most=most, context=context)
-            except ModelFailed as failed:
-                if failed.failure.overflow:
-                    raise SummaryTooLong from failed
-                over = failed.failure.reason == "budget_exceeded"
-                raise SummaryFailed("budget" if over else "model_error") from failed
-            except TurnFailed:
-                raise
-            except Exception as broken:
-                # Provider clients raise many exceptions, and a failed summary must not end the turn.
-                _log.exception("a summary could not be made")
-                raise SummaryFailed("model_error") from broken
-
-        return ask
 
 
 def _standing(context: TurnContext) -> CompactionState:

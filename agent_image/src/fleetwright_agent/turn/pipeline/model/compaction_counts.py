@@ -7,8 +7,8 @@ from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 
 from fleetwright_agent.protocol.frames import CompactionEnd
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.compaction.compactor import CompactionResult, tokens_since
-from fleetwright_agent.turn.compaction.prompt import Prompt
+from fleetwright_agent.turn.compaction.compactor import CompactionResult
+from fleetwright_agent.turn.compaction.prompt import Prompt, tokens_since
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.context import TurnContext
 

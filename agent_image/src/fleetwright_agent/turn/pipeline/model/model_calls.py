@@ -5,7 +5,6 @@ Each call is charged to the model that was called, at that model's price.
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,15 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.protocol.frames import Purpose, Reasoning, RetryWait, StreamReset, Text, TurnFailed
+from fleetwright_agent.protocol.frames import (
+    ContextReport,
+    Purpose,
+    Reasoning,
+    RetryWait,
+    StreamReset,
+    Text,
+    TurnFailed,
+)
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
 from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
@@ -29,7 +36,7 @@ from fleetwright_agent.turn.pipeline.model.budget_limit import enforce_budget
 from fleetwright_agent.turn.pipeline.model.chat_span import chat_span
 from fleetwright_agent.turn.pipeline.model.model_choice import ModelChoice
 from fleetwright_agent.turn.providers.characters import WholeCharacters
-from fleetwright_agent.turn.providers.failures import ModelFailure, classify, provider_text, usage_of_failure
+from fleetwright_agent.turn.providers.failures import ModelFailure, backoff, classify, provider_text, usage_of_failure
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.tool_call_ids import assign_unique_ids
@@ -39,7 +46,6 @@ _log = logging.getLogger(__name__)
 _OVER_BUDGET = ModelFailure("budget_exceeded", "The agent's budget is used up.")
 _CHARACTERS = 4
 """Estimated characters per token, for calls whose usage the provider does not report."""
-_LONGEST_BACKOFF = 30.0
 _WORTH_TELLING = 1.0
 """The shortest wait, in seconds, for which the caller gets a status message."""
 
@@ -223,6 +229,10 @@ class ModelCalls:
         if end_of(message.response_metadata) is FinishReason.LIMIT:
             self._metrics.llm_cut_answers.labels(account.model).inc()
         self._charge(message, partial(_size, request), account, context, name)
+        if not context.request.sub_agent:
+            usage = message.usage_metadata
+            tokens = usage["input_tokens"] if usage else _size(request)
+            context.emit(ContextReport(account.model, tokens, _chat(request).endpoint.window))
         return reply
 
     def _charge(
@@ -263,17 +273,6 @@ def _itself(reply: AIMessage) -> AIMessage:
 def answer_of(reply: Reply) -> AIMessage | None:
     response = reply if isinstance(reply, ModelResponse) else reply.model_response
     return next((message for message in response.result if isinstance(message, AIMessage)), None)
-
-
-def backoff(attempt: int, retry_after: float | None) -> float:
-    """Return the seconds before the next attempt: the provider's value, or exponential backoff up to 30 seconds.
-
-    Half of the backoff is random jitter.
-    """
-    if retry_after is not None:
-        return retry_after
-    ceiling = min(_LONGEST_BACKOFF, 2.0**attempt)
-    return ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - spreads load, not for security
 
 
 def _by(chat: Chat, request: Request) -> Request:

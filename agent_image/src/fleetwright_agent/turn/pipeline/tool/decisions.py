@@ -4,8 +4,8 @@ Both the tool and the agent's policy decide about a call. The stricter of the tw
 """
 
 import logging
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.approvals import Approver
@@ -27,7 +27,21 @@ from fleetwright_agent.tools.port import (
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.grants import Grants
 
+STATE: Final = "state"
+"""The key of a stored question for the state that it describes. No client sees it."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CallPermit:
+    """Whether a call may run at once."""
+
+    question: dict[str, Any] | None = None
+    """The question that a person must answer before the call runs."""
+    approved: str | None = None
+    """The question that an earlier grant answers."""
+    state: str = ""
+    """The state that this question describes."""
 
 
 class CallDecisions:
@@ -38,8 +52,8 @@ class CallDecisions:
         self._may_ask = may_ask(config)
         self._reviewed = config.approvals.by is Approver.REVIEWERS
 
-    async def question(self, tool: Tool, call: ToolCall, context: TurnContext) -> dict[str, Any] | None:
-        """Return the question that a person must answer before the call runs, or None if the call may run at once.
+    async def permit(self, tool: Tool, call: ToolCall, context: TurnContext) -> CallPermit:
+        """Return whether the call may run at once.
 
         Raises:
             ToolError: The call must not run.
@@ -48,16 +62,14 @@ class CallDecisions:
         if isinstance(decision, Deny):
             raise ToolBlocked(decision.reason)
         if isinstance(decision, Allow):
-            return None
+            return CallPermit()
         if decision.kind is InterruptKind.APPROVAL:
             if await self._grants.covers(context.request, tool.name, [grant.key for grant in decision.grants]):
-                return None
+                return CallPermit(approved=decision.question, state=decision.state)
             self._check_approvable(tool, context)
             if self._reviewed or not is_client(context.request.owner):
                 decision = replace(decision, grants=())  # Only a client may give grants, with its own answer.
-        if not context.attended:
-            raise ToolDeclined(f"{tool.name} needs a person, and a sub-agent asks nobody; say so in your answer")
-        return self._body(tool, decision, call)
+        return CallPermit(self._body(tool, decision, call))
 
     async def covers(self, asked: dict[str, Any], context: TurnContext) -> bool:
         """Return True if a person has meanwhile given a grant that covers the call."""
@@ -74,7 +86,8 @@ class CallDecisions:
         request = ask_request(tool.name, ask, call.arguments, agent=self._agent, reviewed=self._reviewed)
         body = {"kind": request.kind.value, "prompt": request.prompt, "tool": request.tool}
         arguments = {} if request.arguments is None else {"arguments": dict(request.arguments), "callId": call.identity}
-        return {**body, "payload": dict(request.payload), **arguments}
+        state = {STATE: ask.state} if ask.state else {}
+        return {**body, "payload": dict(request.payload), **arguments, **state}
 
 
 async def decided(tool: Tool, call: ToolCall) -> Decision:

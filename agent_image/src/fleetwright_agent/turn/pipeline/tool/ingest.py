@@ -17,7 +17,7 @@ from fleetwright_agent.memory.eligibility import is_remembered
 from fleetwright_agent.memory.fact_text import normalise_fact
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.facts import FactStore, TooManyFacts
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ToolRunner

@@ -7,8 +7,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -22,13 +22,14 @@ from fleetwright_agent.security.argument_schemas import UndecidableSchema, valid
 from fleetwright_agent.storage.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import offered_grants, read_reply
-from fleetwright_agent.tools.port import Deny, Tool, ToolBlocked, ToolCall, ToolDeclined, ToolError
+from fleetwright_agent.tools.port import Ask, Decision, Deny, Tool, ToolBlocked, ToolDeclined, ToolError
 from fleetwright_agent.tools.typed_text import typed_arguments
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
-from fleetwright_agent.turn.pipeline.tool.decisions import CallDecisions, decided
+from fleetwright_agent.turn.pipeline.tool.decisions import STATE, CallDecisions, decided
 from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 from fleetwright_agent.turn.pipeline.tool.output_stream import OutputStream
+from fleetwright_agent.turn.pipeline.tool.prepared_call import PreparedCall
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class ToolCalls:
         if before is not None and before.state is CallState.DONE:
             return _message(call_id, name, before.body["text"], ok=before.body["ok"])
         tool = context.tools.get(name)
-        run = _PreparedCall(key, call_id, name, call["args"], tool)
+        run = PreparedCall(key, call_id, name, call["args"], tool)
         wrong = self._refusal(run, context, request.state["messages"])
         if wrong is None and tool is not None:
             try:
@@ -86,12 +87,12 @@ class ToolCalls:
         if offered is not None and untyped:
             arguments = typed_arguments(arguments, offered.parameters)
         try:
-            await self._check_edit(_PreparedCall("", "", tool, arguments, offered), context)
+            await self._check_edit(PreparedCall("", "", tool, arguments, offered), context)
         except ToolError as error:
             return str(error)
         return None
 
-    async def _check_edit(self, call: "_PreparedCall", context: TurnContext) -> None:
+    async def _check_edit(self, call: PreparedCall, context: TurnContext) -> Decision:
         """Check the arguments of a person as strictly as those of the model. Raises: ToolError."""
         if call.tool is None:
             raise ToolError(f"there is no tool {call.name!r}")
@@ -101,37 +102,44 @@ class ToolCalls:
         decision = await decided(call.tool, call.port(context))
         if isinstance(decision, Deny):
             raise ToolBlocked(decision.reason)
+        return decision
 
     async def _answered(
-        self, call: "_PreparedCall", tool: Tool, before: JournalEntry | None, context: TurnContext
-    ) -> "_PreparedCall":
+        self, call: PreparedCall, tool: Tool, before: JournalEntry | None, context: TurnContext
+    ) -> PreparedCall:
         """Return the call with a person's reply, if it needs one, and with the arguments that the person has changed.
 
-        A stored question stays valid even if the configuration has changed.
+        A stored question stays valid even if the configuration has changed. If the state that it describes has
+        changed, such as a file, the person is asked again.
 
         Raises:
             ToolError: The call must not run.
             GraphInterrupt: The turn waits for the reply.
         """
-        asked = await self._decisions.question(tool, call.port(context), context)
+        permit = await self._decisions.permit(tool, call.port(context), context)
+        asked = permit.question
         waits = before is not None and before.state is CallState.WAITING
         if before is not None and waits:
             asked = before.body
         elif asked is not None:
             await self._journal.put(context.thread, call.key, CallState.WAITING, asked)
         if asked is None:
-            return call
+            return replace(call, approved=permit.approved, state=permit.state)
+        following = asked if permit.question is None or _state(permit.question) == _state(asked) else permit.question
         try:
-            reply = interrupt(asked)
+            # A reply answers the stored question, because the person has not seen the following one.
+            reply = interrupt(following)
         except GraphInterrupt:
             # The person may have given the grant with the reply to another call that waited for the same grant.
-            if waits and await self._decisions.covers(asked, context):
-                return call
+            if waits and await self._decisions.covers(following, context):
+                return replace(call, approved=following["payload"]["title"], state=_state(following))
+            if following is not asked:
+                await self._journal.put(context.thread, call.key, CallState.WAITING, following)
             raise
         call = replace(call, reply=reply)
         return call if asked["kind"] != InterruptKind.APPROVAL else await self._approved(call, asked, context)
 
-    async def _approved(self, call: "_PreparedCall", asked: Mapping[str, Any], context: TurnContext) -> "_PreparedCall":
+    async def _approved(self, call: PreparedCall, asked: Mapping[str, Any], context: TurnContext) -> PreparedCall:
         """Return the call as the person has approved it. Raises: ToolError: the call must not run."""
         answer = read_reply(call.reply, offered_grants(asked["payload"]))
         if not answer.approved:
@@ -141,21 +149,29 @@ class ToolCalls:
         if arguments is not None and answer.untyped and call.tool is not None:
             arguments = typed_arguments(arguments, call.tool.parameters)
         if arguments is None or arguments == call.arguments:
-            return call
+            return replace(call, approved=asked["payload"]["title"], state=_state(asked))
         edited = replace(call, arguments=arguments, edited=True)
         # The tools and the policy may have changed since the answer was accepted.
-        await self._check_edit(edited, context)
-        return edited
+        decision = await self._check_edit(edited, context)
+        if not isinstance(decision, Ask):
+            return replace(edited, approved="")
+        state = _state(asked) if decision.question == asked["payload"]["title"] else decision.state
+        return replace(edited, approved=decision.question, state=state)
 
-    async def _run(self, call: "_PreparedCall", wrong: ToolError | None, context: TurnContext) -> ToolMessage:
+    async def _run(self, call: PreparedCall, wrong: ToolError | None, context: TurnContext) -> ToolMessage:
         # Models invent tool names, and an invented name must not become a metric label.
         label = call.name if call.tool is not None else "(unknown)"
-        context.emit(ToolStart(call.identity, call.name, json.dumps(call.arguments)[:PREVIEW]))
+        resumes = await self._has_asked(call, context)
+        if not resumes:
+            context.emit(ToolStart(call.identity, call.name, json.dumps(call.arguments)[:PREVIEW]))
         started = time.perf_counter()
         outcome = "ok"
         artifacts: tuple[Artifact, ...] = ()
         try:
-            text, artifacts = await self._result(call, wrong, context)
+            text, artifacts = await self._result(call, wrong, context, resumes=resumes)
+        except GraphInterrupt:
+            await self._journal.put(context.thread, _asks(call), CallState.WAITING)
+            raise
         except ToolError as error:
             text, outcome = f"Error: {error}", error.outcome
         except (asyncio.CancelledError, Exception) as error:
@@ -176,7 +192,7 @@ class ToolCalls:
         return _message(call.identity, call.name, told, ok=ok, seconds=seconds)
 
     async def _audited(
-        self, call: "_PreparedCall", context: TurnContext, started: float, *, outcome: str, text: str = ""
+        self, call: PreparedCall, context: TurnContext, started: float, *, outcome: str, text: str = ""
     ) -> float:
         """Write the audit record, and return the duration in seconds."""
         seconds = time.perf_counter() - started
@@ -186,15 +202,16 @@ class ToolCalls:
         return seconds
 
     async def _result(
-        self, call: "_PreparedCall", wrong: ToolError | None, context: TurnContext
+        self, call: PreparedCall, wrong: ToolError | None, context: TurnContext, *, resumes: bool
     ) -> tuple[str, tuple[Artifact, ...]]:
         """Return the text for the model, and the artifacts for the caller."""
         if wrong is not None or call.tool is None:
             raise wrong or ToolError(f"there is no tool {call.name!r}")
         # Audit before the call counts against rate limits: a call that the audit trail blocks must not count.
-        await self._auditor.begins(context.request, call.name, call.arguments)
-        if blocked := await self._enforcement.admit(call.name):
-            raise blocked
+        if not resumes:
+            await self._auditor.begins(context.request, call.name, call.arguments)
+            if blocked := await self._enforcement.admit(call.name):
+                raise blocked
         if call.once:
             await self._journal.begin(context.thread, call.key, StartedCall(call.name, call.arguments))
         else:
@@ -202,7 +219,7 @@ class ToolCalls:
         output = OutputStream(call.identity, call.name, context.emit)
         try:
             result = await call.tool.run(call.port(context, output.write))
-        except (ToolError, TurnFailed):
+        except (ToolError, TurnFailed, GraphInterrupt):
             raise
         except Exception:
             _log.exception("tool %s failed", call.name)
@@ -211,7 +228,13 @@ class ToolCalls:
             output.close()
         return (result, ()) if isinstance(result, str) else (result.text, result.artifacts)
 
-    def _refusal(self, call: "_PreparedCall", context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
+    async def _has_asked(self, call: PreparedCall, context: TurnContext) -> bool:
+        """Return True if the call started before, and a sub-agent of the call has asked a person."""
+        if context.fresh or call.once or call.tool is None:
+            return False
+        return await self._journal.get(context.thread, _asks(call)) is not None
+
+    def _refusal(self, call: PreparedCall, context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
         context.tally.tool_calls += 1
         made, limit = context.tally.tool_calls, self._limits.max_tool_calls
         if made > limit:
@@ -230,30 +253,16 @@ class ToolCalls:
         return _misfit(call.arguments, call.tool)
 
 
-@dataclass(frozen=True, slots=True)
-class _PreparedCall:
-    key: str
-    """The key in the journal."""
-    identity: str
-    """The id of the call in the conversation."""
-    name: str
-    arguments: Mapping[str, Any]
-    tool: Tool | None
-    reply: Any = None
-    edited: bool = False
-    """True if a person has changed the arguments."""
-
-    def port(self, context: TurnContext, write: Callable[[str], None] = lambda _: None) -> ToolCall:
-        """Return the call as the tool receives it. Args: `write` streams its output."""
-        return ToolCall(self.arguments, context.request, context.emit, self.reply, self.key, self.identity, write)
-
-    @property
-    def once(self) -> bool:
-        """True if the journal must record the call, because it must not run twice."""
-        return self.tool is not None and not self.tool.repeatable
+def _state(asked: Mapping[str, Any]) -> str:
+    return str(asked.get(STATE, ""))
 
 
-def _edit_note(call: _PreparedCall) -> str:
+def _asks(call: PreparedCall) -> str:
+    """Return the journal key of the question of a sub-agent of the call."""
+    return f"{call.key}/asks"
+
+
+def _edit_note(call: PreparedCall) -> str:
     """Return a sentence for the model, whose own message still has the arguments that it chose."""
     if not call.edited:
         return ""

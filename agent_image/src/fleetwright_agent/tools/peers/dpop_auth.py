@@ -21,7 +21,7 @@ Origin = tuple[str, str, int | None]
 """Scheme, host and port."""
 
 
-class ProofKey:
+class DPoPKey:
     """The key of this process. It is created at its first use, and exists only in memory."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -39,8 +39,8 @@ class ProofKey:
         return make_proof(self._key, method=method, url=url, now=self._now(), token=token, nonce=nonce)
 
 
-class ProofAuth(httpx.Auth):
-    def __init__(self, key: ProofKey, *, opaque: Callable[[httpx.URL], str | None]) -> None:
+class DPoPAuth(httpx.Auth):
+    def __init__(self, key: DPoPKey, *, opaque: Callable[[httpx.URL], str | None]) -> None:
         """
         Args:
             key: The key to which the tokens are bound.

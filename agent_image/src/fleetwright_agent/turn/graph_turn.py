@@ -20,6 +20,7 @@ from fleetwright_a2a.extensions import trace_of
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.eligibility import is_remembered
 from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.protocol.context_changes import fork_of, title_of, undo_of
 from fleetwright_agent.protocol.frames import (
     Frame,
     InterruptRequest,
@@ -45,6 +46,8 @@ from fleetwright_agent.turn.background_results import (
 )
 from fleetwright_agent.turn.checkpoint_resume import TaskThreads, TurnStart, is_answered, pending_requests
 from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.context_forks import ContextForks
+from fleetwright_agent.turn.conversation_undo import ConversationUndo, stored_report
 from fleetwright_agent.turn.cost.task_usage import TaskUsage
 from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.loop import build_loop
@@ -52,6 +55,7 @@ from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
 from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL, calls_made, tool_calls
+from fleetwright_agent.turn.views import Views
 
 _log = logging.getLogger(__name__)
 _END = object()
@@ -89,6 +93,8 @@ class GraphTurn:
         learned: Callable[[TurnRequest], Awaitable[Sequence[Frame]]] | None = None,
         edits: EditCheck | None = None,
         background: BackgroundTasksPort | None = None,
+        views: Views | None = None,
+        undo: Callable[[Any], ConversationUndo] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Args:
@@ -98,6 +104,8 @@ class GraphTurn:
             process will resume, has not ended.
         learned: Called at the end of a turn. Returns frames with the skills that the turn learned.
         background: The tasks of other agents that no call waits for, if there can be any.
+        views: The views of conversations. Without them, callers cannot fork conversations.
+        undo: Builds the undo of file changes for the graph of the turn, if the agent has a workspace.
         edits: Returns why a tool may not run with the arguments of a person, or None if it may.
         """
         self._limits = config.limits
@@ -113,6 +121,9 @@ class GraphTurn:
         self._background = background
         self._clock = clock
         self._graph = build_loop(chat, links=links, runner=runner, saver=saver)
+        self._forks = ContextForks(self._graph, views, storage, clock=clock) if views is not None else None
+        self._conversations = storage.conversations
+        self._undo = undo(self._graph) if undo is not None else None
         self._threads = TaskThreads(
             self._graph, saver, storage.journal, unknown=unknown, delegates=bool(config.sub_agents)
         )
@@ -173,23 +184,39 @@ class GraphTurn:
         self, request: TurnRequest, frames: asyncio.Queue[Any], hooks: TurnHooks
     ) -> InterruptRequest | TurnDone:
         """Run the turn until there is an answer, or a person must answer a question."""
+        if self._forks is not None and (title := title_of(request.metadata)) is not None:
+            hooks.opened()
+            return await self._rename(request, title)
         thread, begin, stored = await self._threads.open(request)
         if request.reply is not None:
             await self._grants.accept(request, pending_requests(stored))
         hooks.opened()
         try:
-            values = stored.values if begin.ended else await self._invoke(request, frames, thread, begin, stored)
+            undone = undo_of(request.metadata) if self._undo is not None and begin.fresh else None
+            if self._undo is not None and undone is not None:
+                values = {"messages": await self._undo.run(request, thread, stored.values.get("messages", ()), undone)}
+            else:
+                values = stored.values if begin.ended else await self._invoke(request, frames, thread, begin, stored)
             if not is_answered(values):
                 now = await self._threads.now(thread)
                 if asks := pending_requests(now):
                     return asks[0]
                 values = now.values
+            if report := stored_report(values["messages"][-1]):
+                frames.put_nowait(report)
             return await self._finish(request, thread, values["messages"])
         except Exception:
             # The thread of a cancelled turn stays, because the turn may resume after a restart. If it does not,
             # maintenance deletes the thread.
             await self._threads.drop(request, thread)
             raise
+
+    async def _rename(self, request: TurnRequest, title: str) -> TurnDone:
+        """Name the conversation. The message and the answer do not become part of it, and no model is called."""
+        if not await self._conversations.rename(request.owner, request.context_id, title):
+            sentence = "The conversation cannot be renamed: this agent has none with this id for this caller."
+            raise TurnFailed("title_unknown", sentence, refused=True)
+        return TurnDone(f"The conversation has the title {title}")
 
     async def _invoke(
         self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: TurnStart, stored: StateSnapshot
@@ -204,6 +231,13 @@ class GraphTurn:
         if isinstance(entry, dict) and not stored.values and self._knows_sessions(request):
             prior = await self._sessions.prior(request.owner, request.context_id)
             entry = {**entry, "prior_sessions": prior}
+        if isinstance(entry, dict) and begin.fresh and self._forks and (fork := fork_of(request.metadata)):
+            if stored.values:
+                sentence = "A fork begins a new conversation, and this one has begun; leave message.contextId out."
+                raise TurnFailed("fork_refused", sentence, refused=True)
+            knows = self._knows_sessions(request)
+            history = await self._forks.history(fork, request, thread, knows_sessions=knows)
+            entry = {**entry, **history, "messages": [*history["messages"], *entry["messages"]]}
         results: list[BackgroundResult] = []
         if isinstance(entry, dict) and begin.fresh and self._background is not None:
             results = await self._background.finished(request)

@@ -11,6 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from fleetwright_agent.turn.compaction.text.introductions import (
+    MAY_INTRODUCE,
+    MINE,
+    MODAL,
+    RULES,
+    introduces,
+    names_text,
+)
 from fleetwright_agent.turn.compaction.text.markers import (
     INNER_TAG,
     greets,
@@ -64,41 +72,6 @@ _ADDRESS_LINE: Final = re.compile(r"^[^<>@:]{0,60}<[^<>@\s]+@[^<>@\s]+>\s*$")
 _ATTACHED: Final = re.compile(r"^\[(?:attached|attachment|a file)\b", re.IGNORECASE)
 _ATTACHED_ENDS: Final = re.compile(r"^\[end of the attached", re.IGNORECASE)
 _SEPARATOR: Final = re.compile(r"^\s*(?:[-=_*~#]{3,}|-*\s*end of (?:the )?\w+\s*-*)\s*$", re.IGNORECASE)
-_DOCUMENT: Final = (
-    r"(?:e-?mails?|mails?|messages?|letters?|contracts?|agreements?|articles?|documents?|docs?|texts?|passages?"
-    r"|paragraphs?|transcripts?|logs?|output|reviews?|quotes?|posts?|pages?|notes?|reports?|tickets?|complaints?"
-    r"|clauses?|terms|polic(?:y|ies)|threads?|conversations?|chats?|excerpts?|snippets?|content|code|files?"
-    r"|press release|newsletter|memo|minutes|draft|story|invoice|offer|specification|manual|readme)"
-)
-_TASK: Final = (
-    r"(?:summari[sz]e|translate|proof-?read|rephrase|paraphrase|rewrite|review|analy[sz]e|shorten|classify|correct|edit"
-    r"|explain|extract|comment on|check|read|answer|reply to|respond to|have a look at|look at|improve|compare)"
-)
-_SAYS: Final = r"(?:says?|said|writes?|wrote|reads?|states?|stated|replied|answered|claims?|sent (?:me|us)(?: this)?)"
-_INTRODUCES: Final = re.compile(
-    rf"\b{_TASK}\b.{{0,40}}\b(?:this|these|following|below)\b|\bhere(?:'s| is| are| comes)\b.*\b{_DOCUMENT}\b"
-    rf"|\b(?:following|attached|forwarded|pasted|copied)\b.{{0,30}}\b{_DOCUMENT}\b|\b{_DOCUMENT}\b.{{0,30}}\bbelow\b"
-    rf"|\b{_SAYS}\s*$|^\W*(?:please )?(?:fyi|{_TASK}|see below|below|quote)(?:,? please)?\W*$"
-    r"|\btl[;:,]?\s?dr\b",
-    re.IGNORECASE,
-)
-"""A sentence that introduces a text of another author."""
-_NAMES_TEXT: Final = re.compile(
-    rf"\b{_TASK}\b.{{0,20}}\b(?:the|that) (?:\w+ )?(?:texts?|e-?mails?|mails?|messages?|letters?|articles?|passages?"
-    r"|paragraphs?|transcripts?|threads?|conversations?|notes?)(?:,? (?:please|for me))?(?:\s*$|[.!;])",
-    re.IGNORECASE,
-)
-"""A request about a text that follows. A request that says more about the text may refer to another one."""
-_MAY_INTRODUCE: Final = re.compile(rf"\b{_DOCUMENT}\b", re.IGNORECASE)
-_MODAL: Final = re.compile(
-    r"\b(?:never|always|must|don't|do not|avoid|make sure|ensure|may not|cannot|can't|stop|under no circumstances)\b",
-    re.IGNORECASE,
-)
-_RULES: Final = re.compile(
-    r"\b(?:rules?|instructions?|conditions?|constraints?|preferences?|guidelines?|requirements?|principles?|limits?)\b",
-    re.IGNORECASE,
-)
-_MINE: Final = re.compile(r"\b(?:my|our|follow|obey|keep to|stick to)\b", re.IGNORECASE)
 _REPORTED: Final = re.compile(
     r"\b(?!(?:i|we)\b)\w+\s+(?:says?|said|writes?|wrote|claims?|claimed|told (?:me|us)|demands?|demanded|insists?"
     r"|insisted|asked|wants?|wanted|states?|stated|suggests?|suggested|requires?|required)\b|\baccording to\b",
@@ -247,7 +220,7 @@ class _Reader:
     def _after(self, head: str, rest: str, behind: Voice) -> None:
         """Record what a line implies for the lines after it."""
         said = plain(head)
-        self._begins_list = head.endswith(":") and (_MODAL.search(said) or _RULES.search(said)) is not None
+        self._begins_list = head.endswith(":") and (MODAL.search(said) or RULES.search(said)) is not None
         opened = _OPENS_FENCE.search(plain(rest or head))
         if opened:
             self._fence = opened.group(1)
@@ -256,8 +229,7 @@ class _Reader:
         elif head.endswith(":") and (voice := _introduced(said)) is not Voice.OWN:
             self._voice = max(self._voice, voice, key=_ORDER.index)
         else:
-            introduces = _INTRODUCES.search(said) or _NAMES_TEXT.search(said)
-            self._introduced = introduces is not None and not _MODAL.search(said)
+            self._introduced = (introduces(said) or names_text(said)) and not MODAL.search(said)
 
 
 _BLOCK: Final = 4
@@ -302,8 +274,8 @@ def _split(text: str) -> tuple[str, str, Voice]:
 def _introduced(said: str) -> Voice:
     """Return the voice of the text after a line that ends with a colon."""
     before = said.rstrip(": ")
-    if _MODAL.search(before) or (_RULES.search(before) and (_MINE.search(before) or not _MAY_INTRODUCE.search(before))):
+    if MODAL.search(before) or (RULES.search(before) and (MINE.search(before) or not MAY_INTRODUCE.search(before))):
         return Voice.OWN
-    if _INTRODUCES.search(before):
+    if introduces(before):
         return Voice.QUOTED
-    return Voice.UNCLEAR if _MAY_INTRODUCE.search(before) else Voice.OWN
+    return Voice.UNCLEAR if MAY_INTRODUCE.search(before) else Voice.OWN
