@@ -27,7 +27,7 @@ class Rig:
 
     def __post_init__(self) -> None:
         self.clock = Clock(now_ns=lambda: int((NOW + self.seconds) * 1e9), monotonic=lambda: self.seconds)
-        reviewer = TokenReviewer(self.api, audiences={AUDIENCE}, clock=self.clock)
+        reviewer = TokenReviewer(self.api, audiences={AUDIENCE}, clock=self.clock, proxies=("10.9.0.0/16", "fd00::/8"))
         self.authenticator = Authenticator(
             reviewer, self.fleet, audiences={AUDIENCE}, issuers={ISSUER}, clock=self.clock
         )
@@ -212,7 +212,7 @@ async def test_reviewer_caches_answers_and_never_past_the_expiry(api, rig):
     rig.seconds = 41
     assert await rig.refusal(short) == "shape"
     unknown, before = token_text("unknown"), len(api.reviews)
-    for rig.seconds, reviews in ((50, 1), (59, 1), (61, 2)):
+    for rig.seconds, reviews in ((50, 1), (50.9, 1), (51.1, 2)):
         await rig.refusal(unknown)
         assert len(api.reviews) - before == reviews
 
@@ -230,7 +230,7 @@ async def test_reviewer_bounds_garbage_tokens(api, rig):
     refused = 0
     for number in itertools.count():
         try:
-            await rig.authenticator.authenticate(token_text(f"garbage-{number}"))
+            await rig.authenticator.authenticate(token_text(f"garbage-{number}"), source=f"10.0.0.{number}")
         except Unauthenticated:
             refused += 1
         except TooManyReviews:
@@ -240,10 +240,40 @@ async def test_reviewer_bounds_garbage_tokens(api, rig):
     rig.seconds += 40
     for number in range(40):
         with contextlib.suppress(Unauthenticated, TooManyReviews):
-            await rig.authenticator.authenticate(token_text(f"more-{number}"))
+            await rig.authenticator.authenticate(token_text(f"more-{number}"), source=f"10.0.0.{number}")
     assert (await rig.principal(known)).subject == "user:ada", "its review has a limit of its own"
     rig.seconds += 1
     assert await rig.refusal(token_text("later")) == "review"
+
+
+async def test_reviewer_bounds_garbage_of_one_address(api, rig):
+    """Tokens from another address are still reviewed. The limited address may try again after a moment."""
+    await Synchroniser(api, rig.fleet, namespaces=(), resync_seconds=60).fill()
+    answers = []
+    for number in range(50):
+        try:
+            await rig.authenticator.authenticate(token_text(f"garbage-{number}"), source="10.0.0.1")
+        except (Unauthenticated, TooManyReviews) as error:
+            answers.append(error.status)
+    assert answers == [401] * 10 + [429] * 40
+    assert len(api.reviews) == 10
+    known = api.add_person("ada")
+    assert (await rig.authenticator.authenticate(known, source="10.0.0.2")).subject == "user:ada"
+    rig.seconds += 0.1
+    other = api.add_person("grace")
+    assert (await rig.authenticator.authenticate(other, source="10.0.0.1")).subject == "user:grace"
+    with pytest.raises(TooManyReviews):
+        await rig.authenticator.authenticate(token_text("again"), source="10.0.0.1")
+
+
+@pytest.mark.parametrize("source", ["10.9.8.7", "::ffff:10.9.8.7", "fd00::7"])
+async def test_reviewer_counts_no_address_of_a_proxy(api, rig, source):
+    """All callers behind the proxy have its address. The limit of all unknown tokens together stays."""
+    await Synchroniser(api, rig.fleet, namespaces=(), resync_seconds=60).fill()
+    for number in range(40):
+        with contextlib.suppress(Unauthenticated, TooManyReviews):
+            await rig.authenticator.authenticate(token_text(f"garbage-{number}"), source=source)
+    assert len(api.reviews) == 20
 
 
 async def test_reviewer_fails_closed_and_remembers_no_failure(api, rig):

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+import yarl
 from aiohttp import web
 from tests.gateway.fleet_api import NOW, FleetApi
 from tests.gateway.served_gateway import URL, Client, Upstream, running
@@ -403,3 +404,24 @@ async def test_proxy_refuses_an_agent_that_calls_itself(api, client, upstream):
     assert await client.status("POST", f"{own}/a2a", token=token, json=MESSAGE) == 400
     assert await client.status("GET", f"{own}/.well-known/agent-card.json", token=token) == 200
     assert upstream.received == []
+
+
+@pytest.mark.parametrize("sent", [b"", b'{"jsonrpc": "2.0"'], ids=["no byte", "a part"])
+async def test_proxy_forwards_no_body_that_is_incomplete(api, client, upstream, sent):
+    url = yarl.URL(client.base)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    head = (
+        f"POST {CALLEE}/a2a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {caller_token(api)}\r\nContent-Length: 100\r\n\r\n"
+    )
+    writer.write(head.encode() + sent)
+    writer.write_eof()
+    async with asyncio.timeout(10):
+        assert await reader.read() == b""
+        # The connection may close before the proxy has ended the request.
+        registry = client.gateway.metrics.registry
+        wanted = {"route": "agents", "status": "499"}
+        while not registry.get_sample_value("fleetwright_gateway_requests_total", wanted):  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.01)
+    assert upstream.received == []
+    writer.close()

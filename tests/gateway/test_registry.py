@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+from urllib.parse import urlencode
 
 import pytest
 from tests.gateway.fleet_api import FleetApi
 from tests.gateway.served_gateway import Client
 
 from fleetwright_api import names
-from fleetwright_gateway.registry.events import Seen, differences
+from fleetwright_gateway.exchange.form import parse_form
+from fleetwright_gateway.registry.live_view import Seen, differences
 
 pytestmark = pytest.mark.process
 URL = "https://agents.example.com/agents/team"
@@ -214,10 +216,28 @@ async def test_registry_reports_an_unreachable_api_server(api, client):
         assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
 
 
+def token_request(schema: dict) -> dict[str, str]:
+    """Return a form as the documentation describes it."""
+    fields = {name: schema["properties"][name] for name in schema["required"]}
+    return {name: found.get("enum", ["team/callee"])[0] for name, found in fields.items()}
+
+
 async def test_documentation_and_keys_are_public(api, client):
     assert await client.status("GET", "/docs") == 200
     schema = await json_of(client, "/openapi.json")
     assert {"/v1/agents", "/v1/check-access", "/v1/events", "/search"} <= set(schema["paths"])
+    proxied = {path: set(found) - {"parameters"} for path, found in schema["paths"].items() if "{namespace}" in path}
+    assert (
+        proxied.items()
+        >= {
+            "/agents/{namespace}/{name}/a2a": {"post"},
+            "/agents/{namespace}/{name}/.well-known/agent-card.json": {"get"},
+            "/agents/{namespace}/{name}/{path}": {"get", "post", "delete"},
+        }.items()
+    )
+    form = schema["paths"]["/oauth/token"]["post"]["requestBody"]["content"]["application/x-www-form-urlencoded"]
+    assert set(form["schema"]["required"]) == {"grant_type", "subject_token", "subject_token_type", "audience"}
+    assert parse_form(urlencode(token_request(form["schema"])).encode(), "application/x-www-form-urlencoded")
     keys = (await json_of(client, "/.well-known/jwks.json"))["keys"]
     assert len(keys) == 2
     assert not any("d" in key for key in keys)

@@ -27,6 +27,7 @@ from fleetwright_gateway.proxy.agent_proxy import AgentProxy
 from fleetwright_gateway.proxy.forwarder import Forwarder
 from fleetwright_gateway.proxy.paths import is_proxied
 from fleetwright_gateway.proxy.redirects import Redirects
+from fleetwright_gateway.proxy.translation.delivery import DeliverySelector
 from fleetwright_gateway.registry.application import registry_app
 from fleetwright_gateway.settings import GatewaySettings
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
@@ -81,9 +82,8 @@ async def build_gateway(
     metrics.agents.set_function(lambda: len(fleet.agents))
     synchroniser = Synchroniser(api, fleet, namespaces=settings.namespaces, resync_seconds=settings.resync_seconds)
     audiences, issuers = _accepted(settings)
-    authenticator = Authenticator(
-        TokenReviewer(api, audiences=audiences, clock=clock), fleet, audiences=audiences, issuers=issuers, clock=clock
-    )
+    reviewer = TokenReviewer(api, audiences=audiences, clock=clock, proxies=settings.proxy_cidrs)
+    authenticator = Authenticator(reviewer, fleet, audiences=audiences, issuers=issuers, clock=clock)
     admission = RequestAdmission(
         authenticator,
         RateLimits(per_minute=settings.requests_per_minute, clock=clock),
@@ -112,9 +112,9 @@ async def build_gateway(
         chains=chains,
         tokens=tokens,
         waker=waker,
-        forwarder=forwarder,
         cards=cards,
         redirects=Redirects(fleet, addresses),
+        deliveries=DeliverySelector(fleet, forwarder, clock=clock, on_cut=metrics.proxy_failures.labels("aborted").inc),
         metrics=metrics,
         agent_port=settings.agent_port,
         idle_seconds=settings.idle_seconds,

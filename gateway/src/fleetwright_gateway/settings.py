@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -36,6 +37,8 @@ class GatewaySettings:
     agent_ops_port: int = 7871
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may call the gateway, besides its own; `*` allows every origin."""
+    proxy_cidrs: tuple[str, ...] = ()
+    """Addresses of proxies, such as an ingress controller. Their callers share an address, so it has no own limit."""
     requests_per_minute: int = 600
     """Requests of one caller to one replica."""
     idle_seconds: float = 300.0
@@ -76,6 +79,8 @@ def settings_from(environ: Mapping[str, str]) -> GatewaySettings:
     }
     if "FLEETWRIGHT_NAMESPACES" in environ:
         found["namespaces"] = _listed(environ["FLEETWRIGHT_NAMESPACES"])
+    for text in found.get("proxy_cidrs", ()):
+        _require_network(given["proxy_cidrs"], text)
     for name in ("url", "public_url"):
         if text := found.get(name):
             found[name] = _url(given[name], text)
@@ -112,6 +117,13 @@ def _switch(variable: str, text: str) -> bool:
     if text not in {"true", "false"}:
         raise ValueError(f"{variable} must be true or false, not {text!r}")
     return text == "true"
+
+
+def _require_network(variable: str, text: str) -> None:
+    try:
+        ip_network(text)
+    except ValueError as error:
+        raise ValueError(f"{variable} must be networks such as 10.0.0.0/8, separated by commas: {error}") from None
 
 
 def _url(variable: str, text: str) -> str:

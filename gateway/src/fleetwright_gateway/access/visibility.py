@@ -1,7 +1,7 @@
 """Which agents a principal may find and call. An agent that it may not call does not exist for it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from fleetwright_api.call_authorization import Identity
@@ -10,7 +10,7 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.access_reviewer import AccessReviewer
 from fleetwright_gateway.access.forwarding import is_replaced
 from fleetwright_gateway.cluster.fleet import Fleet
-from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, Principal
+from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, PersonPrincipal, Principal
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -50,10 +50,34 @@ class Visibility:
         if isinstance(principal, AgentPrincipal):
             near = colleagues(principal.identity, agents, self._fleet.namespace_labels)
             return [agents[each] for each in near if namespace in {"", each[0]} and not is_replaced(agents[each])]
-        spaces = {each[0] for each in agents} if not namespace else {namespace} & {each[0] for each in agents}
-        allowed = {space for space in sorted(spaces) if await self._reviewer.may_invoke_all(principal.user, space)}
+        allowed = await self.spaces(principal, namespace)
         agents_there = (agent for agent in self._fleet.sorted_agents if agent.namespace in allowed)
         return [agent for agent in agents_there if not is_replaced(agent)]
+
+    async def listed(self, principal: Principal, namespace: str, name: str) -> AgentView | None:
+        """Return an agent if `list` contains it, without listing the others."""
+        agent = self._fleet.agents.get((namespace, name))
+        if agent is None or is_replaced(agent):
+            return None
+        if isinstance(principal, PersonPrincipal):
+            return agent if await self._reviewer.may_invoke_all(principal.user, namespace) else None
+        if isinstance(principal, AgentPrincipal):
+            is_other = principal.identity != (namespace, name)
+            return agent if is_other and self._is_edge(principal, (namespace, name)) else None
+        return agent if (namespace, name) in principal.agents else None
+
+    async def spaces(self, principal: Principal, namespace: str = "") -> Collection[str]:
+        """Return the namespaces with agents whose agents a person sees in lists; empty for other principals.
+
+        Args:
+            principal: The caller.
+            namespace: The only namespace to check; empty for all.
+        """
+        if not isinstance(principal, PersonPrincipal):
+            return ()
+        found = self._fleet.namespaces
+        checked = found if not namespace else [namespace] if namespace in found else []
+        return {space for space in sorted(checked) if await self._reviewer.may_invoke_all(principal.user, space)}
 
     async def reason(self, principal: Principal, namespace: str, name: str) -> str | None:
         """Explain why the principal may call the agent; None if it may not."""

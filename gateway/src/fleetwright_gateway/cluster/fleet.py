@@ -5,7 +5,8 @@ chain of controllers holds, with matching uids: pod, ReplicaSet, Deployment, Age
 ServiceAccount, no other Agent may use this ServiceAccount, and no second pod may claim to be the agent.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +55,7 @@ class Fleet:
     def __init__(self) -> None:
         self.cache = Cache(SCHEME, index_keys=index_keys)
         self._agents: dict[Identity, AgentView] = {}
+        self._namespaces: Counter[str] = Counter()
         self._labels: dict[str, Mapping[str, str]] = {}
         self._sorted: list[AgentView] | None = None
         self._listeners: list[Listener] = []
@@ -71,6 +73,9 @@ class Fleet:
                 self._agents.pop((entry.namespace, entry.name), None)
             else:
                 self._agents[entry.namespace, entry.name] = change.after.projection[VIEW]
+            self._namespaces[entry.namespace] += (change.after is not None) - (change.before is not None)
+            if not self._namespaces[entry.namespace]:
+                del self._namespaces[entry.namespace]
         elif entry.kind == NAMESPACE:
             if change.after is None:
                 self._labels.pop(entry.name, None)
@@ -82,6 +87,11 @@ class Fleet:
     @property
     def agents(self) -> Mapping[Identity, AgentView]:
         return self._agents
+
+    @property
+    def namespaces(self) -> Collection[str]:
+        """The namespaces that have agents."""
+        return self._namespaces.keys()
 
     @property
     def sorted_agents(self) -> Sequence[AgentView]:
@@ -136,7 +146,7 @@ class Fleet:
 
         Return None if no such pod exists, or if the identity of the pod cannot be verified.
         """
-        if len(self.agents_with_account(agent.namespace, account_of(agent.spec, agent.name))) != 1:
+        if self.shares_account(agent):
             return None
         pods = [pod for pod in self._pods(agent) if not pod.deleting and pod.projection["phase"] == "Running"]
         if len(pods) != 1 or not self._may_serve(pods[0], agent):
@@ -163,6 +173,10 @@ class Fleet:
 
     def agents_with_account(self, namespace: str, account: str) -> list[CachedObject]:
         return self.cache.find(*with_account(names.AGENT, namespace, account))
+
+    def shares_account(self, agent: AgentView) -> bool:
+        """Return whether another Agent has the same ServiceAccount, so that their pods cannot be told apart."""
+        return len(self.agents_with_account(agent.namespace, self.account_of(agent))) > 1
 
     @staticmethod
     def account_of(agent: AgentView) -> str:

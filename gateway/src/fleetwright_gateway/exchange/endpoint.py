@@ -70,7 +70,7 @@ class ExchangeEndpoint:
         try:
             if scope["method"] != "POST":
                 raise OAuthError("invalid_request", "Use POST.", status=405, headers={"Allow": "POST"})
-            body, limits = await self._exchange(Headers(scope=scope), await _read(receive))
+            body, limits = await self._exchange(scope, await _read(receive))
             headers |= limits
         except OAuthError as error:
             status, body = error.status, {"error": error.code, "error_description": error.sentence}
@@ -78,10 +78,11 @@ class ExchangeEndpoint:
         self._metrics.requests.labels("exchange", str(status)).inc()
         await JSONResponse(body, status_code=status, headers=headers)(scope, receive, send)
 
-    async def _exchange(self, headers: Headers, body: bytes) -> tuple[dict[str, Any], dict[str, str]]:
+    async def _exchange(self, scope: Scope, body: bytes) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the body and the headers of the response. Raises: OAuthError."""
+        headers = Headers(scope=scope)
         request = parse_form(body, headers.get("content-type", ""))
-        admitted, caller = await self._caller(request)
+        admitted, caller = await self._caller(request, scope)
         thumbprint = self._key_of(headers)
         try:
             chain = self._chains.of(caller, [request.delegation] if request.delegation else [])
@@ -103,10 +104,10 @@ class ExchangeEndpoint:
             "delegation": issued.delegation,
         }, admitted.quota.headers
 
-    async def _caller(self, request: ExchangeRequest) -> tuple[Admitted, AgentPrincipal]:
+    async def _caller(self, request: ExchangeRequest, scope: Scope) -> tuple[Admitted, AgentPrincipal]:
         name = "actor_token" if request.delegation else "subject_token"
         try:
-            admitted = await self._admission.admit([f"Bearer {request.pod_token}"])
+            admitted = await self._admission.admit([f"Bearer {request.pod_token}"], scope)
         except Refused as refusal:
             if refusal.status == 401:
                 raise OAuthError("invalid_grant", f"{name}: the token of the pod is not accepted.") from None

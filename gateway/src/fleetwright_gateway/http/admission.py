@@ -6,6 +6,8 @@ Every route uses this module, so that an unknown caller gets the same answer eve
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from starlette.types import Scope
+
 from fleetwright_gateway.http.rate_limits import Quota, RateLimits
 from fleetwright_gateway.identity.authenticator import CHALLENGE, Authenticator, bearer_of
 from fleetwright_gateway.identity.errors import IdentityError
@@ -46,7 +48,7 @@ class RequestAdmission:
         self._problem = problem
         self._metrics = metrics
 
-    async def admit(self, authorization: Sequence[str]) -> Admitted:
+    async def admit(self, authorization: Sequence[str], scope: Scope) -> Admitted:
         """Return the caller. Args: `authorization` are the values of the `Authorization` headers.
 
         Raises:
@@ -55,7 +57,8 @@ class RequestAdmission:
         try:
             token = bearer_of(authorization)
             self.check_ready()
-            return replace(self.limit(await self._authenticator.authenticate(token)), token=token)
+            principal = await self._authenticator.authenticate(token, source=_source(scope))
+            return replace(self.limit(principal), token=token)
         except IdentityError as error:
             raise self.refusal(error) from None
 
@@ -79,3 +82,9 @@ class RequestAdmission:
             detail = "" if error.reason == "missing" else ', error="invalid_token"'
             headers["WWW-Authenticate"] = f"{CHALLENGE}{detail}"
         return Refused(error.status, error.sentence, headers)
+
+
+def _source(scope: Scope) -> str:
+    """Return the address of the connection. Headers that name another one are not trusted."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""

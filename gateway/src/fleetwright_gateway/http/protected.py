@@ -37,7 +37,7 @@ class Protected:
 
         try:
             if scope["path"] not in self._public:
-                admitted = await self._admission.admit(headers.getlist("authorization"))
+                admitted = await self._admission.admit(headers.getlist("authorization"), scope)
                 limits.update(admitted.quota.headers)
                 scope = {**scope, _CALLER: admitted}
             received = await _read(receive) if scope["method"] in _BODIES else receive

@@ -60,8 +60,8 @@ class Authenticator:
         self._issuers = frozenset(issuers)
         self._clock = clock
 
-    async def authenticate(self, token: str) -> Principal:
-        """Return the principal of a token.
+    async def authenticate(self, token: str, *, source: str = "") -> Principal:
+        """Return the principal of a token. Args: `source` is the address of the connection.
 
         Raises:
             Unauthenticated: The token is not accepted.
@@ -71,7 +71,7 @@ class Authenticator:
         if _CLIENT_TOKEN.fullmatch(token) is not None:
             return self._client(token)
         reviewed = self._reviewer.known(token)
-        user = await self._review(token) if reviewed is None else reviewed.user
+        user = await self._review(token, source) if reviewed is None else reviewed.user
         if user is None:
             raise Unauthenticated("review", _REFUSED)
         return self._principal(user)
@@ -84,12 +84,12 @@ class Authenticator:
             raise Unauthenticated("client", _REFUSED)
         return ClientPrincipal(sha256=digest, agents=agents)
 
-    async def _review(self, token: str) -> User | None:
+    async def _review(self, token: str, source: str) -> User | None:
         now = self._clock.now()
         expiry = expiry_of(token, issuers=self._issuers, audiences=self._audiences, now=now)
         if expiry is None:
             raise Unauthenticated("shape", _REFUSED)
-        return await self._reviewer.review(token, expiry=expiry)
+        return await self._reviewer.review(token, expiry=expiry, source=source)
 
     def _principal(self, user: User) -> Principal:
         account = user.service_account

@@ -7,7 +7,7 @@ not call gets the same answer as an agent that does not exist.
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -24,10 +24,18 @@ from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.identity.errors import IdentityError, Unauthenticated
 from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, Principal
 from fleetwright_gateway.proxy.envelope import ENVELOPE, HEADER, InvalidBody, repaired
-from fleetwright_gateway.proxy.forwarder import REFUSED, Forwarder, OutboundRequest, ProxyError, ResponseAborted
-from fleetwright_gateway.proxy.headers import to_agent
+from fleetwright_gateway.proxy.forwarder import (
+    REFUSED,
+    NotAccepted,
+    OutboundRequest,
+    ProxyError,
+    ResponseAborted,
+)
+from fleetwright_gateway.proxy.headers import TIMEOUT, idle_seconds, to_agent
 from fleetwright_gateway.proxy.paths import AgentPath, agent_path
 from fleetwright_gateway.proxy.redirects import Redirects
+from fleetwright_gateway.proxy.translation.delivery import Deliver, DeliverySelector
+from fleetwright_gateway.proxy.waking import may_wake
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.tokens.call_chain import CallChain, CallChains, InvalidDelegation
 from fleetwright_gateway.tokens.pair_tokens import NoSigningKey, PairTokenIssuer
@@ -38,8 +46,6 @@ _logger = logging.getLogger(__name__)
 _METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
 _NOT_FOUND: Final = "There is no such agent, or this caller may not call it."
 COLD_START: Final = b"fleetwright-cold-start"
-_TIMEOUT: Final = "x-timeout"
-_LONGEST_IDLE_SECONDS: Final = 86_400
 
 
 class AgentProxy:
@@ -51,9 +57,9 @@ class AgentProxy:
         chains: CallChains,
         tokens: PairTokenIssuer,
         waker: Waker,
-        forwarder: Forwarder,
         cards: CardResponses,
         redirects: Redirects,
+        deliveries: DeliverySelector,
         metrics: GatewayMetrics,
         agent_port: int,
         idle_seconds: float,
@@ -63,9 +69,9 @@ class AgentProxy:
         self._chains = chains
         self._tokens = tokens
         self._waker = waker
-        self._forwarder = forwarder
         self._cards = cards
         self._redirects = redirects
+        self._deliveries = deliveries
         self._metrics = metrics
         self._agent_port = agent_port
         self._default_idle_seconds = idle_seconds
@@ -98,7 +104,7 @@ class AgentProxy:
     ) -> int:
         """Answer a request and return the status. `about` is the log line of the request."""
         headers = Headers(scope=scope)
-        admitted = await self._admission.admit(headers.getlist("authorization"))
+        admitted = await self._admission.admit(headers.getlist("authorization"), scope)
         about["caller"] = admitted.principal.subject
         if scope["method"] not in _METHODS:
             raise Refused(405, f"Use one of {', '.join(_METHODS)}.", {"Allow": ", ".join(_METHODS)})
@@ -154,21 +160,46 @@ class AgentProxy:
     ) -> None:
         """Forward a request whose caller, agent and size were checked. Raises: Refused, ResponseAborted."""
         asked = Headers(scope=scope)
-        idle, body = self._idle_seconds(asked), _completed(body, asked)
-        target = await self._target(admitted.principal, agent, len(body))
+        idle, body = _idle_seconds(asked, self._default_idle_seconds), _completed(body, asked)
         token, delegation = self._credentials(admitted, chain, agent)
         # Only a POST may send a message, and so begin or continue a task.
         delegation = delegation if scope["method"] == "POST" else ""
         headers = to_agent(scope["headers"], token=token, delegation=delegation)
         if headers is None:
             raise Refused(431, "The headers are too large.")
-        request = OutboundRequest(
-            method=scope["method"],
-            url=self._url(target, path, scope["query_string"]),
-            headers=headers,
-            body=body,
-            idle_seconds=idle,
-        )
+        caller = f"{chain.subject} {admitted.principal.subject}"
+        deliver = await self._deliveries.select(agent, path.rest, scope, body, caller=caller)
+
+        def wakes() -> bool:
+            return may_wake(scope["method"], path.rest, body)
+
+        for is_first in (True, False):
+            target = await self._target(admitted.principal, agent, len(body), wakes=wakes, is_probed=not is_first)
+            request = OutboundRequest(
+                method=scope["method"],
+                url=self._url(target, path, scope["query_string"]),
+                headers=headers,
+                body=body,
+                idle_seconds=idle,
+                may_repeat=is_first and agent.spec.sleep is not None,
+            )
+            try:
+                await self._send_on(deliver, request, admitted, receive, send, extra=_extra(admitted, target))
+            except NotAccepted:
+                continue  # The pod ends, because the agent goes to sleep. The request waits for the next one.
+            return
+
+    async def _send_on(
+        self,
+        deliver: Deliver,
+        request: OutboundRequest,
+        admitted: Admitted,
+        receive: Receive,
+        send: Send,
+        *,
+        extra: Sequence[tuple[bytes, bytes]],
+    ) -> None:
+        """Send the request to a pod. Raises: NotAccepted, Refused, ResponseAborted."""
         started = time.monotonic()
 
         async def timed(message: Message) -> None:
@@ -177,7 +208,9 @@ class AgentProxy:
             await send(message)
 
         try:
-            await self._forwarder.forward(request, receive, timed, extra=_extra(admitted, target))
+            await deliver(request, receive, timed, extra=extra)
+        except NotAccepted:
+            raise
         except ProxyError as error:
             if error.reason == REFUSED and isinstance(admitted.principal, ClientPrincipal):
                 # The agent itself has checked the client's token, which may have been revoked a moment ago.
@@ -196,20 +229,12 @@ class AgentProxy:
             raise Refused(503, f"The gateway cannot sign tokens: {error}.", {"Retry-After": "5"}) from None
         return credentials.pair_token, credentials.delegation
 
-    def _idle_seconds(self, headers: Headers) -> float:
-        """Return the idle timeout that the caller asks for. Raises: Refused."""
-        text = headers.get(_TIMEOUT, "")
-        if not text:
-            return self._default_idle_seconds
-        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_LONGEST_IDLE_SECONDS))
-        if not is_number or int(text) > _LONGEST_IDLE_SECONDS:
-            sentence = f"X-Timeout must be a whole number of seconds up to {_LONGEST_IDLE_SECONDS}; 0 means no limit."
-            raise Refused(400, sentence)
-        return float(text)
-
-    async def _target(self, principal: Principal, agent: AgentView, size: int) -> Target:
+    async def _target(
+        self, principal: Principal, agent: AgentView, size: int, *, wakes: Callable[[], bool], is_probed: bool
+    ) -> Target:
+        caller = principal.subject
         try:
-            return await self._waker.target(agent, caller=principal.subject, size=size)
+            return await self._waker.target(agent, caller=caller, size=size, may_wake=wakes, is_probed=is_probed)
         except NotAwake as error:
             raise Refused(503, error.sentence, {"Retry-After": str(error.retry_seconds)}) from None
         except HoldLimit as error:
@@ -246,6 +271,13 @@ class _Call:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = (await receive()).get("body", b"") if scope["method"] == "POST" else b""
         await self._proxy.forward(self._admitted, self._chain, self._agent, self._path, scope, body, receive, send)
+
+
+def _idle_seconds(headers: Headers, default: float) -> float:
+    try:
+        return idle_seconds(headers.get(TIMEOUT, ""), default)
+    except ValueError as error:
+        raise Refused(400, str(error)) from None
 
 
 def _completed(body: bytes, headers: Headers) -> bytes:

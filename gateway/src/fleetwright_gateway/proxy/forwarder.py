@@ -1,8 +1,9 @@
 """Sends one request to the pod of an agent, and streams the response to the caller.
 
 No stream is buffered. After the request has been sent it is never sent again, because the agent may have acted on it;
-the agent recognises a repeated message by its id. A caller that disconnects does not stop the request: the agent's
-answer is read to its end. The gateway closes event streams only, because the agent continues its task without them.
+the agent recognises a repeated message by its id. The only exception is a response that says that the agent has not
+accepted the request. A caller that disconnects does not stop the request: the agent's answer is read to its end. The
+gateway closes event streams only, because the agent continues its task without them.
 """
 
 import asyncio
@@ -15,15 +16,20 @@ import aiohttp
 from starlette.types import Message, Receive, Send
 from yarl import URL
 
+from fleetwright_a2a.errors import NOT_ACCEPTED
 from fleetwright_gateway.proxy.headers import to_caller
 
 MAX_RESPONSE: Final = 10 * 1024 * 1024
 REFUSED: Final = "refused"
 """The reason of a `ProxyError` if the agent does not accept the token of the request."""
+SIZE: Final = "size"
+"""The reason of a `ProxyError` if the answer of the agent is too large."""
+_UNAVAILABLE: Final = 503
 _EVENT_STREAM: Final = b"text/event-stream"
 _OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _READ_BYTES: Final = 16 * 1024
 _KEEPALIVE_SECONDS: Final = 30
+_SLOW: Final = "The agent did not answer in time. It may still work on it."
 
 
 class ProxyError(Exception):
@@ -35,6 +41,13 @@ class ProxyError(Exception):
         self.reason = reason
         self.sentence = sentence
         self.retry_seconds = retry_seconds
+
+
+class NotAccepted(ProxyError):  # noqa: N818 - an answer of the agent
+    """The agent process no longer accepts messages. The gateway may send the request to the next process."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "not_accepted", "The agent is shutting down.", retry_seconds=1)
 
 
 class ResponseAborted(Exception):  # noqa: N818 - the HTTP server closes the connection because of it
@@ -50,6 +63,8 @@ class OutboundRequest:
     body: bytes
     idle_seconds: float
     """Seconds without any byte from the agent, after which the response ends; 0 means never."""
+    may_repeat: bool = False
+    """True if the request can be sent again after `NotAccepted`. Otherwise, the caller gets the agent's response."""
 
 
 class Forwarder:
@@ -75,25 +90,22 @@ class Forwarder:
         """Forward a request and return the status of the response. `extra` are headers for the caller.
 
         Raises:
+            NotAccepted: The agent did not accept the request, and the request may be repeated.
             ProxyError: Nothing was sent to the caller yet.
             ResponseAborted: The response ended early.
         """
-        async with self._opened(request) as answer:
-            if answer.status == 401:
-                raise ProxyError(502, REFUSED, "The agent does not accept the token of the request. Try again later.")
-            is_stream = answer.headers.get("Content-Type", "").lower().encode().startswith(_EVENT_STREAM)
-            if not is_stream and (answer.content_length or 0) > self._max_response:
-                raise ProxyError(502, "size", f"The agent's answer is larger than {self._max_response} bytes.")
+        async with self.opened(request) as answer:
             headers = [*to_caller(answer.raw_headers), *extra]
             await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-            if is_stream:
+            if is_event_stream(answer):
                 await _until_disconnect(self._pass_on(answer, send, limit=None), receive)
             else:
                 await self._pass_on(answer, send, limit=self._max_response)
             return answer.status
 
     @contextlib.asynccontextmanager
-    async def _opened(self, request: OutboundRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def opened(self, request: OutboundRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request, and return the response when its headers have arrived. Raises: NotAccepted, ProxyError."""
         try:
             answer = await self._session.request(
                 request.method,
@@ -108,15 +120,38 @@ class Forwarder:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             raise ProxyError(502, "unreachable", "The agent's pod cannot be reached.", retry_seconds=2) from None
         except TimeoutError:
-            raise ProxyError(504, "timeout", "The agent did not answer in time. It may still work on it.") from None
+            raise ProxyError(504, "timeout", _SLOW) from None
         except (aiohttp.ClientError, OSError):
             sentence = "The connection to the agent was lost before it answered. It may have received the request."
             raise ProxyError(502, "lost", sentence) from None
         try:
+            if request.may_repeat and answer.status == _UNAVAILABLE and NOT_ACCEPTED in answer.headers:
+                raise NotAccepted
+            if answer.status == 401:
+                raise ProxyError(502, REFUSED, "The agent does not accept the token of the request. Try again later.")
+            if not is_event_stream(answer) and (answer.content_length or 0) > self._max_response:
+                raise self._too_large()
             yield answer
         finally:
             # A response that was not read to its end closes its connection.
             answer.release() if answer.content.at_eof() else answer.close()
+
+    async def read(self, answer: aiohttp.ClientResponse) -> bytes:
+        """Return the body of a response that is not streamed. Raises: ProxyError."""
+        body = bytearray()
+        try:
+            async for piece in answer.content.iter_any():
+                body += piece
+                if len(body) > self._max_response:
+                    raise self._too_large()
+        except TimeoutError:
+            raise ProxyError(504, "timeout", _SLOW) from None
+        except (aiohttp.ClientError, OSError):
+            raise ProxyError(502, "lost", "The connection to the agent was lost during its answer.") from None
+        return bytes(body)
+
+    def _too_large(self) -> ProxyError:
+        return ProxyError(502, SIZE, f"The agent's answer is larger than {self._max_response} bytes.")
 
     async def _pass_on(self, answer: aiohttp.ClientResponse, send: Send, *, limit: int | None) -> None:
         size = 0
@@ -129,6 +164,10 @@ class Forwarder:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ResponseAborted(f"the agent's response ended early: {type(error).__name__}") from None
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def is_event_stream(answer: aiohttp.ClientResponse) -> bool:
+    return answer.headers.get("Content-Type", "").lower().encode().startswith(_EVENT_STREAM)
 
 
 async def _until_disconnect(passing: Awaitable[None], receive: Receive) -> None:

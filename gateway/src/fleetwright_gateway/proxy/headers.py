@@ -1,7 +1,7 @@
 """Which headers pass the proxy. Pure.
 
 Towards the agent only known headers pass, so that no header can claim an identity. Towards the caller everything passes
-except what concerns one connection only.
+except what concerns one connection only. The header `X-Timeout` is for the proxy itself.
 """
 
 from collections.abc import Iterable, Iterator
@@ -46,6 +46,8 @@ _OF_ONE_CONNECTION: Final = frozenset(
         "www-authenticate",
     }
 )
+TIMEOUT: Final = "x-timeout"
+_LONGEST_IDLE_SECONDS: Final = 86_400
 _MOST_BYTES: Final = 32 * 1024
 
 
@@ -81,3 +83,15 @@ def to_caller(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
         text = name.decode("latin-1")
         if text not in _OF_ONE_CONNECTION and text not in named:
             yield name, value
+
+
+def idle_seconds(text: str, default: float) -> float:
+    """Return the idle timeout that the header `X-Timeout` asks for. Raises: ValueError."""
+    if not text:
+        return default
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_LONGEST_IDLE_SECONDS))
+    if not is_number or int(text) > _LONGEST_IDLE_SECONDS:
+        raise ValueError(
+            f"X-Timeout must be a whole number of seconds up to {_LONGEST_IDLE_SECONDS}; 0 means no limit."
+        )
+    return float(text)

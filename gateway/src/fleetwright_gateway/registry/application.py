@@ -13,6 +13,7 @@ from fleetwright_gateway.http.admission import RequestAdmission
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.http.errors import install_errors
 from fleetwright_gateway.http.protected import Protected
+from fleetwright_gateway.registry.api_document import describe_routes
 from fleetwright_gateway.registry.ard import ArdEntries, ard_routes
 from fleetwright_gateway.registry.events import EventStreams, event_routes
 from fleetwright_gateway.registry.search_index import SearchIndex
@@ -45,6 +46,7 @@ def registry_app(
         redirect_slashes=False,
     )
     install_errors(app)
+    describe_routes(app)
     directory = Directory(visibility, admission, SearchIndex(fleet))
     app.include_router(v1_routes(directory, fleet, cards, addresses))
     app.include_router(event_routes(EventStreams(directory, fleet)))

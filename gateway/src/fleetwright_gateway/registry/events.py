@@ -6,23 +6,20 @@ way as a deletion. Changes are collected for a short time, because a rollout cha
 
 import asyncio
 import json
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 
-from fleetwright_api import names
 from fleetwright_api.call_authorization import Identity
 from fleetwright_gateway.cluster.fleet import Fleet
-from fleetwright_gateway.cluster.resources import CARD, NAMESPACE
 from fleetwright_gateway.http.admission import Refused
 from fleetwright_gateway.http.protected import caller_of
 from fleetwright_gateway.identity.principals import Principal
-from fleetwright_gateway.registry.search_index import Document
-from fleetwright_gateway.registry.v1 import Directory
+from fleetwright_gateway.registry.live_view import AgentListing, LiveView, Seen
 from fleetwright_kube.cache import Change
 
 _COLLECTED_SECONDS: Final = 0.2
@@ -31,22 +28,11 @@ _STREAM_SECONDS: Final = 300.0
 """The longest life of a stream. The client then connects again with a valid token."""
 _MOST_STREAMS: Final = 200
 _MOST_OF_A_CALLER: Final = 5
-_KINDS: Final = frozenset({names.AGENT, CARD, NAMESPACE})
-_BY_PHASE: Final = {"Running": "online", "Degraded": "degraded", "Asleep": "asleep"}
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    phase: str
-    card: Mapping[str, Any]
-
-
-View = Mapping[Identity, Seen]
 
 
 class EventStreams:
-    def __init__(self, directory: Directory, fleet: Fleet) -> None:
-        self._directory = directory
+    def __init__(self, listing: AgentListing, fleet: Fleet) -> None:
+        self._listing = listing
         self._fleet = fleet
         self._open: Counter[str] = Counter()
 
@@ -55,55 +41,40 @@ class EventStreams:
         if self._open.total() >= _MOST_STREAMS or self._open[caller.subject] >= _MOST_OF_A_CALLER:
             sentence = f"Too many event streams are open. A caller may open {_MOST_OF_A_CALLER}."
             raise Refused(429, sentence, {"Retry-After": "10"})
-        view = await self._view(caller)
+        view = LiveView(caller, self._listing)
+        await view.refresh()
         return self._events(caller, view)
 
-    async def _events(self, caller: Principal, view: View) -> AsyncIterator[str]:
+    async def _events(self, caller: Principal, view: LiveView) -> AsyncIterator[str]:
         changed = asyncio.Event()
 
         def notice(change: Change) -> None:
-            if change.entry.kind in _KINDS:
+            if view.note(change):
                 changed.set()
 
         end = self._fleet.observe(notice)
+        view.distrust()
         self._open[caller.subject] += 1
         try:
             yield ": open\n\n"
+            checked = time.monotonic()
             async with asyncio.timeout(_STREAM_SECONDS):
                 while True:
                     await _wait(changed)
                     changed.clear()
-                    current = await self._view(caller)
-                    lines = [_event(kind, place, current.get(place)) for kind, place in differences(view, current)]
-                    view = current
-                    yield "".join(lines) or ": keep-alive\n\n"
+                    events = await view.refresh()
+                    if time.monotonic() - checked >= _QUIET_SECONDS:
+                        events += await view.check_permissions()
+                        checked = time.monotonic()
+                    yield (
+                        "".join(_event(kind, place, view.seen.get(place)) for kind, place in events)
+                        or ": keep-alive\n\n"
+                    )
         except (TimeoutError, Refused):
             return
         finally:
             end()
             self._open[caller.subject] -= 1
-
-    async def _view(self, caller: Principal) -> View:
-        documents: Sequence[Document] = await self._directory.list(caller)
-        return {(each.view.namespace, each.view.name): Seen(each.phase, each.card) for each in documents}
-
-
-def differences(before: View, after: View) -> list[tuple[str, Identity]]:
-    """Return the events between two views, in the order of the agents' names. Pure."""
-    found: list[tuple[str, Identity]] = []
-    for place in sorted(before.keys() | after.keys()):
-        old, new = before.get(place), after.get(place)
-        if new is None:
-            found.append(("removed", place))
-        elif old is None:
-            found.append((_BY_PHASE.get(new.phase, "offline"), place))
-        else:
-            if old.phase != new.phase:
-                kind = "awake" if old.phase == "Asleep" else _BY_PHASE.get(new.phase, "offline")
-                found.append((kind, place))
-            if old.card != new.card:
-                found.append(("card-changed", place))
-    return found
 
 
 async def _wait(changed: asyncio.Event) -> None:

@@ -1,6 +1,6 @@
 """The registry under `/v1`. It shows exactly the agents that the caller may call; others do not exist for it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -57,6 +57,21 @@ class Directory:
         except IdentityError as error:
             raise self._admission.refusal(error) from None
         return self.index.documents(agents)
+
+    async def listed(self, caller: Principal, namespace: str, name: str) -> Document | None:
+        """Return the document of an agent if a list of the caller shows it. Raises: Refused."""
+        try:
+            agent = await self._visibility.listed(caller, namespace, name)
+        except IdentityError as error:
+            raise self._admission.refusal(error) from None
+        return None if agent is None else self.index.document(agent)
+
+    async def spaces(self, caller: Principal) -> Collection[str]:
+        """Return the namespaces whose agents a person sees; empty for other callers. Raises: Refused."""
+        try:
+            return await self._visibility.spaces(caller)
+        except IdentityError as error:
+            raise self._admission.refusal(error) from None
 
     async def reason(self, caller: Principal, namespace: str, name: str) -> str | None:
         try:

@@ -13,7 +13,7 @@ from typing import Final
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_api import names
-from fleetwright_api.call_authorization import Identity, identity_of
+from fleetwright_api.call_authorization import identity_of
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.cluster.fleet import Fleet, Pod
 from fleetwright_gateway.cluster.resources import AGENTS
@@ -30,6 +30,8 @@ _POLL_SECONDS: Final = 0.1
 _MOST_WAKES: Final = 10
 IsReady = Callable[[Pod], Awaitable[bool]]
 """Asks a pod whether it is ready."""
+_Wake = tuple[str, str, bool]
+"""The namespace and the name of an agent, and whether its pod is probed."""
 
 
 class NotAwake(Exception):  # noqa: N818 - an answer to the caller
@@ -67,56 +69,71 @@ class Waker:
         self._clock = clock
         self._metrics = metrics
         self._seconds = seconds
-        self._running: dict[Identity, asyncio.Task[Pod]] = {}
+        self._running: dict[_Wake, asyncio.Task[Pod]] = {}
 
-    async def target(self, agent: AgentView, *, caller: str, size: int) -> Target:
+    async def target(
+        self,
+        agent: AgentView,
+        *,
+        caller: str,
+        size: int,
+        may_wake: Callable[[], bool] = lambda: True,
+        is_probed: bool = False,
+    ) -> Target:
         """Return the pod that serves the agent, and wake the agent first if it sleeps.
 
         Args:
             agent: The agent, which the caller may call.
             caller: The subject of the caller.
             size: The bytes that the request holds while it waits.
+            may_wake: Returns whether the request may wake the agent; it is called only if the agent does not serve.
+            is_probed: True if the pod itself must say that it is ready, because the cached pod accepts no messages.
 
         Raises:
             NotAwake: The agent has no pod that serves.
             HoldLimit: The request may not wait.
         """
-        if (pod := self._fleet.serving_pod(agent)) is not None:
+        if not is_probed and (pod := self._fleet.serving_pod(agent)) is not None:
             return Target(pod)
+        if self._fleet.shares_account(agent):
+            sentence = "Another Agent has the same ServiceAccount. Give each Agent its own spec.serviceAccountName."
+            raise NotAwake(sentence, retry_seconds=60)
         if agent.spec.suspend:
             raise NotAwake("The agent is suspended. Set spec.suspend to false.", retry_seconds=60)
         if agent.status.get("phase") == SUSPENDED:
             raise NotAwake("The agent is suspended together with its team.", retry_seconds=60)
         if not _may_sleep(agent):
             raise NotAwake("The agent has no ready pod at the moment.", retry_seconds=5)
+        if not may_wake():
+            raise NotAwake("The agent sleeps. Only messages and requests about tasks wake it.", retry_seconds=60)
         started = self._clock.monotonic()
         with self._holds.hold(identity_of(agent), size=size), self._metrics.held_requests.track_inprogress():
-            woken = await asyncio.shield(self._wake(agent, caller))
+            woken = await asyncio.shield(self._wake(agent, caller, is_probed=is_probed))
         return Target(woken, cold_start_ms=round((self._clock.monotonic() - started) * 1000))
 
-    def _wake(self, agent: AgentView, caller: str) -> "asyncio.Task[Pod]":
-        key = identity_of(agent)
+    def _wake(self, agent: AgentView, caller: str, *, is_probed: bool) -> "asyncio.Task[Pod]":
+        key = (*identity_of(agent), is_probed)
         task = self._running.get(key)
         if task is None:
             if len(self._running) >= _MOST_WAKES:
                 raise HoldLimit("Too many agents wake at the moment.", retry_seconds=2)
             self._holds.count_wake(caller)
-            task = self._running[key] = asyncio.create_task(self._woken(agent))
+            task = self._running[key] = asyncio.create_task(self._woken(agent, is_probed=is_probed))
             task.add_done_callback(lambda done: self._ended(key, done))
         return task
 
-    def _ended(self, key: Identity, task: "asyncio.Task[Pod]") -> None:
+    def _ended(self, key: _Wake, task: "asyncio.Task[Pod]") -> None:
         self._running.pop(key, None)
         if not task.cancelled():
             failed = task.exception()  # Each waiting request raises it as well.
             self._metrics.wakes.labels("failed" if failed else "awake").inc()
 
-    async def _woken(self, agent: AgentView) -> Pod:
+    async def _woken(self, agent: AgentView, *, is_probed: bool) -> Pod:
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(self._seconds):
                 await self._request(agent)
-                pod = await self._ready_pod(agent)
+                pod = await self._ready_pod(agent, is_probed=is_probed)
         except TimeoutError:
             raise NotAwake("The agent did not wake in time.", retry_seconds=5) from None
         self._metrics.wake_seconds.observe(self._clock.monotonic() - started)
@@ -135,14 +152,14 @@ class Waker:
             )
             raise NotAwake("The agent cannot be woken at the moment.", retry_seconds=5) from None
 
-    async def _ready_pod(self, agent: AgentView) -> Pod:
+    async def _ready_pod(self, agent: AgentView, *, is_probed: bool) -> Pod:
         key = identity_of(agent)
         while True:
             current = self._fleet.agents.get(key)
             if current is None or current.uid != agent.uid:
                 raise NotAwake("The agent was deleted.", retry_seconds=60)
             pod = self._fleet.running_pod(current)
-            if pod is not None and (pod.ready or await self._is_ready(pod)):
+            if pod is not None and ((pod.ready and not is_probed) or await self._is_ready(pod)):
                 # Addresses are reused, so the cache must still show this pod at the address.
                 again = self._fleet.running_pod(current)
                 if again is not None and (again.uid, again.ip) == (pod.uid, pod.ip):

@@ -1,0 +1,108 @@
+"""An agent of the a2a-sdk that supports only A2A 1.0 over JSON-RPC, as the documentation of the SDK builds it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_jsonrpc_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Message, Part, Role, Task, TaskState
+from a2a.types.a2a_pb2 import TaskStatus
+from starlette.applications import Starlette
+from starlette.requests import Request
+
+from fleetwright_gateway.process.sockets import listen
+
+ENDS = {
+    "fail": TaskState.TASK_STATE_FAILED,
+    "reject": TaskState.TASK_STATE_REJECTED,
+    "ask": TaskState.TASK_STATE_INPUT_REQUIRED,
+    "login": TaskState.TASK_STATE_AUTH_REQUIRED,
+}
+
+
+class Steered(AgentExecutor):
+    """Does what the first word of a message says. `reply` answers with a message, and every other word repeats."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.stopped = asyncio.Event()
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        assert context.message is not None
+        self.messages.append(context.message)
+        text = context.get_user_input()
+        word = text.partition(" ")[0]
+        said = Message(message_id="m", role=Role.ROLE_AGENT, parts=[Part(text=f"about {text}")])
+        if word == "reply":
+            await event_queue.enqueue_event(said)
+            return
+        if context.current_task is None:
+            status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
+            task = Task(id=context.task_id, context_id=context.context_id, status=status, history=[context.message])
+            await event_queue.enqueue_event(task)
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        await updater.start_work()
+        if word == "hang":
+            await self.stopped.wait()
+        elif word in ENDS:
+            await updater.update_status(ENDS[word], updater.new_agent_message(list(said.parts)))
+        else:
+            await updater.add_artifact([Part(text="Done with ")], artifact_id="a", name="answer")
+            await updater.add_artifact([Part(text=f"{text}.")], artifact_id="a", append=True, last_chunk=True)
+            await updater.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        await updater.cancel()
+
+
+class SdkAgent:
+    def __init__(self) -> None:
+        self.executor = Steered()
+        self.versions: list[str | None] = []
+        """The header `A2A-Version` of each request."""
+        self.methods: list[str] = []
+        self.port = 0
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        card = AgentCard(
+            name="callee",
+            description="Repeats.",
+            version="1",
+            supported_interfaces=[
+                AgentInterface(url="http://callee/a2a", protocol_binding="JSONRPC", protocol_version="1.0")
+            ],
+            capabilities=AgentCapabilities(streaming=True),
+            default_input_modes=["text/plain"],
+            default_output_modes=["text/plain"],
+            skills=[AgentSkill(id="chat", name="chat", description="Talk.", tags=["chat"])],
+        )
+        handler = DefaultRequestHandler(agent_executor=self.executor, task_store=InMemoryTaskStore(), agent_card=card)
+        (route,) = create_jsonrpc_routes(handler, "/a2a")
+        answer = route.endpoint
+
+        async def recorded(request: Request) -> object:
+            self.versions.append(request.headers.get("a2a-version"))
+            self.methods.append((await request.json())["method"])
+            return await answer(request)
+
+        route.endpoint = recorded
+        app = Starlette()
+        app.add_route("/a2a", recorded, methods=["POST"])
+        listener = listen(0, host="127.0.0.1")
+        self.port = listener.getsockname()[1]
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
+        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined] # signals are those of the tests
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield
+        finally:
+            self.executor.stopped.set()
+            server.force_exit = server.should_exit = True
+            await serving
