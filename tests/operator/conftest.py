@@ -26,7 +26,7 @@ from fleetwright_operator.kinds.scheme import SCHEME
 from fleetwright_operator.manager.composition import Clocks, build_manager
 from fleetwright_operator.manager.leadership import workers, write_key_rings
 from fleetwright_operator.manager.metrics import OperatorMetrics
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.settings import GatewayReference, PodSelector, Settings
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -18,10 +18,11 @@ from datetime import datetime
 from fleetwright_kube.errors import OperatorError
 from fleetwright_kube.informer import TRANSIENT_ERRORS
 from fleetwright_kube.timestamps import time_of_day
+from fleetwright_operator.environment import settings_from
 from fleetwright_operator.manager import logs
 from fleetwright_operator.manager.composition import build_process
 from fleetwright_operator.manager.leadership import stand_by_and_lead
-from fleetwright_operator.settings import Settings, settings_from
+from fleetwright_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
 

@@ -1,11 +1,12 @@
 """The next step of an Approval: a table over the object, the agent's list and the time."""
 
 import pytest
-from tests.operator.approvals.test_open_ask import ASK, DIGEST
+from tests.operator.approvals.test_approval_listing import ASK, DIGEST
 
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.approval import parse_approval
 from fleetwright_kube.timestamps import format_timestamp
+from fleetwright_operator.approvals.approval_listing import MAX_OPEN, parse_listing
 from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome
 from fleetwright_operator.approvals.next_step import (
     GRACE,
@@ -15,7 +16,6 @@ from fleetwright_operator.approvals.next_step import (
     after_delivery,
     next_step,
 )
-from fleetwright_operator.approvals.open_ask import MAX_OPEN, parse_listing
 from fleetwright_operator.status.approval_status import Phase, approval_status
 
 NOW = 2_000

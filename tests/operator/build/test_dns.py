@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from fleetwright_operator.build.network.egress import dns_rule, policy_rules
-from fleetwright_operator.settings import Cilium, Settings, settings_from
+from fleetwright_operator.environment import settings_from
+from fleetwright_operator.settings import Cilium, Settings
 
 CACHE = {"FLEETWRIGHT_DNS_CIDRS": "169.254.20.10/32,fd00:10::a/128"}
 OTHER = {"FLEETWRIGHT_DNS_PODS": '{"namespace": "openshift-dns", "labels": {}}', "FLEETWRIGHT_DNS_PORTS": "53,5353"}

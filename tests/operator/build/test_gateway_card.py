@@ -61,3 +61,24 @@ def test_gateway_cards_hide_the_skills_that_the_public_card_hides(objects):
 def test_installation_without_gateway_has_no_gateway_cards(objects):
     view = objects.agent_view()
     assert gateway_cards(agent_card(view, url="http://poet", skills=[]), view, None, signed) == {}
+
+
+ALL = [("1.0", "JSONRPC"), ("1.0", "HTTP+JSON"), ("0.3", "JSONRPC"), ("0.3", "HTTP+JSON"), ("0.1", "JSONRPC")]
+
+
+@pytest.mark.parametrize(
+    ("dialects", "wanted"),
+    [
+        pytest.param(["1.0", "0.3", "0.1"], ALL, id="every version"),
+        pytest.param(["1.0"], [each for each in ALL if each != ("0.3", "HTTP+JSON")], id="1.0"),
+        pytest.param(["1.0", "0.3"], ALL, id="1.0 and 0.3"),
+        pytest.param(["1.0", "0.1"], [each for each in ALL if each != ("0.3", "HTTP+JSON")], id="1.0 and 0.1"),
+    ],
+)
+def test_gateway_cards_list_the_versions_that_are_translated(objects, dialects, wanted):
+    (card,) = cards(objects, a2a={"dialects": dialects}).values()
+    listed = [(each["protocolVersion"], each["protocolBinding"]) for each in card["supportedInterfaces"]]
+    assert listed == wanted
+    assert {each["url"] for each in card["supportedInterfaces"]} == {f"{INSIDE}/agents/shop/poet/a2a"}
+    assert (card["protocolVersion"], card["preferredTransport"]) == ("0.3.0", "JSONRPC")
+    assert card["authentication"] == {"schemes": ["bearer"]}

@@ -14,8 +14,8 @@ from fleetwright_api.spec.mcp_server import parse_mcp_server
 from fleetwright_api.spec.skill import parse_skill
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.build.agent import AgentParts, agent_children
-from fleetwright_operator.build.callers import Tokens
-from fleetwright_operator.build.config.fleet import GatewayTrust
+from fleetwright_operator.build.auth_files import Tokens
+from fleetwright_operator.build.config.gateway import GatewayTrust
 from fleetwright_operator.build.deployment import SkillSnapshot
 from fleetwright_operator.build.mcp_server import server_children
 from fleetwright_operator.build.network.addresses import ServiceInfo

@@ -8,7 +8,7 @@ import pytest
 
 from fleetwright_api import names
 from fleetwright_operator.build.agent import AgentParts, agent_children
-from fleetwright_operator.build.callers import Tokens
+from fleetwright_operator.build.auth_files import Tokens
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.network.addresses import ServiceInfo
 from fleetwright_operator.build.network.egress import derived_egress_rules

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_operator.build.callers import Tokens, callers_document
+from fleetwright_operator.build.auth_files import Tokens, callers_document
 from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
 from fleetwright_operator.credentials.tokens import is_token, mint_token
 

@@ -26,9 +26,11 @@ def pod(
     ip: str = "127.0.0.1",
     label: str = "fleetwright.dev/agent",
     created: str = "2026-03-01T12:00:00Z",
+    deleting: bool = False,
 ) -> CachedObject:
     facts = {"podIP": ip, "conditions": [{"type": "Ready", "status": ready}]}
     about = {"namespace": "shop", "name": uid, "uid": uid, "resource_version": "1", "created": created}
+    about["deleting"] = deleting
     return CachedObject(kind="Pod", labels={label: "poet"}, projection=facts, **about)
 
 
@@ -106,6 +108,15 @@ async def test_status_reader_polls_only_ready_agents_every_minute(pods):
         await pods.until_asked(1)
         assert pods.heard == [("a", SAID)]
         pods.now += 80
+        await pods.until_asked(2)
+    assert pods.heard == [("a", SAID)] * 2
+
+
+async def test_status_reader_reads_a_pod_at_once_when_it_ends(pods):
+    pods.there = [pod("a")]
+    async with pods.read():
+        await pods.until_asked(1)
+        pods.there = [pod("a", ready="False", deleting=True)]
         await pods.until_asked(2)
     assert pods.heard == [("a", SAID)] * 2
 

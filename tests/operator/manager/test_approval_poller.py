@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from fleetwright_kube.cached_object import CachedObject
+from fleetwright_operator.approvals.approval_listing import NOT_SERVED
 from fleetwright_operator.approvals.delivery import DeliveryAnswer
 from fleetwright_operator.manager.approval_poller import ApprovalPoller
 from fleetwright_operator.manager.approvals_client import ApprovalsClient
@@ -92,7 +93,7 @@ class Polls:
 
     def hear(self, agent: CachedObject, document: Any) -> str | None:
         self.lists.append((agent.name, document))
-        return None if self.unusable else str(document["version"])
+        return None if self.unusable or document is NOT_SERVED else str(document["version"])
 
     @asynccontextmanager
     async def run(self, *, connections: int = 8, patience: float = 5.0) -> AsyncIterator[ApprovalsClient]:
@@ -178,7 +179,6 @@ def _slow(body: bytes, status: int = 200) -> Callable[[web.Request], web.Respons
 
 BAD = [
     pytest.param(_slow(b"", 503), id="an agent that drains"),
-    pytest.param(_slow(b"", 404), id="an image without the route"),
     pytest.param(_slow(b"not json"), id="no JSON"),
     pytest.param(_slow(b"[" * 60_000), id="a document that nests without end"),
     pytest.param(_slow(b" " * (5 * 1024 * 1024) + b"{}"), id="an endless document"),
@@ -197,6 +197,16 @@ async def test_poller_backs_off_from_an_agent_that_misbehaves(polls, reply):
         assert outcome.answer is DeliveryAnswer.NONE
         polls.agent.reply = None
         await polls.until(lambda: polls.lists)
+
+
+async def test_poller_tells_that_an_image_has_no_route(polls):
+    polls.agent.reply = _slow(b'{"version": "1", "open": []}', 404)
+    async with polls.run():
+        await polls.until(lambda: polls.lists)
+        await asyncio.sleep(0.3)
+        assert (len(polls.agent.polls), polls.lists) == (1, [("agent-pod-127.0.0.1", NOT_SERVED)])
+        polls.agent.reply = None
+        await polls.until(lambda: len(polls.lists) > 1)
 
 
 async def test_poller_backs_off_from_an_unusable_list(polls):

@@ -13,11 +13,12 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_api import durations
 from fleetwright_api.model_catalog import ModelDefaults, parse_catalog
+from fleetwright_operator.environment import settings_from
 from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.logs import JsonFormatter
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.ops_server import ops_app, serve
-from fleetwright_operator.settings import PodSelector, settings_from
+from fleetwright_operator.settings import PodSelector
 
 
 def test_settings_are_read_from_the_environment(tmp_path):

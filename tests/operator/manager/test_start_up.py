@@ -8,7 +8,7 @@ from tests.operator.conftest import OperatorApi, World, agent
 from fleetwright_api import names
 from fleetwright_kube.port import Object, Resource
 from fleetwright_operator.kinds.resources import RESOURCES
-from fleetwright_operator.observe.watch_index import OWN_KINDS
+from fleetwright_operator.observe.index_keys import OWN_KINDS
 from fleetwright_operator.settings import Settings
 
 

@@ -30,8 +30,16 @@ def add_deployment(cache, *, owned_by="uid-poet"):
     cache.put("Deployment", {"metadata": metadata, "spec": {"template": {"metadata": {}, "spec": {}}}})
 
 
-def add_pod(cache, name="poet-1", *, ready="True", ip="10.0.0.1", controller=("ReplicaSet", "poet-5d4f"), **metadata):
-    references = [owner(*controller, "rs")] if controller else []
+def add_replica_set(cache, name="poet-5d4f", *, uid="rs", controller=("Deployment", "poet", "d")):
+    metadata = {"name": name, "namespace": "shop", "uid": uid, "labels": LABELS, "resourceVersion": "3"}
+    references = [owner(*controller)] if controller else []
+    cache.put("ReplicaSetMetadata", {"metadata": {**metadata, "ownerReferences": references}})
+
+
+def add_pod(
+    cache, name="poet-1", *, ready="True", ip="10.0.0.1", controller=("ReplicaSet", "poet-5d4f", "rs"), **metadata
+):
+    references = [owner(*controller)] if controller else []
     about = {"name": name, "namespace": "shop", "uid": name, "labels": LABELS, "resourceVersion": "3"}
     status = {"podIP": ip, "conditions": [{"type": "Ready", "status": ready}]}
     cache.put("Pod", {"metadata": {**about, "ownerReferences": references, **metadata}, "status": status})
@@ -49,18 +57,29 @@ def found(cache):
         pytest.param({"ready": "False"}, False, id="a pod that is not ready"),
         pytest.param({"ip": ""}, False, id="a pod without an address"),
         pytest.param({"controller": None}, False, id="a pod with the label only"),
-        pytest.param({"controller": ("Job", "poet-5d4f")}, False, id="a pod of a Job"),
-        pytest.param({"controller": ("ReplicaSet", "other-5d4f")}, False, id="a pod of another Deployment"),
+        pytest.param({"controller": ("Job", "poet-5d4f", "rs")}, False, id="a pod of a Job"),
+        pytest.param({"controller": ("Agent", "poet", "uid-poet")}, False, id="a pod of the Agent itself"),
+        pytest.param({"controller": ("Deployment", "poet", "d")}, False, id="a pod of the Deployment itself"),
+        pytest.param({"controller": ("ReplicaSet", "poet-abcd", "rs")}, False, id="a ReplicaSet that does not exist"),
+        pytest.param({"controller": ("ReplicaSet", "poet-5d4f", "r2")}, False, id="another uid of the ReplicaSet"),
+        pytest.param({"controller": ("ReplicaSet", "poet-lone", "r3")}, False, id="a ReplicaSet without an owner"),
+        pytest.param({"controller": ("ReplicaSet", "poet-other", "r4")}, False, id="a ReplicaSet of another uid"),
+        pytest.param({"controller": ("ReplicaSet", "poet-agent", "r5")}, False, id="a ReplicaSet of the Agent"),
         pytest.param({"deletionTimestamp": "2026-03-01T12:00:00Z"}, False, id="a pod that terminates"),
     ],
 )
 def test_serving_pod_is_a_ready_pod_of_the_own_deployment(cache, pod, serves):
     add_deployment(cache)
+    add_replica_set(cache)
+    add_replica_set(cache, "poet-lone", uid="r3", controller=None)
+    add_replica_set(cache, "poet-other", uid="r4", controller=("Deployment", "poet", "an-earlier-d"))
+    add_replica_set(cache, "poet-agent", uid="r5", controller=("Agent", "poet", "uid-poet"))
     add_pod(cache, **pod)
     assert found(cache) == ("poet-1" if serves else None)
 
 
 def test_serving_pod_needs_a_deployment_of_this_agent(cache):
+    add_replica_set(cache)
     add_pod(cache)
     assert found(cache) is None
     add_deployment(cache, owned_by="uid-of-an-earlier-poet")
@@ -69,6 +88,7 @@ def test_serving_pod_needs_a_deployment_of_this_agent(cache):
 
 def test_serving_pod_is_none_if_two_pods_claim_to_be_the_agent(cache):
     add_deployment(cache)
+    add_replica_set(cache)
     add_pod(cache, "poet-1")
     assert found(cache) == "poet-1"
     add_pod(cache, "poet-2")
@@ -80,5 +100,6 @@ def test_asking_agents_are_those_that_may_request_approvals(cache, objects):
     cache.put(names.AGENT, {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}})
     assert list(asking_agents(cache)) == []
     add_deployment(cache)
+    add_replica_set(cache)
     add_pod(cache)
     assert [(agent.name, pod.name) for agent, pod in asking_agents(cache)] == [("poet", "poet-1")]

@@ -5,13 +5,14 @@ import json
 from hashlib import sha256
 
 import pytest
-from tests.operator.approvals.test_open_ask import ASK
+from tests.operator.approvals.test_approval_listing import ASK
 from tests.operator.conftest import NOW
 
 from fleetwright_api import names
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
+from fleetwright_operator.approvals.approval_listing import NOT_SERVED
 from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome
-from fleetwright_operator.credentials.operator_token import operator_tokens
+from fleetwright_operator.credentials.derived_tokens import operator_tokens
 from fleetwright_operator.credentials.stored_credentials import stored_ring
 
 PERSON = "alice@example.com"
@@ -52,8 +53,14 @@ async def fleet(make_world, with_gateway, api, runtime):
 
 
 def put_pod(api, agent="poet"):
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{agent}-5d4f", "uid": "rs", "controller": True}
+    """Put the ReplicaSet and the ready pod of the agent's Deployment."""
     labels = {names.MANAGED_BY: names.FIELD_MANAGER, names.AGENT_LABEL: agent}
+    deployment = api.find("Deployment", agent)["metadata"]["uid"]
+    above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": agent, "uid": deployment, "controller": True}
+    metadata = {"name": f"{agent}-5d4f", "namespace": "shop", "labels": labels, "ownerReferences": [above]}
+    made = api.put({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata})["metadata"]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": made["name"], "uid": made["uid"]}
+    owner["controller"] = True
     metadata = {"name": f"{agent}-1", "namespace": "shop", "labels": labels, "ownerReferences": [owner]}
     ready = {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
     api.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": ready})
@@ -320,6 +327,49 @@ async def test_decision_wakes_a_sleeping_agent_and_is_delivered(fleet, api, obje
     assert api.find("Deployment", "poet")["spec"]["replicas"] == 1
 
 
+async def test_agent_sleeps_only_after_it_has_listed_its_questions(fleet, api, objects, runtime):
+    await running(fleet, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(fleet.moment)
+    await fleet.later(1_000)
+    document = {"activity": {**QUIET, "startedAt": started}}
+    fleet.manager.report_handler.handle(fleet.manager.cache.get("Pod", "shop", "poet-1"), document)
+    await fleet.settle()
+    assert api.find("Deployment", "poet")["spec"]["replicas"] == 1
+    lists(fleet, "a-1", expiresAt=None)
+    await fleet.settle()
+    assert (status(api)["phase"], api.find("Deployment", "poet")["spec"]["replicas"]) == ("Pending", 0)
+
+
+@pytest.mark.parametrize(
+    ("document", "replicas"),
+    [
+        pytest.param(NOT_SERVED, 0, id="an image without the route"),
+        pytest.param({"version": "", "open": []}, 1, id="an unusable list"),
+    ],
+)
+async def test_agent_without_the_route_sleeps(fleet, api, objects, document, replicas):
+    await running(fleet, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(fleet.moment)
+    await fleet.later(1_000)
+    idle = {"activity": {**QUIET, "startedAt": started}}
+    fleet.manager.report_handler.handle(fleet.manager.cache.get("Pod", "shop", "poet-1"), idle)
+    await fleet.settle()
+    agent = fleet.manager.cache.get(names.AGENT, "shop", "poet")
+    assert fleet.manager.approval_lists.handle(agent, document) is None
+    await fleet.settle()
+    assert api.find("Deployment", "poet")["spec"]["replicas"] == replicas
+
+
+async def test_missing_route_keeps_the_open_approvals(fleet, api, objects):
+    await running(fleet, api, objects)
+    lists(fleet, "a-1")
+    await fleet.settle()
+    agent = fleet.manager.cache.get(names.AGENT, "shop", "poet")
+    fleet.manager.approval_lists.handle(agent, NOT_SERVED)
+    await fleet.settle()
+    assert status(api)["phase"] == "Pending"
+
+
 @pytest.mark.parametrize("write", range(3))
 @pytest.mark.parametrize("lost", [pytest.param(True, id="answer lost"), pytest.param(False, id="write refused")])
 async def test_restart_in_any_phase_delivers_exactly_once(make_world, with_gateway, api, objects, runtime, write, lost):
@@ -390,3 +440,24 @@ async def test_operator_works_without_the_crd_of_approvals(fleet, api, objects, 
     await fleet.until(lambda: fleet.manager.queue.pausing > 0)
     api.unserved.clear()
     await fleet.until(lambda: api.has(names.APPROVAL, NAME), seconds=10)
+
+
+async def test_operator_sends_nothing_to_a_forged_lone_pod(fleet, api, objects, runtime):
+    """The agent has no pod, and a pod with its labels claims to belong to its Deployment."""
+    await running(fleet, api, objects)
+    lists(fleet, "a-1")
+    await fleet.settle()
+    api.remove("Pod", "poet-1")
+    references = [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "poet-5d4f", "uid": "forged", "controller": True}
+    ]
+    labels = {names.MANAGED_BY: names.FIELD_MANAGER, names.AGENT_LABEL: "poet"}
+    metadata = {"name": "forged", "namespace": "shop", "labels": labels, "ownerReferences": references}
+    ready = {"podIP": "10.0.0.66", "conditions": [{"type": "Ready", "status": "True"}]}
+    api.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": ready})
+    decide(api)
+    await fleet.until(lambda: conditions(api).get("Delivered") == ("False", "Delivering"))
+    assert runtime.sent == []
+    put_pod(api)
+    await fleet.later(30)
+    assert [pod for pod, *_ in runtime.sent] == ["poet-1"]

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from fleetwright_api import names
+from fleetwright_kube.errors import api_error
 from fleetwright_kube.timestamps import format_timestamp
+from fleetwright_operator.manager.agent_report_handler import readable_pods
 
 QUIET = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPushes": 0}
 
@@ -89,6 +91,107 @@ async def test_sleeping_agent_wakes_for_its_own_work(fleet, api, objects):
     await asleep(fleet, api, objects, nextWakeAt=format_timestamp(fleet.moment + 5000))
     assert replicas(api) == 0
     await fleet.later(5000)
+    assert replicas(api) == 1
+
+
+async def test_task_that_outlasts_the_way_to_sleep_wakes_the_agent(fleet, api, objects):
+    """The agent accepts a message after its last report. Its ending pod reports the unfinished task."""
+    pod = await running(fleet, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(fleet.moment)
+    await fleet.later(1000)
+    report(fleet, pod, startedAt=started)
+    await fleet.settle()
+    assert replicas(api) == 0
+    api.edit("Pod", pod, {"metadata": {"deletionTimestamp": format_timestamp(fleet.moment)}})
+    await fleet.settle()
+    (ending,) = readable_pods(fleet.manager.cache)
+    fleet.moment += 1
+    result = report(fleet, pod, startedAt=started)
+    await fleet.settle()
+    assert (ending.name, result.sleeps_in, replicas(api)) == (pod, 1.0, 0), "it is idle"
+    report(fleet, pod, startedAt=started, runningTasks=1)
+    await fleet.settle()
+    assert replicas(api) == 1
+    assert "sleep" not in api.find("Agent", "poet")["status"]
+    assert list(readable_pods(fleet.manager.cache)) == []
+
+
+async def decided(world, api, objects):
+    """Stop the operator when the status shows the sleep and the pod still serves. Return the pod and its start."""
+    pod = await running(world, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(world.moment)
+    await world.later(1000)
+    report(world, pod, startedAt=started)
+    await world.until(lambda: "sleep" in api.find("Agent", "poet")["status"])
+    assert replicas(api) == 1
+    await world.stop()
+    return pod, started
+
+
+@pytest.mark.parametrize(
+    ("activity", "wanted"),
+    [
+        pytest.param({}, (0, True), id="idle"),
+        pytest.param({"runningTasks": 1}, (1, False), id="a task runs"),
+        pytest.param({"lastTaskActivity": "2026-03-01T12:16:41Z"}, (1, False), id="a task has ended"),
+        pytest.param(None, (1, False), id="no report yet"),
+    ],
+)
+async def test_restart_before_the_pod_ends(make_world, with_gateway, api, objects, activity, wanted):
+    first = make_world(api, with_gateway)
+    pod, started = await decided(first, api, objects)
+    since = api.find("Agent", "poet")["status"]["sleep"]["since"]
+    second = make_world(api, with_gateway)
+    second.moment = first.moment + 30
+    await second.start()
+    if activity is not None:
+        report(second, pod, startedAt=started, **activity)
+    await second.settle()
+    status = api.find("Agent", "poet")["status"]
+    assert (replicas(api), "sleep" in status) == wanted
+    if activity is None:
+        report(second, pod, startedAt=started)
+        await second.settle()
+        since, status = format_timestamp(second.moment), api.find("Agent", "poet")["status"]
+        assert replicas(api) == 0
+    await second.stop()
+    assert status.get("sleep", {}).get("since", since) == since
+
+
+@pytest.mark.parametrize("is_gone", [pytest.param(False, id="the pod still exists"), pytest.param(True, id="no pod")])
+async def test_restart_after_the_pod_ends_keeps_the_sleep(make_world, with_gateway, api, objects, is_gone):
+    first = make_world(api, with_gateway)
+    pod = await running(first, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(first.moment)
+    await first.later(1000)
+    report(first, pod, startedAt=started)
+    await first.until(lambda: replicas(api) == 0)
+    await first.stop()
+    slept = api.find("Agent", "poet")["status"]["sleep"]
+    if is_gone:
+        api.remove("Pod", pod)
+    second = make_world(api, with_gateway)
+    second.moment = first.moment + 30
+    await second.start()
+    await second.settle()
+    await second.stop()
+    assert (replicas(api), api.find("Agent", "poet")["status"]["sleep"]) == (0, slept)
+
+
+async def test_busy_report_ends_a_sleep_that_cannot_begin(fleet, api, objects):
+    """The API server refuses to scale the Deployment. A later write must not resume the decision."""
+    pod = await running(fleet, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(fleet.moment)
+    await fleet.later(1000)
+    api.fault = lambda _, what: api_error(403, "no") if what.endswith("Deployment poet") else None
+    report(fleet, pod, startedAt=started)
+    await fleet.until(lambda: fleet.conditions("Agent", "poet")["Programmed"][0] == "False")
+    assert "sleep" in api.find("Agent", "poet")["status"]
+    # The spec changes as well, so that the Deployment cannot be written while the agent is busy.
+    api.put(objects.agent("poet", sleep={"afterIdle": "15m"}, description="changed"))
+    fleet.moment += 5
+    report(fleet, pod, startedAt=started, runningTasks=1)
+    await fleet.until(lambda: "sleep" not in api.find("Agent", "poet")["status"])
     assert replicas(api) == 1
 
 
@@ -185,6 +288,27 @@ async def test_missing_parent_is_a_condition_that_stops_nothing(fleet, api, obje
     api.put(objects.agent("lead"))
     await fleet.settle()
     assert "FleetIncomplete" not in fleet.conditions("Agent", "poet")
+
+
+async def test_agents_that_share_an_account_have_a_condition(fleet, api, objects):
+    """Also an agent whose own account is the one that another Agent names."""
+    api.put(objects.agent("clerk", serviceAccountName="poet"))
+    await running(fleet, api, objects)
+    for name, other in (("poet", "clerk"), ("clerk", "poet")):
+        status, reason, message = fleet.conditions("Agent", name)["FleetIncomplete"]
+        assert (status, reason) == ("True", "ServiceAccountShared")
+        assert f"({other})" in message
+    api.put(objects.agent("clerk", serviceAccountName="robot"))
+    await fleet.settle()
+    assert "FleetIncomplete" not in {*fleet.conditions("Agent", "poet"), *fleet.conditions("Agent", "clerk")}
+
+
+async def test_shared_account_without_a_gateway_is_no_problem(world, api, objects):
+    for name in ("poet", "clerk"):
+        api.put(objects.agent(name, serviceAccountName="robot"))
+    await world.start()
+    await world.settle()
+    assert "FleetIncomplete" not in world.conditions("Agent", "poet")
 
 
 async def test_cycle_of_parents_names_its_agents(fleet, api, objects):

@@ -206,7 +206,7 @@ async def test_run_probe_fails_without_a_log_and_repeats_a_lost_pod(api, cluster
     api.end_pod(probe.name)
     del api.logs[probe.name]
     assert await run_probe(cluster, probe) == ProbeFailure(
-        "NoReport", "the probe's log cannot be read: the pod has no log"
+        "NoReport", "the pod's log cannot be read: the pod has no log"
     )
     api.remove("Pod", probe.name)
     assert await run_probe(cluster, probe) == ProbePending()

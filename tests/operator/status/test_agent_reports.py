@@ -10,7 +10,7 @@ from fleetwright_operator.status.agent_reports import (
     ServerReport,
     parse_report,
 )
-from fleetwright_operator.status.runtime_conditions import degraded, drift, tools_of
+from fleetwright_operator.status.runtime_report import degraded, drift, tools_of
 
 DIGEST = "sha256:" + "0" * 64
 GOOD = {

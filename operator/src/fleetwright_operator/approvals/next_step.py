@@ -12,8 +12,8 @@ from fleetwright_api import durations
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.approval import ApprovalSpec, ApprovalView
 from fleetwright_kube.timestamps import parse_timestamp
+from fleetwright_operator.approvals.approval_listing import MAX_OPEN, OpenApproval
 from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome, edit_problem
-from fleetwright_operator.approvals.open_ask import MAX_OPEN, OpenAsk
 from fleetwright_operator.status.approval_status import PENDING, ApprovalState, Phase, stored_approval_state
 from fleetwright_operator.status.conditions import DECIDED, DELIVERED, Condition
 
@@ -52,7 +52,7 @@ class ObservedApproval:
 
     agent: AgentView
     approval: ApprovalView | None
-    ask: OpenAsk | None
+    ask: OpenApproval | None
     """None if the agent does not list the question."""
     is_listed: bool
     """True if the agent has listed its questions since this process became the leader."""
@@ -112,13 +112,13 @@ def after_delivery(observed: ObservedApproval, spec: ApprovalSpec, outcome: Outc
             return _undelivered(observed, spec, made, outcome.message)
 
 
-def _opening(observed: ObservedApproval, ask: OpenAsk) -> Step:
+def _opening(observed: ObservedApproval, ask: OpenApproval) -> Step:
     if ask.expires_at is not None and ask.expires_at <= observed.now:
         return Step()
     return Step(action=ApprovalAction.CREATE) if observed.open_approvals < MAX_OPEN else Step(requeue_after=_FULL)
 
 
-def _continues(state: ApprovalState, spec: ApprovalSpec, ask: OpenAsk | None) -> bool:
+def _continues(state: ApprovalState, spec: ApprovalSpec, ask: OpenApproval | None) -> bool:
     """Return whether a closed Approval is open again: the agent still asks, or a person has decided meanwhile."""
     ended_undecided = state.phase in {Phase.EXPIRED, Phase.WITHDRAWN} and state.delivery is None
     return ended_undecided and (ask is not None or spec.decision is not None)

@@ -8,17 +8,17 @@ from fleetwright_api.approval_sources import account_of
 from fleetwright_api.call_authorization import Identity
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_kube.timestamps import format_timestamp
-from fleetwright_operator.approvals.open_ask import OpenAsk
+from fleetwright_operator.approvals.approval_listing import OpenApproval
 from fleetwright_operator.build.manifest import Manifest, manifest, owner_of
 
 
-def request_manifest(agent: AgentView, ask: OpenAsk, find: Callable[[Identity], AgentView | None]) -> Manifest:
+def request_manifest(agent: AgentView, ask: OpenApproval, find: Callable[[Identity], AgentView | None]) -> Manifest:
     """Return the manifest for a question. Args: `find` returns an agent, or None if it is unknown."""
     head = manifest(names.API_VERSION, names.APPROVAL, name=names.approval(agent.name, ask.ask), owner=owner_of(agent))
     return {**head, "spec": {"request": _request(agent, ask, find)}}
 
 
-def _request(agent: AgentView, ask: OpenAsk, find: Callable[[Identity], AgentView | None]) -> dict[str, Any]:
+def _request(agent: AgentView, ask: OpenApproval, find: Callable[[Identity], AgentView | None]) -> dict[str, Any]:
     accounts = [account_of(agent), *(_account(identity, find) for identity in ask.agents)]
     return {
         "agent": agent.name,

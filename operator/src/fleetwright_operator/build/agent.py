@@ -14,7 +14,7 @@ from fleetwright_api.endpoints import Endpoints
 from fleetwright_api.skill_document import SkillContent
 from fleetwright_api.spec.agent import AgentSpec, AgentView
 from fleetwright_api.spec.mcp_server import McpServerView
-from fleetwright_operator.build.callers import Tokens
+from fleetwright_operator.build.auth_files import Tokens
 from fleetwright_operator.build.card import ServedCard, Sign, card_config_map, served_card, unsigned
 from fleetwright_operator.build.cilium_policy import names_policies, plain_rules
 from fleetwright_operator.build.deployment import Skills, agent_deployment
@@ -33,6 +33,7 @@ from fleetwright_operator.build.network.network_additions import (
 from fleetwright_operator.build.network_policy import egress_policy, ingress_policy
 from fleetwright_operator.build.pod.memory_volume import memory_claim
 from fleetwright_operator.build.secrets import auth_secret, client_secret, push_secret
+from fleetwright_operator.build.workspace.children import runner_rule
 from fleetwright_operator.settings import Settings
 
 
@@ -136,6 +137,8 @@ def _egress_rules(parts: AgentParts, settings: Settings) -> Iterator[EgressRule]
             settings=settings,
         )
         yield from added_egress_rules(parts.agent.spec, settings)
+        if parts.agent.spec.workspace is not None:
+            yield runner_rule(parts.agent)
 
 
 def _egress_policies(

@@ -19,7 +19,7 @@ from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_api.spec.tools import EnforcementSpec, ServerUseSpec
 from fleetwright_operator.build.config.auth_settings import dialects
-from fleetwright_operator.build.config.fleet import gateway_config
+from fleetwright_operator.build.config.gateway import gateway_config
 from fleetwright_operator.build.config.memory import audit_config, memory_config
 from fleetwright_operator.build.config.models import models_config, other_model, output_of
 from fleetwright_operator.build.config.permissions import widened
@@ -33,6 +33,7 @@ from fleetwright_operator.build.config.tool_access import (
     pinned_list,
     server_entry,
 )
+from fleetwright_operator.build.config.workspace import workspace_config
 from fleetwright_operator.build.pod.file_references import instructions_file
 from fleetwright_operator.settings import Settings
 
@@ -83,6 +84,7 @@ def agent_config(
             }
         ),
         **_asked_for(spec, settings),
+        **workspace_config(agent, endpoints),
         **({"deniedRanges": [str(each) for each in settings.stated_ranges]} if settings.stated_ranges else {}),
     }
 

@@ -4,7 +4,7 @@ The card tells clients which extensions they may receive. An extension without a
 derives the same list from its configuration; a contract test compares both.
 """
 
-from fleetwright_api.approval_sources import guards_source
+from fleetwright_api.approval_sources import guards_source, workspace_asks
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_operator.build.config.auth_settings import exposes_model_fallbacks, exposes_tool_calls
 
@@ -31,6 +31,22 @@ _LEARNED = {
 _FALLBACKS = {
     f"{_OURS}/model-fallback/v1": "That another model took over, and why, in the metadata of a status message."
 }
+_CONTEXT = {
+    f"{_OURS}/context/v1": "The size of the last prompt, the context window and compactions, in the metadata of status"
+    " messages and of the answer's artifact."
+}
+_FORK = {
+    f"{_OURS}/context-fork/v1": "Begins a conversation with the history of another one, in the metadata of its first"
+    " message."
+}
+_TITLE = {
+    f"{_OURS}/context-title/v1": "The title of a conversation, in the metadata of a message that sets it and of listed"
+    " tasks."
+}
+_UNDO = {
+    f"{_OURS}/workspace-undo/v1": "Undoes the file changes of a task, in the metadata of a message. The metadata of the"
+    " answer's artifact names the restored files."
+}
 _ASKS = {
     f"{_OURS}/ask/v1": "Which ask a task waits with, its kind and end, in the metadata of its status message.",
     f"{_OURS}/answer/v1": "Who answered an ask, when, and what was decided, in the metadata of the answer.",
@@ -54,6 +70,9 @@ def _of_the_loop(spec: AgentSpec) -> dict[str, str]:
         **_ALWAYS,
         **(_TOLD if exposes_tool_calls(spec) else {}),
         **(_LEARNED if learns(spec) else {}),
+        **(_CONTEXT if spec.a2a.extensions.context else {}),
+        **(_FORK | _TITLE if spec.a2a.extensions.context or spec.workspace else {}),
+        **(_UNDO if spec.workspace else {}),
         **(_FALLBACKS if exposes_model_fallbacks(spec) else {}),
         **(_ASKS if may_ask(spec) else {}),
     }
@@ -69,4 +88,4 @@ def may_ask(spec: AgentSpec) -> bool:
     """Return whether a task may wait for a person's answer."""
     approvals = spec.approvals.tools or any(use.tools.require_approval for use in spec.mcp_servers)
     pauses = any(budget.on_exceeded == "Pause" for budget in spec.budgets)
-    return bool(spec.ask_human or approvals or pauses or guards_source(spec))
+    return bool(spec.ask_human or approvals or pauses or guards_source(spec) or workspace_asks(spec))

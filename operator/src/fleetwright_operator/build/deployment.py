@@ -11,7 +11,7 @@ from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.encoder import encode
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.agent_config import drain_seconds
-from fleetwright_operator.build.config.fleet import calls_gateway, token_mount, token_volume
+from fleetwright_operator.build.config.gateway import calls_gateway, token_mount, token_volume
 from fleetwright_operator.build.config.push import KEYS_FOLDER, offers_push
 from fleetwright_operator.build.config.tool_access import credential_keys
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest

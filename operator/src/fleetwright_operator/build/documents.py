@@ -15,7 +15,7 @@ from fleetwright_api.skill_document import SkillContent
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.agent_config import agent_config
-from fleetwright_operator.build.callers import Tokens, callers_document, peer_token_files
+from fleetwright_operator.build.auth_files import Tokens, callers_document, peer_token_files
 from fleetwright_operator.build.card import agent_card
 from fleetwright_operator.settings import Settings
 

@@ -1,17 +1,20 @@
 """The cards of an agent at the gateway: one for each address of the gateway, signed like the agent's own card. Pure.
 
 A signature covers the addresses in a card, so the gateway cannot make such a card from the agent's own. It serves these
-cards byte for byte.
+cards byte for byte. They also list the versions of A2A that the gateway translates for the agent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fleetwright_api import names
+from fleetwright_api.spec.a2a import DIALECTS
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_operator.build.card import RPC_PATH, Sign, public_card, signed_card
 from fleetwright_operator.settings import GatewayReference
 
+_TRANSLATED: Final = "JSONRPC"
+"""The binding over which the gateway translates."""
 _BEARER: Final = {
     "bearer": {
         "httpAuthSecurityScheme": {
@@ -37,9 +40,22 @@ def gateway_cards(
 
 
 def _signed_card(card: Mapping[str, Any], address: str, sign: Sign) -> str:
-    interfaces = [{**each, "url": f"{address}{RPC_PATH}"} for each in card["supportedInterfaces"]]
+    own = [*card["supportedInterfaces"], *_translated(card)]
+    interfaces = [{**each, "url": f"{address}{RPC_PATH}"} for each in sorted(own, key=_version, reverse=True)]
     security = {"securitySchemes": _BEARER, "securityRequirements": [{"schemes": {"bearer": {}}}]}
     return signed_card(public_card({**card, "supportedInterfaces": interfaces, **security}), sign)
+
+
+def _translated(card: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield the interfaces that the agent does not have, and that the gateway translates to A2A 1.0."""
+    spoken = {_version(each) for each in card["supportedInterfaces"] if each["protocolBinding"] == _TRANSLATED}
+    for version in DIALECTS:
+        if version not in spoken:
+            yield {"protocolBinding": _TRANSLATED, "protocolVersion": version}
+
+
+def _version(interface: Mapping[str, str]) -> str:
+    return interface["protocolVersion"]
 
 
 def _address(base: str, agent: AgentView) -> str:

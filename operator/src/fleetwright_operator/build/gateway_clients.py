@@ -5,7 +5,7 @@ The list contains only digests. The tokens have 256 random bits, so a token cann
 
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import canonical_json
-from fleetwright_operator.build.callers import Tokens, client_entries
+from fleetwright_operator.build.auth_files import Tokens, client_entries
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 
 

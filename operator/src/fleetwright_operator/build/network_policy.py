@@ -1,6 +1,6 @@
 """NetworkPolicies that deny everything except what a reference, a label or the installation requires."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetwright_api import names
@@ -34,13 +34,28 @@ def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: EgressR
     return _policy(owner, name=names.mcp_workload(owner.name), ingress=[rule], egress=policy_rules([dns]))
 
 
-def _policy(owner: Owner, *, name: str, ingress: list[Any] | None = None, egress: list[Any] | None = None) -> Manifest:
-    """Return a policy. A direction that is None is left out."""
+def workspace_policy(owner: Owner, selector: Mapping[str, str], egress_rules: list[EgressRule]) -> Manifest:
+    """Return the policy of a workspace: only its agent may reach it, and it reaches only what the spec names."""
+    agent = {"podSelector": {"matchLabels": owner.selector}}
+    rule = {"from": [agent], "ports": [{"protocol": "TCP", "port": names.WORKSPACE_PORT}]}
+    name = names.workspace(owner.name)
+    return _policy(owner, name=name, selector=selector, ingress=[rule], egress=policy_rules(egress_rules))
+
+
+def _policy(
+    owner: Owner,
+    *,
+    name: str,
+    selector: Mapping[str, str] | None = None,
+    ingress: list[Any] | None = None,
+    egress: list[Any] | None = None,
+) -> Manifest:
+    """Return a policy for the pods of the owner, or for other pods. A direction that is None is left out."""
     directions = {"Ingress": ingress, "Egress": egress}
     return {
         **manifest("networking.k8s.io/v1", "NetworkPolicy", name=name, owner=owner),
         "spec": {
-            "podSelector": {"matchLabels": owner.selector},
+            "podSelector": {"matchLabels": dict(selector or owner.selector)},
             "policyTypes": [direction for direction, rules in directions.items() if rules is not None],
             # The API server drops an empty list. A policy without the list also denies everything.
             **{direction.lower(): rules for direction, rules in directions.items() if rules},

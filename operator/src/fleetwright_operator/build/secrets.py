@@ -4,13 +4,13 @@ Each Secret carries the records of its credentials as an annotation. The records
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import canonical_json
 from fleetwright_kube.timestamps import format_timestamp
-from fleetwright_operator.build.callers import Tokens, callers_document, operators_document, peer_token_files
+from fleetwright_operator.build.auth_files import Tokens, callers_document, operators_document, peer_token_files
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken, record
@@ -40,9 +40,16 @@ def auth_secret(owner: Owner, tokens: Tokens, *, pending: Mapping[str, str]) -> 
         names.CALLERS_KEY: canonical_json(callers_document(tokens)),
         **({names.GATEWAY_KEY: tokens.gateway.file} if tokens.gateway else {}),
         **({names.OPERATOR_KEY: canonical_json(operators_document(tokens))} if tokens.operators else {}),
+        **({names.WORKSPACE_KEY: tokens.workspace[0]} if tokens.workspace else {}),
         **peer_token_files(tokens),
     }
     return _secret(owner, names.agent_auth(owner.name), files, annotations)
+
+
+def workspace_secret(owner: Owner, digests: Sequence[str]) -> Manifest:
+    """Return the Secret with the digests of the tokens that a workspace accepts."""
+    lines = "".join(f"{digest}\n" for digest in digests)
+    return _secret(owner, names.workspace(owner.name), {names.DIGESTS_KEY: lines}, {})
 
 
 def push_secret(owner: Owner, keys: PushKeys) -> Manifest:

@@ -43,6 +43,15 @@ CONFIG_MAP_METADATA = Resource(
 NAMESPACES = Resource(
     kind="NamespaceMetadata", group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
 )
+# Read for their owners: the operator sends its token only to pods below an agent's own Deployment.
+REPLICA_SETS = Resource(
+    kind="ReplicaSetMetadata",
+    group="apps",
+    version="v1",
+    plural="replicasets",
+    selector=names.OWN_OBJECTS,
+    metadata_only=True,
+)
 
 
 def own_card_keys(name: str) -> Resource:
@@ -74,7 +83,7 @@ WATCHED = (
 )
 """Kinds that are read as whole objects. kopf watches the first four, which users write."""
 
-OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES)
+OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES, REPLICA_SETS)
 """Kinds for which only metadata is read."""
 
 RESOURCES: Mapping[str, Resource] = {

@@ -1,5 +1,6 @@
 """Stores the reports of running agents, and queues the objects that a report concerns."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from fleetwright_api import durations, names
@@ -9,12 +10,29 @@ from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.kinds.views import agent_of
 from fleetwright_operator.manager.agent_status_reader import StatusResult
 from fleetwright_operator.manager.work_queue import WorkQueue
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.status.activity_status import REFRESH_SECONDS, activity_status
 from fleetwright_operator.status.agent_reports import AgentReport, AgentReports, parse_report
 
 _SCRAPE_SECONDS: Final = 15.0
 """Seconds until the operator reads an agent again that is idle for long enough and only waits for a scrape."""
+_ENDING_SECONDS: Final = 1.0
+"""Seconds until the operator reads a pod again that ends because its agent goes to sleep."""
+
+
+def readable_pods(cache: Cache) -> Iterator[CachedObject]:
+    """Yield the pods whose status is read: those that do not end, and those that end because their agent sleeps.
+
+    An agent may accept a task after the report that lets it sleep. Only the status of its ending pod shows this task.
+    """
+    for pod in cache.all("Pod"):
+        if not pod.deleting or _goes_to_sleep(cache, pod):
+            yield pod
+
+
+def _goes_to_sleep(cache: Cache, pod: CachedObject) -> bool:
+    agent = cache.get(names.AGENT, pod.namespace, pod.labels.get(names.AGENT_LABEL, ""))
+    return agent is not None and "sleep" in agent.projection["status"]
 
 
 def _may_sleep(spec: AgentSpec, report: AgentReport) -> bool:
@@ -60,6 +78,8 @@ class AgentReportHandler:
             if self._cache.get(names.MCP_SERVER, pod.namespace, server):
                 self._queue.add((names.MCP_SERVER, pod.namespace, server))
         spec = agent_of(entry).spec if entry is not None else None
+        if pod.deleting:
+            return StatusResult(is_complete=True, sleeps_in=_ENDING_SECONDS)
         return StatusResult(report.is_complete, None if spec is None else _sleeps_in(spec, report))
 
     def _is_stale(self, pod: CachedObject, entry: CachedObject, report: AgentReport) -> bool:

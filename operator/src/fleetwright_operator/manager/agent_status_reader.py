@@ -34,7 +34,7 @@ class StatusResult(NamedTuple):
     is_complete: bool
     """False if the agent lacks a server, a tool or a plugin."""
     sleeps_in: float | None = None
-    """Seconds until the agent may sleep, if it stays idle."""
+    """Seconds until the agent may sleep, if it stays idle, or until a pod that ends is read again."""
 
 
 class _Priority(NamedTuple):
@@ -87,8 +87,11 @@ class AgentStatusReader:
                 await asyncio.sleep(self._look)
 
     def _enqueue_due(self) -> None:
-        """Queue the pods that are due, by priority. A pod that was not ready in between counts as new."""
-        ready = {pod.uid: pod for pod in self._pods() if _is_ready_agent(pod)}
+        """Queue the pods that are due, by priority.
+
+        A pod that was not ready in between counts as new, and so does a pod that begins to end.
+        """
+        ready = {_key(pod): pod for pod in self._pods() if _is_readable_agent(pod)}
         self._priorities = {uid: turn for uid, turn in self._priorities.items() if uid in ready}
         now = self._clock()
         due = [pod for pod in ready.values() if self._priority(pod).due <= now]
@@ -104,16 +107,16 @@ class AgentStatusReader:
             pod = self._waiting.popleft()
             before = self._priority(pod)
             failures = max(before.failures, 0)
-            self._priorities[pod.uid] = self._next(failures)  # not due while it is being read
+            self._priorities[_key(pod)] = self._next(failures)  # not due while it is being read
             found = await self._read(session, pod)
             if found is None:
-                self._priorities[pod.uid] = self._next(failures + 1)
+                self._priorities[_key(pod)] = self._next(failures + 1)
             else:
                 incomplete = 0 if found.is_complete else before.incomplete + 1
-                self._priorities[pod.uid] = self._next(0, incomplete=incomplete, sleeps_in=found.sleeps_in)
+                self._priorities[_key(pod)] = self._next(0, incomplete=incomplete, sleeps_in=found.sleeps_in)
 
     def _priority(self, pod: CachedObject) -> _Priority:
-        return self._priorities.get(pod.uid, _NEW)
+        return self._priorities.get(_key(pod), _NEW)
 
     def _next(self, failures: int, *, incomplete: int = 0, sleeps_in: float | None = None) -> _Priority:
         pause = min(self._every * 2 ** min(max(failures - 1, 0), 20), max(self._every, _LONGEST_PAUSE))
@@ -157,7 +160,12 @@ def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def _is_ready_agent(pod: CachedObject) -> bool:
+def _key(pod: CachedObject) -> str:
+    return f"{pod.uid}/ending" if pod.deleting else pod.uid
+
+
+def _is_readable_agent(pod: CachedObject) -> bool:
+    """Return whether the pod of an agent answers. A pod that ends is not ready, but answers until its end."""
     conditions = pod.projection.get("conditions", ())
     ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    return ready and not pod.deleting and names.AGENT_LABEL in pod.labels and bool(pod.projection.get("podIP"))
+    return (ready or pod.deleting) and names.AGENT_LABEL in pod.labels and bool(pod.projection.get("podIP"))

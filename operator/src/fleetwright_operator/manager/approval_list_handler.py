@@ -1,28 +1,34 @@
-"""Stores the open questions that an agent lists, and queues the Approvals that the list concerns."""
+"""Stores the open questions that an agent lists, and queues the objects that the list concerns."""
 
 from typing import Any
 
 from fleetwright_api import names
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.approvals.open_ask import parse_listing
-from fleetwright_operator.approvals.open_asks import OpenAsks
+from fleetwright_operator.approvals.approval_listing import NOT_SERVED, parse_listing
+from fleetwright_operator.approvals.open_approval_index import OpenApprovalIndex
 from fleetwright_operator.manager.work_queue import WorkQueue
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.index_keys import Key
 
 
 class ApprovalListHandler:
-    def __init__(self, cache: Cache, asks: OpenAsks, queue: WorkQueue[Key]) -> None:
+    def __init__(self, cache: Cache, asks: OpenApprovalIndex, queue: WorkQueue[Key]) -> None:
         self._cache = cache
         self._asks = asks
         self._queue = queue
 
     def handle(self, agent: CachedObject, document: Any) -> str | None:
-        """Return the version of the list, or None if it is unusable."""
+        """Return the version of the list; None if it is unusable, or if the agent does not serve a list."""
+        space, name = agent.namespace, agent.name
+        if document is NOT_SERVED:
+            if self._asks.put_not_served(space, name, uid=agent.uid):
+                self._queue.add((names.AGENT, space, name))  # It may go to sleep from now on.
+            return None
         listing = parse_listing(document, now=self._asks.now)
         if listing is None:
             return None
-        space, name = agent.namespace, agent.name
+        if not self._asks.is_known(space, name, uid=agent.uid):
+            self._queue.add((names.AGENT, space, name))  # It may go to sleep from now on.
         before = self._asks.approvals(space, name)
         if not self._asks.put(space, name, uid=agent.uid, listing=listing):
             return listing.version

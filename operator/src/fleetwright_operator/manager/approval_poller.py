@@ -49,7 +49,7 @@ class ApprovalPoller:
         """Args: `agents` is called every `look` seconds, and returns the agents to poll.
 
         `tokens` returns the operator's tokens for an agent. `on_list` is called with an agent and its list, and returns
-        the version of the list; None if the list is unusable.
+        the version of the list; None if there is no usable list.
         """
         self._agents = agents
         self._read = read

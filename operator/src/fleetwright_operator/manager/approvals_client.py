@@ -17,6 +17,7 @@ from yarl import URL
 from fleetwright_api import names
 from fleetwright_api.encoding.untrusted_json import read_json
 from fleetwright_kube.cached_object import CachedObject
+from fleetwright_operator.approvals.approval_listing import NOT_SERVED
 from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome, parse_outcome
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ _ANSWER_LIMIT: Final = 64 * 1024
 _PATIENCE: Final = 10.0
 """Seconds for an answer, in addition to the time for which the agent may hold a poll."""
 _UNKNOWN_TOKEN: Final = 401
+_NO_ROUTE: Final = 404
 _ERRORS: Final = (aiohttp.ClientError, TimeoutError, ValueError)
 
 
@@ -37,12 +39,15 @@ class ApprovalsClient:
     async def read(self, pod: CachedObject, tokens: Sequence[str], *, after: str | None, wait: int) -> Any:
         """Return the agent's list, once it differs from the version `after` or after `wait` seconds.
 
-        Return None if the agent does not answer, or answers with an error.
+        Return `NOT_SERVED` if the agent does not have the route, and None if it does not answer, or answers with
+        another error.
         """
         query = {**({"after": after} if after is not None else {}), "wait": str(wait)}
         url = URL(f"{self._base(pod)}/approvals").with_query(query)
         try:
             async with self._asked("GET", url, tokens, seconds=wait + self._patience) as answer:
+                if answer.status == _NO_ROUTE:
+                    return NOT_SERVED
                 return read_json(await _bounded(answer, _LISTING_LIMIT)) if answer.status == 200 else None
         except _ERRORS as error:
             logger.info("approvals not read", extra={**_about(pod), "why": str(error) or repr(error)})

@@ -19,7 +19,7 @@ from fleetwright_operator.kinds.resources import (
 from fleetwright_operator.manager.api_server_addresses import check_api_server
 from fleetwright_operator.manager.enqueuer import Enqueuer
 from fleetwright_operator.manager.work_queue import WorkQueue
-from fleetwright_operator.observe.watch_index import OWN_KINDS, Key
+from fleetwright_operator.observe.index_keys import OWN_KINDS, Key
 from fleetwright_operator.settings import Cilium, Settings
 
 logger = logging.getLogger(__name__)

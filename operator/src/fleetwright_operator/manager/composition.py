@@ -27,14 +27,14 @@ from fleetwright_kube.timestamps import (
     time_of_day,
 )
 from fleetwright_operator.approvals.delivery import Deliver
-from fleetwright_operator.approvals.open_asks import OpenAsks
+from fleetwright_operator.approvals.open_approval_index import OpenApprovalIndex
+from fleetwright_operator.credentials.derived_tokens import operator_tokens
 from fleetwright_operator.credentials.jws import new_secret
-from fleetwright_operator.credentials.operator_token import operator_tokens
 from fleetwright_operator.credentials.stored_credentials import stored_ring
 from fleetwright_operator.credentials.tokens import mint_token
 from fleetwright_operator.kinds.resources import own_card_keys, own_gateway_keys, own_key_set
 from fleetwright_operator.kinds.scheme import SCHEME
-from fleetwright_operator.manager.agent_report_handler import AgentReportHandler
+from fleetwright_operator.manager.agent_report_handler import AgentReportHandler, readable_pods
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
 from fleetwright_operator.manager.approval_list_handler import ApprovalListHandler
 from fleetwright_operator.manager.approval_poller import ApprovalPoller
@@ -49,13 +49,15 @@ from fleetwright_operator.manager.warning_delay import SECONDS as WARNING_SECOND
 from fleetwright_operator.manager.warning_delay import WarningDelay
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.approvals import asking_agents
-from fleetwright_operator.observe.watch_index import OWN_KINDS, Key, WatchIndex
+from fleetwright_operator.observe.index_keys import OWN_KINDS, Key
+from fleetwright_operator.observe.watch_index import WatchIndex
 from fleetwright_operator.reconcilers.agent import AgentReconciler
 from fleetwright_operator.reconcilers.approval import ApprovalReconciler
 from fleetwright_operator.reconcilers.key_ring import KeyRingReconciler
 from fleetwright_operator.reconcilers.mcp_server import McpServerReconciler
 from fleetwright_operator.reconcilers.reconciler import Reconciler
 from fleetwright_operator.reconcilers.skill import SkillReconciler
+from fleetwright_operator.reconcilers.workspace import WorkspaceStep
 from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
 from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
@@ -129,7 +131,7 @@ def build_manager(
         on_status=TransitionEvents(cache, warnings, now=clocks.now).record,
         may_write=may_write,
     )
-    reports, asks = AgentReports(clocks.seconds), OpenAsks(clocks.seconds)
+    reports, asks = AgentReports(clocks.seconds), OpenApprovalIndex(clocks.seconds)
     client, lists = ApprovalsClient(), ApprovalListHandler(cache, asks, queue)
     report_handler = AgentReportHandler(cache, reports, queue)
     metrics.queue_depth.set_function(lambda: queue.depth)
@@ -162,7 +164,7 @@ def build_manager(
         ),
         report_handler=report_handler,
         status_reader=AgentStatusReader(
-            lambda: list(cache.all("Pod")), on_status=report_handler.handle, clock=time.monotonic
+            lambda: list(readable_pods(cache)), on_status=report_handler.handle, clock=time.monotonic
         ),
         approval_lists=lists,
         approval_poller=ApprovalPoller(
@@ -185,7 +187,7 @@ def _reconciler(
     clocks: Clocks,
     *,
     wake: Callable[[Key], None],
-    asks: OpenAsks,
+    asks: OpenApprovalIndex,
     approvals: ApprovalReconciler,
 ) -> Reconciler:
     """Args: `wake` queues an agent whose rollout may start."""
@@ -209,6 +211,7 @@ def _reconciler(
                 mint=clocks.mint,
                 preflights=preflights,
                 asks=asks,
+                workspaces=WorkspaceStep(cluster=cluster, settings=settings, schedule=schedule),
             ),
             names.SKILL: SkillReconciler(cluster=cluster, settings=settings, now=now, schedule=schedule),
             names.MCP_SERVER: McpServerReconciler(

@@ -5,7 +5,8 @@ from typing import Final
 from fleetwright_api import names
 from fleetwright_kube.cache import Cache, Change
 from fleetwright_operator.manager.work_queue import WorkQueue
-from fleetwright_operator.observe.watch_index import Key, WatchIndex
+from fleetwright_operator.observe.index_keys import Key
+from fleetwright_operator.observe.watch_index import WatchIndex
 
 _KEY_RINGS: Final = frozenset({names.CARD_KEYS, names.GATEWAY_KEYS})
 """Kinds whose changes concern every agent."""

@@ -24,7 +24,7 @@ from fleetwright_operator.manager.composition import Manager, Process
 from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.kopf_watches import watch_with_kopf
 from fleetwright_operator.manager.worker import run_worker
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.settings import Settings
 
 logger = logging.getLogger(__name__)

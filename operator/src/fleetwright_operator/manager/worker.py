@@ -11,7 +11,7 @@ from fleetwright_kube.errors import ApiError, RetryLaterError
 from fleetwright_kube.informer import TRANSIENT_ERRORS
 from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.work_queue import WorkQueue
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.reconcilers.result import ReconcileResult
 
 logger = logging.getLogger(__name__)

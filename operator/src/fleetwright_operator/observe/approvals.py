@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
+from fleetwright_operator.kinds.resources import REPLICA_SETS
 from fleetwright_operator.kinds.views import approval_of
-
-_REPLICA_SET = "ReplicaSet"
 
 
 def asking_agents(cache: Cache) -> Iterator[tuple[CachedObject, CachedObject]]:
@@ -20,13 +19,15 @@ def asking_agents(cache: Cache) -> Iterator[tuple[CachedObject, CachedObject]]:
 def serving_pod(cache: Cache, agent: CachedObject) -> CachedObject | None:
     """Return the ready pod of the agent's own Deployment.
 
-    The operator sends its token to this pod. Therefore the pod's labels are not sufficient. The Deployment replaces its
-    pod only after the old one has ended. So if two pods seem to be the agent, one of them is forged, and none is used.
+    The operator sends its token to this pod. Labels and owner references are writable by users of the namespace.
+    Therefore the whole chain of controllers must exist, with matching uids: pod, ReplicaSet, Deployment, Agent. The
+    Deployment replaces its pod only after the old one has ended. So if two pods seem to be the agent, none is used.
     """
     deployment = cache.get("Deployment", agent.namespace, agent.name)
     if deployment is None or deployment.controller is None or deployment.controller.uid != agent.uid:
         return None
-    pods = [pod for pod in cache.find("pod-of", agent.namespace, agent.name) if _serves(pod, agent.name)]
+    found = cache.find("pod-of", agent.namespace, agent.name)
+    pods = [pod for pod in found if _serves(pod) and _is_below(cache, pod, deployment)]
     return pods[0] if len(pods) == 1 else None
 
 
@@ -40,8 +41,18 @@ def is_of(approval: CachedObject, agent: CachedObject) -> bool:
     return approval.controller is not None and approval.controller.uid == agent.uid and not approval.deleting
 
 
-def _serves(pod: CachedObject, agent: str) -> bool:
-    owner, conditions = pod.controller, pod.projection.get("conditions", ())
-    controlled = owner is not None and owner.kind == _REPLICA_SET and owner.name.rpartition("-")[0] == agent
+def _serves(pod: CachedObject) -> bool:
+    conditions = pod.projection.get("conditions", ())
     ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    return controlled and ready and not pod.deleting and bool(pod.projection.get("podIP"))
+    return ready and not pod.deleting and bool(pod.projection.get("podIP"))
+
+
+def _is_below(cache: Cache, pod: CachedObject, deployment: CachedObject) -> bool:
+    """Return whether a ReplicaSet of the Deployment controls the pod."""
+    owner = pod.controller
+    if owner is None or owner.kind != "ReplicaSet":
+        return False
+    above = cache.get(REPLICA_SETS.kind, pod.namespace, owner.name)
+    if above is None or above.uid != owner.uid or above.controller is None:
+        return False
+    return (above.controller.kind, above.controller.uid) == ("Deployment", deployment.uid)

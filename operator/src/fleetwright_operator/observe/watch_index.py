@@ -1,93 +1,23 @@
 """The index keys of the cache, and which objects to enqueue after a change. Pure."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from fleetwright_api import names
-from fleetwright_api.approval_sources import may_request_approval
-from fleetwright_api.call_authorization import peers_of, selects_namespaces
 from fleetwright_api.fleet.hierarchy import MAX_DEPTH
 from fleetwright_api.skill_selection import selects
-from fleetwright_kube.cache import Cache, Change, IndexKey
+from fleetwright_kube.cache import Cache, Change
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.build.config.models import declared_models, destination
-from fleetwright_operator.build.config.push import receivers
-from fleetwright_operator.build.config.telemetry import collector
-from fleetwright_operator.build.config.tool_access import credential_keys
 from fleetwright_operator.build.manifest import Owner, owner_of
-from fleetwright_operator.build.mcp_server import environment_sources
-from fleetwright_operator.build.network.addresses import UnusableAddress, parse_address
-from fleetwright_operator.build.pod.file_references import file_references
-from fleetwright_operator.build.pod.skill_source import source_secret
-from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 from fleetwright_operator.credentials.stored_credentials import stored_ring
-from fleetwright_operator.kinds.resources import RESOURCES
-from fleetwright_operator.kinds.views import agent_of, approval_of, server_of, skill_of
+from fleetwright_operator.kinds.views import agent_of, approval_of
+from fleetwright_operator.observe.index_keys import IndexKeys, Key, holders_of, owners_of
 from fleetwright_operator.settings import Settings
-
-Key = tuple[str, str, str]
-"""(kind, namespace, name) of an Agent, a Skill, an McpServer or an Approval."""
-
-UNREADABLE = (KeyError, TypeError, AttributeError, ValueError)
-"""Errors from reading a value of a spec, such as a temperature that is not a number.
-
-An older CRD may accept such a value.
-"""
-_PARENTS = (names.AGENT, names.SKILL, names.MCP_SERVER)
-"""The kinds with children."""
-OWN_KINDS = (*_PARENTS, names.APPROVAL)
-_LABELS = {
-    names.AGENT_LABEL: names.AGENT,
-    names.MCP_SERVER_LABEL: names.MCP_SERVER,
-    names.SKILL_LABEL: names.SKILL,
-    **{names.probed_label(kind): kind for kind in _PARENTS},
-}
 
 
 class WatchIndex:
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
-        if entry.kind not in OWN_KINDS:
-            # A probe pod affects its owner, but is not one of the owner's regular pods and policies.
-            index_key = "probe-of" if _is_probe(entry) else "child-of"
-            for owner in _owners(entry):
-                yield (index_key, *owner)
-            for holder in _holders(entry):
-                yield ("held-by", *holder)
-            for config_map in entry.projection.get("mounts", ()):
-                yield ("mounted", entry.namespace, config_map)
-            if _is_agent_pod(entry):
-                yield ("pod-of", entry.namespace, entry.labels[names.AGENT_LABEL])
-            if _is_rollout_slot(entry):
-                yield ("turn",)
-            return
-        try:
-            yield from list(self._own_index_keys(entry))
-        except UNREADABLE:
-            return  # the object's own reconcile reports the error; other objects must not be affected
-
-    def _own_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
-        if entry.kind == names.AGENT:
-            yield from self._agent_index_keys(entry)
-        elif entry.kind == names.SKILL:
-            yield ("in", names.SKILL, entry.namespace)
-            skill = skill_of(entry)
-            source = skill.spec.source
-            if source.config_map is not None:
-                yield ("source", entry.namespace, source.config_map.name)
-            if secret := source_secret(source):
-                yield ("mounts", "Secret", entry.namespace, secret[1])
-            if source.git is not None:
-                yield from self._reaches(entry, source.git.url)
-            for need in skill.accepted_permissions.egress:
-                if need.host:
-                    yield from self._reaches(entry, f"https://{need.host}")
-        elif entry.kind == names.APPROVAL:
-            yield ("approval-of", entry.namespace, approval_of(entry).spec.request.agent)
-        else:
-            yield from self._server_index_keys(entry)
+        self.index_keys = IndexKeys(settings).index_keys
+        """Returns the index keys of an object, for the cache."""
 
     def keys_to_enqueue(self, change: Change, cache: Cache) -> set[Key]:
         """Return the keys of all objects whose result may have changed."""
@@ -119,60 +49,17 @@ class WatchIndex:
                 return _keys(cache, "source", space, name) | _with_users(cache, mounting)
             case "Service":
                 namesakes = {(names.AGENT, space, name), (names.MCP_SERVER, space, name.removesuffix("-mcp"))}
-                return set(_owners(entry)) | self._by_service(cache, space, name) | namesakes
+                return set(owners_of(entry)) | self._by_service(cache, space, name) | namesakes
             case "Secret":
-                return set(_owners(entry)) | _token_holders(change) | _waiting_callers(change, cache)
+                return set(owners_of(entry)) | _token_holders(change) | _waiting_callers(change, cache)
             case "ConfigMap":
-                owners = set(_owners(entry))
+                owners = set(owners_of(entry))
                 users = (_keys(cache, "uses", *owner) for owner in owners if owner[0] == names.SKILL)
-                return owners.union(_holders(entry), *users)
+                return owners.union(holders_of(entry), *users)
             case "Deployment":
                 return _sides_owners(change) | _skills_of(change, cache)
             case _:
                 return _sides_owners(change)
-
-    def _agent_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
-        agent = agent_of(entry)
-        spec, space = agent.spec, entry.namespace
-        if may_request_approval(spec):
-            yield ("asks",)
-        for skill in spec.skills:
-            yield ("uses", names.SKILL, space, skill.name)
-        for server in spec.mcp_servers:
-            yield ("uses", names.MCP_SERVER, space, server.name)
-        if spec.skill_selector is not None:
-            yield ("selects-skills", space)
-        if selects_namespaces(agent):
-            yield ("selects-namespaces",)
-        for peer in peers_of(agent):
-            yield ("calls", *peer)
-        if spec.fleet.parent is not None:
-            yield ("child-agent", space, spec.fleet.parent.name)
-        for reference in file_references(spec):
-            yield ("mounts", reference.kind, space, reference.name)
-        for kind, name in [*environment_places(spec.pod_template), *volume_places(spec.pod_template)]:
-            yield ("mounts", kind, space, name)
-        collectors = [url] if (url := collector(spec)) else []
-        models = [destination(model, self._settings.catalog) for _, model in declared_models(spec)]
-        for url in [*models, *(url for _, url in receivers(spec)), *collectors]:
-            yield from self._reaches(entry, url)
-
-    def _server_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
-        server = server_of(entry)
-        for secret, _ in credential_keys(server):
-            yield ("mounts", "Secret", entry.namespace, secret)
-        for kind, name in environment_sources(server.spec):
-            yield ("mounts", kind, entry.namespace, name)
-        if server.spec.remote is not None:
-            yield from self._reaches(entry, server.spec.remote.url)
-
-    def _reaches(self, entry: CachedObject, url: str) -> Iterator[IndexKey]:
-        try:
-            address = parse_address(url, namespace=entry.namespace, settings=self._settings)
-        except UnusableAddress:
-            return
-        if address.service:
-            yield ("reaches", *address.service)
 
     def _by_agent(self, change: Change, cache: Cache) -> set[Key]:
         entry = change.entry
@@ -190,7 +77,9 @@ class WatchIndex:
         approvals = _keys(cache, "approval-of", entry.namespace, entry.name)
         named = {(str(kind), str(space), str(name)) for kind, space, name in neighbours}
         descendants = _descendants(cache, entry.namespace, entry.name)
-        return {entry.id, *callers, *selected, *named, *approvals, *descendants}
+        accounts = {index_key for side in sides for index_key in self.index_keys(side) if index_key[0] == "account"}
+        sharers = {each.id for index_key in accounts for each in cache.find(*index_key)}
+        return {entry.id, *sharers, *callers, *selected, *named, *approvals, *descendants}
 
     def _by_service(self, cache: Cache, space: str, name: str) -> set[Key]:
         return _with_users(cache, _keys(cache, "reaches", space, name))
@@ -253,27 +142,8 @@ def _deciding(change: Change) -> set[Key]:
     return {(names.AGENT, change.entry.namespace, agent) for agent in agents} if len(undelivered) > 1 else set()
 
 
-def _owners(entry: CachedObject) -> list[Key]:
-    """Return the owners of a child: by label, and by its controller in case the labels were edited.
-
-    A metadata-only cache entry of an object does not count as a child, because pruning that entry would delete the
-    object itself.
-    """
-    if not entry.is_ours or RESOURCES[entry.kind].metadata_only:
-        return []
-    owners = [(kind, entry.namespace, entry.labels[key]) for key, kind in _LABELS.items() if key in entry.labels]
-    if entry.controller and entry.controller.kind in OWN_KINDS:
-        owners.append((entry.controller.kind, entry.namespace, entry.controller.name))
-    return sorted(set(owners))
-
-
 def _sides_owners(change: Change) -> set[Key]:
-    return {owner for side in (change.before, change.after) if side for owner in _owners(side)}
-
-
-def _holders(entry: CachedObject) -> list[Key]:
-    held = entry.holders if entry.is_ours else ()
-    return sorted((holder.kind, entry.namespace, holder.name) for holder in held if holder.kind in OWN_KINDS)
+    return {owner for side in (change.before, change.after) if side for owner in owners_of(side)}
 
 
 def _skills_of(change: Change, cache: Cache) -> set[Key]:
@@ -283,7 +153,7 @@ def _skills_of(change: Change, cache: Cache) -> set[Key]:
     """
     before, after = (side.projection["mounts"] if side else frozenset() for side in (change.before, change.after))
     found = [cache.get("ConfigMap", change.entry.namespace, name) for name in before ^ after]
-    return {owner for entry in found if entry for owner in _owners(entry) if owner[0] == names.SKILL}
+    return {owner for entry in found if entry for owner in owners_of(entry) if owner[0] == names.SKILL}
 
 
 def _with_users(cache: Cache, found: set[Key]) -> set[Key]:
@@ -331,16 +201,3 @@ def _identity(entry: CachedObject) -> tuple[object, ...]:
     """
     asked = (names.AUDIT_ACKNOWLEDGED_ANNOTATION, names.WAKE_ANNOTATION)
     return entry.uid, entry.generation, entry.deleting, *(entry.annotations.get(each) for each in asked)
-
-
-def _is_probe(entry: CachedObject) -> bool:
-    return entry.labels.get(names.COMPONENT) == names.PROBE
-
-
-def _is_agent_pod(entry: CachedObject) -> bool:
-    return entry.kind == "Pod" and names.AGENT_LABEL in entry.labels
-
-
-def _is_rollout_slot(entry: CachedObject) -> bool:
-    """Return whether the object is the NetworkPolicy of an Agent's probe, which represents a rollout slot."""
-    return entry.kind == "NetworkPolicy" and _is_probe(entry) and names.probed_label(names.AGENT) in entry.labels

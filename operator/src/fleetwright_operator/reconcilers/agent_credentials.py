@@ -12,17 +12,17 @@ from fleetwright_api.approval_sources import may_request_approval
 from fleetwright_api.call_authorization import Identity, allowed_peers
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
-from fleetwright_operator.build.callers import Tokens, client_names
+from fleetwright_operator.build.auth_files import Tokens, client_names
 from fleetwright_operator.build.config.auth_settings import token_rotation
-from fleetwright_operator.build.config.fleet import gateway_trust
+from fleetwright_operator.build.config.gateway import gateway_trust
 from fleetwright_operator.build.config.push import offers_push
-from fleetwright_operator.credentials.operator_token import operator_tokens, token_digests
+from fleetwright_operator.credentials.derived_tokens import operator_tokens, token_digests, workspace_tokens
 from fleetwright_operator.credentials.push_keys import renew_keys
 from fleetwright_operator.credentials.revocations import renew_revocations
 from fleetwright_operator.credentials.rotating_token import RotatingToken, next_rotation, rotated
 from fleetwright_operator.credentials.rotation import Rotation
 from fleetwright_operator.credentials.stored_credentials import StoredToken
-from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.settings import Settings
 
 
@@ -56,6 +56,7 @@ def credentials_for(
         callers=observed.caller_tokens,
         peers=_rotated(edges, parse_timestamp(now), mint, lead),
         operators=_operators(observed),
+        workspace=workspace_tokens(observed.card_keys, observed.entry.uid) if observed.agent.spec.workspace else (),
         gateway=gateway_trust(
             observed.entry.uid, observed.gateway_keys, settings, callers=observed.caller_uids, revoked=revoked
         ),

@@ -19,13 +19,13 @@ from fleetwright_kube.port import Object
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.approvals.delivery import Deliver, DeliveryAnswer, Outcome, decision_document
 from fleetwright_operator.approvals.next_step import ApprovalAction, ObservedApproval, Step, after_delivery, next_step
-from fleetwright_operator.approvals.open_asks import OpenAsks
+from fleetwright_operator.approvals.open_approval_index import OpenApprovalIndex
 from fleetwright_operator.approvals.request_manifest import request_manifest
-from fleetwright_operator.credentials.operator_token import operator_tokens
+from fleetwright_operator.credentials.derived_tokens import operator_tokens
 from fleetwright_operator.credentials.stored_credentials import stored_ring
 from fleetwright_operator.kinds.views import agent_of, approval_of
 from fleetwright_operator.observe.approvals import is_of, serving_pod
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.approval_status import approval_status
@@ -40,7 +40,7 @@ _DECISION: Final = ("decision", "decidedBy", "reason", "arguments")
 class ApprovalReconciler:
     cluster: Cluster
     settings: Settings
-    asks: OpenAsks
+    asks: OpenApprovalIndex
     now: Callable[[], str]
     deliver: Deliver
     tell: Callable[[Object], None]

@@ -12,8 +12,8 @@ from fleetwright_kube.cluster import Cluster
 from fleetwright_operator.apply.child_writer import is_refusal, prune, write_children
 from fleetwright_operator.build.config.tool_access import credential_keys, pinned_list
 from fleetwright_operator.build.mcp_server import server_children, server_probe
-from fleetwright_operator.observe.observation import ObservedServer, observe_server
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.index_keys import Key
+from fleetwright_operator.observe.mcp_server import ObservedServer, observe_server
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout.probe_result import ProbePending, ProbeReport, ProbeResult
 from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe

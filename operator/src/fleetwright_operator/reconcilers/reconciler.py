@@ -15,7 +15,7 @@ from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
 from fleetwright_operator.kinds.views import view_of
-from fleetwright_operator.observe.watch_index import UNREADABLE, Key
+from fleetwright_operator.observe.index_keys import UNREADABLE, Key
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 

@@ -22,8 +22,9 @@ from fleetwright_operator.build.network.addresses import UnusableAddress, destin
 from fleetwright_operator.build.pod.skill_source import git_address, remote_source, skill_probe, source_secret
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
 from fleetwright_operator.kinds.views import skill_of
-from fleetwright_operator.observe.observation import observe_services
-from fleetwright_operator.observe.watch_index import Key, holders_of_snapshot, users_of_skill
+from fleetwright_operator.observe.index_keys import Key
+from fleetwright_operator.observe.references import observe_services
+from fleetwright_operator.observe.watch_index import holders_of_snapshot, users_of_skill
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout.probe_result import ProbePending
 from fleetwright_operator.rollout.probe_runner import delete_probes, run_probe

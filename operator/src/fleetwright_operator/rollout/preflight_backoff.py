@@ -7,7 +7,7 @@ count starts again.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.rollout.preflight_result import PreflightInterrupted
 
 _FIRST_PAUSE_SECONDS = 10

@@ -16,8 +16,8 @@ from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.build.probe import Probe, probe_manifests
-from fleetwright_operator.observe.observation import ObservedAgent
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.agent import ObservedAgent
+from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.rollout import preflight_result
 from fleetwright_operator.rollout.preflight_backoff import PreflightBackoff
 from fleetwright_operator.rollout.preflight_result import (

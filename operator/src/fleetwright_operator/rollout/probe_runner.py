@@ -27,7 +27,12 @@ async def run_probe(cluster: Cluster, probe: Probe) -> ProbeResult:
     stopped = await write_children(cluster, probe_manifests(probe))
     if stopped is not None:
         return ProbeFailure(stopped.reason, stopped.message)
-    pod = cluster.cache.get("Pod", probe.owner.namespace, probe.name)
+    return await result_of(cluster, probe.owner.namespace, probe.name)
+
+
+async def result_of(cluster: Cluster, namespace: str, name: str) -> ProbeResult:
+    """Return the result of the pod with this name, which runs once and reports in the last line of its log."""
+    pod = cluster.cache.get("Pod", namespace, name)
     known = unreported(pod)
     if known is not None or pod is None:
         return known or ProbePending()
@@ -36,7 +41,7 @@ async def run_probe(cluster: Cluster, probe: Probe) -> ProbeResult:
     except NotFoundError:
         return ProbePending()  # the pod was deleted before its log was read
     except InvalidRequestError as refused:
-        return ProbeFailure("NoReport", f"the probe's log cannot be read: {refused.message}")
+        return ProbeFailure("NoReport", f"the pod's log cannot be read: {refused.message}")
 
 
 async def delete_probes(cluster: Cluster, owner: CachedObject, *, keep: str = "") -> None:

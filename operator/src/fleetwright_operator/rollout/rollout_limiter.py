@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.timestamps import parse_timestamp
-from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.observe.index_keys import Key
 
 LONGEST_SECONDS = 15 * 60
 """The time for the preflight, the drain and the progress deadline of a Deployment together."""

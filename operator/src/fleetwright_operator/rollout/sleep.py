@@ -1,16 +1,23 @@
 """Decides whether an agent sleeps. The Deployment of a sleeping agent has no pod, because the agent is idle. Pure.
 
 An agent goes to sleep only if a report of its current pod shows that nothing runs, that the last activity is long
-enough ago, and that its counters were scraped since. A sleeping agent wakes at a request, when its revision changes, or
-when its own pending work is due. It also wakes for a decision of an Approval. An open Approval alone does not keep it
-awake.
+enough ago, and that its counters were scraped since. An agent that may ask for approvals must also have listed its open
+questions to this process, because a new question would otherwise stay hidden during the sleep. An agent without the
+route of this list has no questions that the operator could show.
+
+The status stores the decision before the pod ends. Meanwhile the pod still serves, and the gateway still sends messages
+to it. The pod therefore ends only if all these conditions still hold, and if no task was active since the decision.
+
+A sleeping agent wakes at a request, when its revision changes, or when its own pending work is due. It also wakes for a
+decision of an Approval, and if its last pod, while it ends, still works on a task that came after the report. An open
+Approval alone does not keep it awake.
 
 Every new value of the wake annotation is a request. The values are never compared as times, because the clocks of their
 writers may differ.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fleetwright_api import durations, names
@@ -29,8 +36,9 @@ class SleepState:
     """The state as the status stores it. It is absent while the agent is awake."""
 
     since: int
+    """The time of the decision. The pod ends with the next reconcile."""
     request: str = ""
-    """The wake annotation at the time of going to sleep."""
+    """The wake annotation at the time of the decision."""
     wakes_at: int | None = None
     """The time at which the agent has to do pending work."""
 
@@ -58,12 +66,15 @@ def next_state(
     spec: AgentSpec,
     state: SleepState | None,
     *,
+    has_pod: bool,
     has_gateway: bool,
     annotations: Mapping[str, str],
     is_rolled_out: bool,
     has_new_revision: bool,
     activity: Activity | None,
+    ending: Activity | None,
     has_decision: bool,
+    has_listed: bool,
     now: int,
 ) -> SleepState | None:
     """Return the state after this reconcile.
@@ -71,27 +82,54 @@ def next_state(
     Args:
         spec: The spec of the agent.
         state: The state before this reconcile; None if the agent is awake.
+        has_pod: True if the Deployment wants a pod, so that the agent may receive messages even if it has a state.
         has_gateway: False if no message could wake the agent.
         annotations: The annotations of the Agent.
         is_rolled_out: True if the current revision runs and is ready.
         has_new_revision: True if the Deployment has another revision than the wanted one.
         activity: From the last report of the current pod; None before there is one.
+        ending: From the last report of a pod that ends; None if there is none.
         has_decision: True if a person has decided and the agent has not answered yet.
+        has_listed: True if the operator knows the open questions of the agent, or the agent asks or lists none.
         now: The time in seconds.
     """
     if spec.sleep is None or spec.suspend or not has_gateway or has_decision:
         return None
     request = annotations.get(names.WAKE_ANNOTATION, "")
-    if state is not None:
-        is_due = state.wakes_at is not None and state.wakes_at <= now
-        return None if request != state.request or has_new_revision or is_due else state
-    if not is_rolled_out or has_new_revision or activity is None or now - activity.read_at > FRESH_SECONDS:
+    if state is not None and not has_pod:
+        is_left = any(each is not None and each.is_busy and each.read_at >= state.since for each in (activity, ending))
+        has_work = has_new_revision or is_left or _is_due(state.wakes_at, now)
+        return None if request != state.request or has_work else state
+    may_sleep = is_rolled_out and not has_new_revision and has_listed
+    if not may_sleep or activity is None or now - activity.read_at > FRESH_SECONDS:
         return None
-    if not _is_idle(activity, durations.seconds(spec.sleep.after_idle)):
+    if not _is_idle(activity, durations.seconds(spec.sleep.after_idle)) or _is_due(activity.wakes_at, now):
         return None
-    if activity.wakes_at is not None and activity.wakes_at <= now:
+    if state is None:
+        return SleepState(since=now, request=request, wakes_at=activity.wakes_at)
+    if request != state.request or activity.last_active > state.since:
         return None
-    return SleepState(since=now, request=request, wakes_at=activity.wakes_at)
+    return replace(state, wakes_at=activity.wakes_at)
+
+
+def _is_due(wakes_at: int | None, now: int) -> bool:
+    return wakes_at is not None and wakes_at <= now
+
+
+def next_step_after(before: Mapping[str, Any], after: Mapping[str, Any], *, now: int) -> int | None:
+    """Return the seconds until the next reconcile that a sleep needs; None if it needs none.
+
+    Args:
+        before: The status before this reconcile.
+        after: The status that this reconcile writes. If it is the first with this sleep, the next one ends the pod.
+        now: The time in seconds.
+    """
+    state = stored_state(after)
+    if state is None:
+        return None
+    if stored_state(before) != state:
+        return 0
+    return None if state.wakes_at is None else max(0, state.wakes_at - now)
 
 
 def _is_idle(activity: Activity, after: int) -> bool:

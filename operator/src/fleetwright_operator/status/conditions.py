@@ -16,6 +16,8 @@ PROGRAMMED = "Programmed"
 """The children match the spec."""
 AVAILABLE = "Available"
 """The current revision is rolled out and its pod is ready. Unknown if the rollout could not be observed."""
+WORKSPACE_READY = "WorkspaceReady"
+"""The workspace of an agent runs. Present only for agents with a workspace; it is no part of `Ready`."""
 READY = "Ready"
 """All of the stages above are true."""
 
@@ -41,7 +43,9 @@ MODEL_ASSUMED = "ModelAssumed"
 """Abnormal-true, present only when true: a model's window is assumed, or its data is that of the model family."""
 
 FLEET_INCOMPLETE = "FleetIncomplete"
-"""Abnormal-true, present only when true: a setting in `spec.fleet` cannot take effect."""
+"""Abnormal-true, present only when true: a setting in `spec.fleet` cannot take effect, or the gateway cannot serve the
+agent.
+"""
 
 DECIDED = "Decided"
 """A person has decided about an Approval. False while it waits, and if it ended without a decision."""
@@ -65,6 +69,7 @@ ABNORMAL = {
 PROGRESS = frozenset(
     {
         "Blocked",
+        "Cloning",
         "Delivering",
         "McpServerPending",
         "NotObserved",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fleetwright_operator.status.conditions import ASLEEP, DEGRADED, PROGRESS, READY, Condition
+from fleetwright_operator.status.conditions import ASLEEP, DEGRADED, PROGRESS, READY, WORKSPACE_READY, Condition
 
 _STOPPED = frozenset({"Suspended", "Suspending"})
 
@@ -13,7 +13,14 @@ def phase_of(conditions: Sequence[Condition]) -> str:
     if ready.status is True:
         if ready.reason == ASLEEP:
             return "Asleep"
-        return "Degraded" if any(condition.type == DEGRADED for condition in conditions) else "Running"
+        return "Degraded" if any(_degrades(condition) for condition in conditions) else "Running"
     if ready.reason in _STOPPED:
         return "Suspended"
     return "Pending" if ready.reason in PROGRESS else "Failed"
+
+
+def _degrades(condition: Condition) -> bool:
+    """Return whether an agent that is ready works without something that its spec names."""
+    if condition.type == WORKSPACE_READY:
+        return condition.status is False and condition.reason not in PROGRESS
+    return condition.type == DEGRADED

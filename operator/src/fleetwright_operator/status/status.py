@@ -22,6 +22,7 @@ from fleetwright_operator.status.conditions import (
     MODEL_UNPRICED,
     PROGRAMMED,
     RESOLVED,
+    WORKSPACE_READY,
     Condition,
     blocked,
     condition_list,
@@ -44,6 +45,8 @@ class StageOutcomes:
     health: WorkloadHealth | None = None
     degraded: Violation | None = None
     drift: Violation | None = None
+    workspace: WorkloadHealth | None = None
+    """The state of the agent's workspace; None if it has none, or if it was not written."""
     fleet: Violation | None = None
     over_budget: Violation | None = None
     unpriced: Violation | None = None
@@ -81,7 +84,7 @@ def custom_status(
     if rolls_out:
         stages.append(_available(outcome))
     heard = _kept(previous) if outcome.not_reported else _heard(outcome)
-    abnormal = [*_conflict(outcome), *_unsaid(outcome), *heard]
+    abnormal = [*_workspace(outcome), *_conflict(outcome), *_unsaid(outcome), *heard]
     kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
     phase = {"phase": phase_of([*stages, ready(stages), *abnormal])} if has_phase else {}
     facts = {key: value for key, value in {**kept, **outcome.facts, **phase}.items() if value is not None}
@@ -117,6 +120,11 @@ def _available(outcome: StageOutcomes) -> Condition:
         by = PROGRAMMED if outcome.programmed else RESOLVED if outcome.resolved is not None else ACCEPTED
         return blocked(AVAILABLE, by, note=outcome.serving)
     return Condition(AVAILABLE, outcome.health.status, outcome.health.reason, outcome.health.message)
+
+
+def _workspace(outcome: StageOutcomes) -> list[Condition]:
+    health = outcome.workspace
+    return [Condition(WORKSPACE_READY, health.status, health.reason, health.message)] if health else []
 
 
 def _conflict(outcome: StageOutcomes) -> list[Condition]:

@@ -92,7 +92,7 @@ def pod_causes(pod: CachedObject, claim: CachedObject | None = None) -> Iterator
 
 def _unscheduled(message: str, claim: CachedObject | None) -> WorkloadHealth:
     if claim is not None and claim.projection["phase"] != "Bound" and "persistentvolumeclaim" in message.lower():
-        text = f"the memory volume {claim.name!r} is not bound: {message}. Check the StorageClass and free volumes"
+        text = f"the volume of claim {claim.name!r} is not bound: {message}. Check the StorageClass and free volumes"
         return WorkloadHealth(False, "VolumeUnbound", text)
     return WorkloadHealth(False, "Unschedulable", f"no node can run the pod: {message}")
 

@@ -26,7 +26,7 @@ from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.network_additions import range_problems
 from fleetwright_operator.build.pod.file_references import instructions_file
 from fleetwright_operator.build.pod.pod_template import template_problems
-from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.validate.address_checks import address_problems, is_local_to_reader
 from fleetwright_operator.validate.argument_schema_checks import rules_can_be_kept

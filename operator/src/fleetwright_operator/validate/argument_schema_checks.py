@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fleetwright_api.violation import Violation
-from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.settings import Settings
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from fleetwright_api.violation import Violation
-from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.settings import Settings
 
 Check = Callable[[ObservedAgent, Settings], Iterator[Violation]]

@@ -8,7 +8,7 @@ from typing import Final
 
 from fleetwright_api.violation import Violation
 from fleetwright_operator.build.config.models import OPENAI, declared_models, provider_of
-from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.settings import Settings
 
 _FIELDS: Final = {

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.fleet import NO_REACH
 from fleetwright_api.violation import Violation
-from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.observe.team import ObservedTeam
 from fleetwright_operator.settings import Settings
 
@@ -19,8 +19,16 @@ def sleepers_can_be_woken(observed: ObservedAgent, settings: Settings) -> Iterat
         yield Violation(_NO_GATEWAY, f"spec.sleep needs the gateway, which wakes the agent: {_REMEDY} spec.sleep")
 
 
-def fleet_problem(spec: AgentSpec, team: ObservedTeam, settings: Settings) -> Violation | None:
-    """Return the problem that keeps the agent's place in its team from taking effect. The agent runs nevertheless."""
+def fleet_problem(observed: ObservedAgent, settings: Settings) -> Violation | None:
+    """Return the problem that keeps the agent out of its team, or out of the gateway. The agent runs nevertheless."""
+    spec, team = observed.agent.spec, observed.team
+    if observed.account_sharers and settings.gateway is not None:
+        others = ", ".join(observed.account_sharers)
+        message = (
+            f"spec.serviceAccountName is the ServiceAccount of other Agents too ({others}), so the gateway cannot tell"
+            " them apart and serves none of them; give each Agent a ServiceAccount of its own"
+        )
+        return Violation("ServiceAccountShared", message)
     if team.cycle:
         path = " → ".join([*team.cycle, team.cycle[0]])
         return Violation("ParentCycle", f"spec.fleet.parent forms a cycle: {path}. Remove the parent of one of them")

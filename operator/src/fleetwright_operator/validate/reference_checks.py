@@ -17,7 +17,7 @@ from fleetwright_operator.build.network.addresses import (
 from fleetwright_operator.build.network.egress import derived_addresses
 from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.pod.file_references import FileReference, file_references
-from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.rollout.skill_probe import SOURCE_PENDING
 from fleetwright_operator.rollout.tool_discovery import awaits_pin, drift
 from fleetwright_operator.settings import Settings

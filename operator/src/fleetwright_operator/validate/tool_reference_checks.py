@@ -11,7 +11,7 @@ from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.violation import Violation
 from fleetwright_operator.build.config.sub_agents import DELEGATING
 from fleetwright_operator.build.config.tool_access import peer_tool
-from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.settings import Settings
 
 _KNOWLEDGE: Final = ("remember", "recall_memory", "forget")

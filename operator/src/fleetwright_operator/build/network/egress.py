@@ -8,8 +8,8 @@ from fleetwright_api import names
 from fleetwright_api.call_authorization import peers_of
 from fleetwright_api.spec.agent import AgentSpec, AgentView
 from fleetwright_api.spec.mcp_server import McpServerView, WorkloadSpec
-from fleetwright_operator.build.config import push, telemetry
-from fleetwright_operator.build.config.fleet import calls_gateway
+from fleetwright_operator.build.config import push, telemetry, workspace
+from fleetwright_operator.build.config.gateway import calls_gateway
 from fleetwright_operator.build.config.models import declared_models
 from fleetwright_operator.build.config.models import destination as model_destination
 from fleetwright_operator.build.config.permissions import Needs, needed_addresses, needed_ranges
@@ -59,6 +59,8 @@ def named_addresses(
     yield from needed_addresses(needs, namespace=namespace, settings=settings)
     for _, url in push.receivers(agent.spec):
         yield push.WHY, parse_address(url, namespace=namespace, settings=settings)
+    for url in workspace.web_addresses(agent):
+        yield workspace.WHY, parse_address(url, namespace=namespace, settings=settings)
     if collector := telemetry.collector(agent.spec):
         yield telemetry.WHY, parse_address(collector, namespace=namespace, settings=settings)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from fleetwright_api.address_space import Network, addresses_with_ports
 from fleetwright_api.spec.agent import AgentSpec
-from fleetwright_api.spec.network import NetworkPeerSpec, OptionalLabels
+from fleetwright_api.spec.network import AddedEgressSpec, NetworkPeerSpec, OptionalLabels
 from fleetwright_operator.build.network.egress import EgressRule
 from fleetwright_operator.build.network.ingress import IngressPeer
 from fleetwright_operator.build.network.ranges import block_peer, block_problems
@@ -18,12 +18,17 @@ def is_managed(spec: AgentSpec) -> bool:
 
 
 def added_egress_rules(spec: AgentSpec, settings: Settings) -> Iterator[EgressRule]:
-    for rule in spec.network.egress:
+    return added_rules(spec.network.egress, why="spec.network.egress", settings=settings)
+
+
+def added_rules(added: Sequence[AddedEgressSpec], *, why: str, settings: Settings) -> Iterator[EgressRule]:
+    """Yield the routes. Args: `why` is the reason of a rule that gives none."""
+    for rule in added:
         ports = tuple((port.protocol, port.port) for port in rule.ports)
         numbers = ", ".join(f"{protocol} {port}" for protocol, port in ports)
         yield EgressRule(
             to=f"{_text(rule.to)}, {numbers}",
-            why="spec.network.egress" if rule.why is None else rule.why,
+            why=why if rule.why is None else rule.why,
             peers=(_peer(rule.to, denied=settings.denied_ranges),),
             ports=ports,
         )
@@ -37,12 +42,17 @@ def added_ingress_peers(spec: AgentSpec) -> Iterator[IngressPeer]:
 def range_problems(spec: AgentSpec, settings: Settings) -> Iterator[str]:
     """Yield problems of ranges that the API server or this installation would reject, with their fields."""
     yield from ingress_problems(spec)
-    for i, rule in enumerate(spec.network.egress):
+    yield from _egress_problems("spec.network.egress", spec.network.egress, settings)
+    if spec.workspace is not None:
+        yield from _egress_problems("spec.workspace.network.egress", spec.workspace.network.egress, settings)
+
+
+def _egress_problems(field: str, rules: Sequence[AddedEgressSpec], settings: Settings) -> Iterator[str]:
+    for i, rule in enumerate(rules):
         if block := rule.to.ip_block:
             ports = {port.port for port in rule.ports if port.protocol == "TCP"}
             closed = addresses_with_ports(settings.api_server, ports)
-            field = f"spec.network.egress[{i}].to.ipBlock"
-            yield from block_problems(field, block, denied=settings.denied_ranges, closed=closed)
+            yield from block_problems(f"{field}[{i}].to.ipBlock", block, denied=settings.denied_ranges, closed=closed)
 
 
 def ingress_problems(spec: AgentSpec) -> Iterator[str]:

@@ -4,7 +4,6 @@ Allowed fields are listed and all others are rejected, so a field that Kubernete
 containers get the same security settings.
 """
 
-import copy
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,17 +12,9 @@ from typing import Any
 from fleetwright_api import names
 from fleetwright_operator.build.pod.ephemeral_storage import limit_patched, resource_problems
 from fleetwright_operator.build.pod.pod_security import container_security
+from fleetwright_operator.build.pod.strategic_merge import MERGED_BY, is_list_by, merged
 from fleetwright_operator.settings import Settings
 
-_MERGED_BY = {
-    "containers": "name",
-    "initContainers": "name",
-    "volumes": "name",
-    "env": "name",
-    "volumeMounts": "mountPath",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-}
 _SPEC = {
     "affinity",
     "containers",
@@ -96,7 +87,7 @@ def apply_patch(template: Mapping[str, Any], patch: Patch, default: Mapping[str,
 
     `default` are the installation's resources, from which an added container takes its ephemeral storage.
     """
-    whole: dict[str, Any] = _laid_over(template, patch)
+    whole: dict[str, Any] = merged(template, patch)
     for kind in ("containers", "initContainers"):
         for container in whole["spec"].get(kind, ()):
             container["securityContext"] = container_security()
@@ -276,33 +267,6 @@ def _unknown(where: str, part: Mapping[str, Any], known: set[str]) -> Iterator[s
 
 
 def _lists(where: str, part: Mapping[str, Any]) -> Iterator[str]:
-    for key in sorted(_MERGED_BY.keys() & part.keys()):
-        if not _is_list_by(part[key], _MERGED_BY[key]):
-            yield f"{where}.{key} must be a list whose entries each have a unique {_MERGED_BY[key]}"
-
-
-def _is_list_by(entries: Any, key: str) -> bool:
-    """Return whether `key` identifies each entry of the list."""
-    if not isinstance(entries, list | tuple):
-        return False
-    found = [entry.get(key) if isinstance(entry, Mapping) else None for entry in entries]
-    return all(isinstance(name, str) and name for name in found) and len(set(found)) == len(found)
-
-
-def _laid_over(base: Any, patch: Any, field: str = "") -> Any:
-    """Apply a strategic merge patch: merge objects by field and known lists by key, and replace all other values."""
-    if isinstance(base, Mapping) and isinstance(patch, Mapping):
-        whole = {key: copy.deepcopy(value) for key, value in base.items()}
-        for key, value in patch.items():
-            whole[key] = _laid_over(whole.get(key), value, key)
-        return {key: value for key, value in whole.items() if value is not None}
-    if field in _MERGED_BY and isinstance(patch, list | tuple):
-        return _by_key(list(base or ()), patch, _MERGED_BY[field])
-    return copy.deepcopy(patch)
-
-
-def _by_key(base: list[Any], patch: Sequence[Any], key: str) -> list[Any]:
-    over = {entry[key]: entry for entry in patch}
-    known = [entry[key] for entry in base]
-    merged = [_laid_over(entry, over[entry[key]]) if entry[key] in over else copy.deepcopy(entry) for entry in base]
-    return merged + [copy.deepcopy(dict(entry)) for entry in patch if entry[key] not in known]
+    for key in sorted(MERGED_BY.keys() & part.keys()):
+        if not is_list_by(part[key], MERGED_BY[key]):
+            yield f"{where}.{key} must be a list whose entries each have a unique {MERGED_BY[key]}"

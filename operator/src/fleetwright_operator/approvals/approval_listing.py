@@ -17,6 +17,8 @@ MAX_OPEN: Final = 100
 """The largest number of open questions of one agent."""
 MAX_ARGUMENTS: Final = 4096
 """The largest number of bytes of arguments that an Approval shows."""
+NOT_SERVED: Final = object()
+"""What a client returns in place of a list if the agent does not have the route."""
 _CHAIN: Final = 16
 _ID: Final = 256
 _VERSION: Final = 256
@@ -32,7 +34,7 @@ _DECEPTIVE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenAsk:
+class OpenApproval:
     """One tool call that waits for a decision."""
 
     task: str
@@ -61,7 +63,7 @@ class ApprovalListing:
     """The answer to one poll."""
 
     version: str
-    asks: tuple[OpenAsk, ...]
+    asks: tuple[OpenApproval, ...]
 
 
 def parse_listing(document: Any, *, now: int) -> ApprovalListing | None:
@@ -78,7 +80,7 @@ def parse_listing(document: Any, *, now: int) -> ApprovalListing | None:
     return ApprovalListing(version=version, asks=tuple(ask for ask in found if ask is not None))
 
 
-def _ask(told: Any, now: int) -> OpenAsk | None:
+def _ask(told: Any, now: int) -> OpenApproval | None:
     if not isinstance(told, Mapping):
         return None
     task, ask, digest, chain = told.get("task"), told.get("ask"), told.get("argumentsDigest"), _chain(told.get("chain"))
@@ -88,7 +90,7 @@ def _ask(told: Any, now: int) -> OpenAsk | None:
         return None
     texts = {key: _shown(told.get(key), limit).replace("\n", " ") for key, limit in _TEXTS.items()}
     created = _time(told.get("createdAt"))
-    return OpenAsk(
+    return OpenApproval(
         task=task,
         context=texts["context"],
         ask=ask,

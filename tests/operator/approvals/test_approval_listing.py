@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_operator.approvals.open_ask import MAX_OPEN, parse_listing
+from fleetwright_operator.approvals.approval_listing import MAX_OPEN, parse_listing
 
 DIGEST = "sha256:" + "a" * 64
 NOW = 1_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fleetwright_api import names
-from fleetwright_operator.approvals.open_ask import MAX_OPEN, ApprovalListing, OpenAsk
+from fleetwright_operator.approvals.approval_listing import MAX_OPEN, ApprovalListing, OpenApproval
 
 _PER_SECOND: Final = 1
 
@@ -17,16 +17,18 @@ _PER_SECOND: Final = 1
 @dataclass(slots=True)
 class _Agent:
     uid: str
-    asks: dict[str, OpenAsk] = field(default_factory=dict)
+    asks: dict[str, OpenApproval] = field(default_factory=dict)
     is_listed: bool = False
     allowance: float = MAX_OPEN
     refilled: int = 0
 
 
-class OpenAsks:
+class OpenApprovalIndex:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._agents: dict[tuple[str, str], _Agent] = {}
+        self._without_list: dict[tuple[str, str], str] = {}
+        """The uids of the agents that do not serve a list."""
 
     @property
     def now(self) -> int:
@@ -34,6 +36,7 @@ class OpenAsks:
 
     def put(self, namespace: str, agent: str, *, uid: str, listing: ApprovalListing) -> bool:
         """Store the list of the agent with this uid. Return whether it is the first one, or has changed."""
+        self._without_list.pop((namespace, agent), None)
         known = self._agents.get((namespace, agent))
         if known is None or known.uid != uid:
             known = self._agents[namespace, agent] = _Agent(uid, refilled=self.now)
@@ -47,7 +50,20 @@ class OpenAsks:
         known = self._agents.get((namespace, agent))
         return known is not None and known.uid == uid
 
-    def find(self, namespace: str, agent: str, approval: str, *, uid: str) -> OpenAsk | None:
+    def put_not_served(self, namespace: str, agent: str, *, uid: str) -> bool:
+        """Record that the agent with this uid does not serve a list. Return whether this is new.
+
+        The questions that it listed before stay known, because another image of the agent may serve a list again.
+        """
+        is_new = self._without_list.get((namespace, agent)) != uid
+        self._without_list[namespace, agent] = uid
+        return is_new
+
+    def may_sleep(self, namespace: str, agent: str, *, uid: str) -> bool:
+        """Return whether the agent has listed its questions, or serves no list. Its sleep then hides no question."""
+        return self.is_known(namespace, agent, uid=uid) or self._without_list.get((namespace, agent)) == uid
+
+    def find(self, namespace: str, agent: str, approval: str, *, uid: str) -> OpenApproval | None:
         """Return the open question that belongs to an Approval; None if the agent does not list it."""
         known = self._agents.get((namespace, agent))
         return known.asks.get(approval) if known is not None and known.uid == uid else None
@@ -70,3 +86,4 @@ class OpenAsks:
 
     def forget(self, namespace: str, agent: str) -> None:
         self._agents.pop((namespace, agent), None)
+        self._without_list.pop((namespace, agent), None)

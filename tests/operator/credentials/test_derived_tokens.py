@@ -4,9 +4,9 @@ import base64
 import hashlib
 import hmac
 
+from fleetwright_operator.credentials.derived_tokens import operator_tokens, token_digests
 from fleetwright_operator.credentials.jws import signing_key
 from fleetwright_operator.credentials.keyring import CardKey
-from fleetwright_operator.credentials.operator_token import operator_tokens, token_digests
 from fleetwright_operator.credentials.tokens import is_token
 
 

@@ -16,9 +16,8 @@ from fleetwright_api.spec.skill import SkillView
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.build.config.permissions import Needs
-from fleetwright_operator.build.config.tool_access import SecretKey, credential_keys
-from fleetwright_operator.build.mcp_server import environment_sources
-from fleetwright_operator.build.network.addresses import HostAddress, ServiceInfo, UnusableAddress, parse_address
+from fleetwright_operator.build.config.tool_access import credential_keys
+from fleetwright_operator.build.network.addresses import HostAddress, UnusableAddress
 from fleetwright_operator.build.network.egress import Services, named_addresses
 from fleetwright_operator.build.pod.file_references import file_references
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
@@ -39,7 +38,10 @@ from fleetwright_operator.credentials.stored_credentials import (
 )
 from fleetwright_operator.kinds.views import agent_of, server_of, skill_of
 from fleetwright_operator.observe.approvals import has_undelivered_decision
+from fleetwright_operator.observe.index_keys import account_key
+from fleetwright_operator.observe.references import live, live_metadata, observe_secrets, observe_services, version_of
 from fleetwright_operator.observe.team import ObservedTeam, observe_team
+from fleetwright_operator.observe.workspace import ObservedWorkspace, observe_workspace
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReport
 
@@ -65,6 +67,8 @@ class ObservedAgent:
     """The agents that name this agent as a peer and that this agent allows."""
     caller_uids: frozenset[str]
     """The uids of these agents."""
+    account_sharers: tuple[str, ...]
+    """The names of the other Agents with this agent's ServiceAccount."""
     written_callers: WrittenCallers
     referenced: Mapping[tuple[str, str], CachedObject | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps whose files the pod mounts."""
@@ -84,12 +88,16 @@ class ObservedAgent:
     push_keys: PushKeys
     push_rotation_request: str
     children: tuple[CachedObject, ...]
+    workspace: ObservedWorkspace | None
+    """None if the agent has no workspace, and nothing of an earlier one is left."""
     card_keys: Ring
     gateway_keys: Ring
     has_decision: bool
     """True if an Approval of the agent has a decision that the agent has not answered."""
     report: AgentReport | None
     """The report of the agent's current pod; None before it was read."""
+    ending_report: AgentReport | None
+    """The report of a pod of the agent that ends."""
 
     @property
     def needs(self) -> Needs:
@@ -100,11 +108,11 @@ class ObservedAgent:
         """Return the versions of all referenced objects that the pod mounts or takes its environment from."""
         files, secrets = sorted(self.referenced.items()), sorted(self.server_secrets.items())
         mounted = [*files, *secrets, *sorted(self.template_files.items())]
-        return [*(_version(entry) for _, entry in mounted), *self.environment_versions]
+        return [*(version_of(entry) for _, entry in mounted), *self.environment_versions]
 
     @property
     def environment_versions(self) -> list[str]:
-        return [_version(entry) for _, entry in sorted(self.environment.items())]
+        return [version_of(entry) for _, entry in sorted(self.environment.items())]
 
     def child(self, kind: str, name: str) -> CachedObject | None:
         return next((child for child in self.children if (child.kind, child.name) == (kind, name)), None)
@@ -121,7 +129,7 @@ def observe_agent(
     agent = _suspended(agent_of(entry)) if team.suspended_with else agent_of(entry)
     skills = _skills(cache, agent)
     servers = _servers(cache, agent)
-    peers = {peer: _live(cache, names.AGENT, *peer) for peer in peers_of(agent)}
+    peers = {peer: live(cache, names.AGENT, *peer) for peer in peers_of(agent)}
     calling = [agent_of(caller) for caller in cache.find("calls", space, entry.name) if not caller.deleting]
     labels = _namespace_labels(cache, {space, *(caller.namespace for caller in calling)})
     callers = callers_of(agent, calling, labels)
@@ -139,13 +147,11 @@ def observe_agent(
         namespace_labels=labels,
         callers=callers,
         caller_uids=frozenset(each.uid for each in calling if identity_of(each) in callers),
+        account_sharers=tuple(each.name for each in cache.find(*account_key(agent_of(entry))) if each.uid != entry.uid),
         written_callers=written_callers(cache, space, entry.name),
-        referenced={
-            place: _metadata(cache, space, *place)
-            for place in {reference.object for reference in file_references(agent.spec)}
-        },
-        template_files={place: _metadata(cache, space, *place) for place in volume_places(agent.spec.pod_template)},
-        environment={place: _metadata(cache, space, *place) for place in environment_places(agent.spec.pod_template)},
+        referenced=live_metadata(cache, space, {reference.object for reference in file_references(agent.spec)}),
+        template_files=live_metadata(cache, space, volume_places(agent.spec.pod_template)),
+        environment=live_metadata(cache, space, environment_places(agent.spec.pod_template)),
         server_secrets=observe_secrets(
             cache, space, [key for server in servers.values() if server for key in credential_keys(server)]
         ),
@@ -157,15 +163,17 @@ def observe_agent(
         push_keys=keys,
         push_rotation_request=rotation_request,
         children=children,
+        workspace=observe_workspace(cache, entry, agent, settings=settings),
         card_keys=stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)),
         gateway_keys=_gateway_keys(cache, settings),
         has_decision=has_undelivered_decision(cache, entry),
         report=report if report and _is_of(report, children) else None,
+        ending_report=report if report and _is_of(report, children, ending=True) else None,
     )
 
 
 def _agent(cache: Cache, identity: Identity) -> AgentView | None:
-    found = _live(cache, names.AGENT, *identity)
+    found = live(cache, names.AGENT, *identity)
     return None if found is None else agent_of(found)
 
 
@@ -178,87 +186,19 @@ def _gateway_keys(cache: Cache, settings: Settings) -> Ring:
     return () if place is None else stored_ring(cache.get(names.GATEWAY_KEYS, *place))
 
 
-def _is_of(report: AgentReport, children: Iterable[CachedObject]) -> bool:
+def _is_of(report: AgentReport, children: Iterable[CachedObject], *, ending: bool = False) -> bool:
     """Return whether the report is from a pod that still exists. Reports of earlier pods are outdated."""
-    return any(child.kind == "Pod" and child.name == report.pod and not child.deleting for child in children)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedServer:
-    """One McpServer and what it refers to."""
-
-    entry: CachedObject
-    server: McpServerView
-    users: list[str]
-    services: Services
-    secrets: Mapping[str, CachedObject | None]
-    environment: Mapping[tuple[str, str], CachedObject | None]
-    """By (kind, name): metadata of the Secrets and ConfigMaps in the workload's environment."""
-    pods: list[CachedObject]
-
-    @property
-    def environment_versions(self) -> list[str]:
-        return [_version(entry) for _, entry in sorted(self.environment.items())]
-
-    @property
-    def answer_depends_on(self) -> list[str]:
-        """Return what a probe's result depends on: the serving processes and the credentials.
-
-        A restarted process may offer other tools. A terminating pod still counts, because it may have answered the
-        probe; the probe is repeated when that pod is gone.
-        """
-        serving = sorted(f"{pod.uid} {_restarts(pod)}" for pod in self.pods)
-        return [*serving, *(_version(secret) for _, secret in sorted(self.secrets.items()))]
-
-
-def observe_server(cache: Cache, entry: CachedObject, *, settings: Settings) -> ObservedServer:
-    server, space = server_of(entry), entry.namespace
-    # A server that was changed to a remote one may still have a pod, which no longer serves requests.
-    children = cache.find("child-of", *entry.id) if server.spec.workload is not None else []
-    return ObservedServer(
-        entry=entry,
-        server=server,
-        users=[user.name for user in cache.find("uses", *entry.id)],
-        services=observe_services(cache, _remote_address(server, settings)),
-        secrets=observe_secrets(cache, space, credential_keys(server)),
-        environment={place: _metadata(cache, space, *place) for place in environment_sources(server.spec)},
-        pods=[child for child in children if child.kind == "Pod"],
-    )
-
-
-def observe_services(cache: Cache, addresses: Iterable[HostAddress]) -> dict[tuple[str, str], ServiceInfo]:
-    """Return the Services that the addresses name, if they exist."""
-    wanted = {address.service for address in addresses if address.service}
-    found = {service: cache.get("Service", *service) for service in wanted}
-    return {
-        service: ServiceInfo(**entry.projection)
-        for service, entry in found.items()
-        if entry is not None and not entry.deleting
-    }
-
-
-def _metadata(cache: Cache, namespace: str, kind: str, name: str) -> CachedObject | None:
-    return _live(cache, f"{kind}Metadata", namespace, name)
-
-
-def observe_secrets(cache: Cache, namespace: str, keys: Iterable[SecretKey]) -> dict[str, CachedObject | None]:
-    """Return the metadata of the Secrets that hold these keys, by name."""
-    return {secret: _live(cache, "SecretMetadata", namespace, secret) for secret, _ in keys}
-
-
-def _live(cache: Cache, kind: str, namespace: str, name: str) -> CachedObject | None:
-    entry = cache.get(kind, namespace, name)
-    return None if entry is None or entry.deleting else entry
+    return any((child.kind, child.name, child.deleting) == ("Pod", report.pod, ending) for child in children)
 
 
 def _skills(cache: Cache, agent: AgentView) -> dict[str, SkillView | None]:
     found = skill_names(agent.spec, _skill_labels(cache, agent))
-    skills = {name: _live(cache, names.SKILL, agent.namespace, name) for name in found}
+    skills = {name: live(cache, names.SKILL, agent.namespace, name) for name in found}
     return {name: skill_of(entry) if entry else None for name, entry in skills.items()}
 
 
 def _servers(cache: Cache, agent: AgentView) -> dict[str, McpServerView | None]:
-    servers = {use.name: _live(cache, names.MCP_SERVER, agent.namespace, use.name) for use in agent.spec.mcp_servers}
+    servers = {use.name: live(cache, names.MCP_SERVER, agent.namespace, use.name) for use in agent.spec.mcp_servers}
     return {name: server_of(entry) if entry else None for name, entry in servers.items()}
 
 
@@ -273,24 +213,6 @@ def _skill_labels(cache: Cache, agent: AgentView) -> dict[str, Mapping[str, str]
 def _namespace_labels(cache: Cache, namespaces: Iterable[str]) -> dict[str, Mapping[str, str]]:
     found = {name: cache.get("NamespaceMetadata", "", name) for name in namespaces}
     return {name: entry.labels for name, entry in found.items() if entry is not None}
-
-
-def _restarts(pod: CachedObject) -> int:
-    return sum(container.get("restartCount", 0) for container in pod.projection.get("containerStatuses", ()))
-
-
-def _version(entry: CachedObject | None) -> str:
-    return f"{entry.uid} {entry.resource_version}" if entry else ""
-
-
-def _remote_address(server: McpServerView, settings: Settings) -> list[HostAddress]:
-    remote = server.spec.remote
-    if remote is None:
-        return []
-    try:
-        return [parse_address(remote.url, namespace=server.namespace, settings=settings)]
-    except UnusableAddress:
-        return []  # the checks report it
 
 
 def needs_of(skills: Mapping[str, SkillView | None]) -> Needs:

@@ -11,7 +11,7 @@ from typing import Any
 from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_kube.timestamps import format_timestamp
-from fleetwright_operator.build.config.fleet import GatewayTrust
+from fleetwright_operator.build.config.gateway import GatewayTrust
 from fleetwright_operator.credentials.push_keys import PushKeys
 from fleetwright_operator.credentials.rotating_token import RotatingToken
 
@@ -30,6 +30,8 @@ class Tokens:
     """By `<namespace>/<name>` of a peer: the token with which this agent calls it."""
     operators: tuple[str, ...] = ()
     """The digests of the tokens with which the operator reads and answers approvals; empty if the agent never asks."""
+    workspace: tuple[str, ...] = field(default=(), repr=False)
+    """The tokens that the agent's workspace accepts, the one in use first; empty without a workspace."""
     gateway: GatewayTrust | None = None
     """Set if the installation has a gateway with keys."""
     push: PushKeys | None = None

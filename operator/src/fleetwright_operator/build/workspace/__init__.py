@@ -1,0 +1,1 @@
+"""The children of an agent's workspace."""

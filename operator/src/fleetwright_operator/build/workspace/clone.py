@@ -1,0 +1,133 @@
+"""The pod that clones the source of a workspace, with its NetworkPolicy. Pure.
+
+It is a pod of its own, so that neither the git credentials nor the route to the git server reach the shell. It mounts
+the volume of the workspace before the workspace's own pod exists, runs once, and never writes over existing files.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fleetwright_api import names
+from fleetwright_api.encoding.canonical_json import short_hash
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_api.spec.workspace import WorkspaceGitSpec
+from fleetwright_operator.build.manifest import Manifest, Owner, owner_of
+from fleetwright_operator.build.network.addresses import Destination
+from fleetwright_operator.build.network.egress import EgressRule, dns_rule, policy_rules
+from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
+from fleetwright_operator.build.pod.mounted_files import secret_volume
+from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
+from fleetwright_operator.build.workspace.deployment import FOLDER
+from fleetwright_operator.build.workspace.volume import FILES, files_volume
+from fleetwright_operator.settings import Settings
+
+COMPONENT: Final = "workspace-clone"
+_CREDENTIALS: Final = "/etc/fleetwright/git"
+_KEYS: Final = ("password", "token", "username")
+_SECONDS: Final = 600
+_ENDING_SECONDS: Final = 5
+_RESOURCES: Final = {
+    "requests": {"cpu": "20m", "memory": "96Mi", RESOURCE: "16Mi"},
+    "limits": {"memory": "1Gi", RESOURCE: "1Gi"},
+}
+
+
+def git_source(agent: AgentView) -> WorkspaceGitSpec | None:
+    workspace = agent.spec.workspace
+    return workspace.source.git if workspace and workspace.source else None
+
+
+def clone_input_hash(agent: AgentView, versions: Sequence[str]) -> str:
+    """Return a hash of everything that the result of a clone depends on. `versions` are those of the Secret."""
+    git = git_source(agent)
+    return short_hash([agent.uid, git.url if git else "", git.ref if git else "", *versions])
+
+
+def clone_name(agent: str, input_hash: str) -> str:
+    return f"{agent}-workspace-{input_hash}"
+
+
+def clone_manifests(
+    agent: AgentView, git: WorkspaceGitSpec, *, input_hash: str, found: Destination, settings: Settings
+) -> list[Manifest]:
+    """Return the policy before the pod, so that the pod never runs without it."""
+    owner = owner_of(agent)
+    rule = EgressRule(to=found.text, why="to clone", peers=found.peers, ports=(("TCP", found.port),))
+    return [
+        _policy(owner, input_hash, [dns_rule(settings), rule]),
+        _pod(owner, agent, git, input_hash, settings),
+    ]
+
+
+def _policy(owner: Owner, input_hash: str, rules: list[EgressRule]) -> Manifest:
+    return {
+        **_head("networking.k8s.io/v1", "NetworkPolicy", owner, input_hash),
+        "spec": {
+            "podSelector": {"matchLabels": _labels(owner)},
+            "policyTypes": ["Ingress", "Egress"],
+            "egress": policy_rules(rules),
+        },
+    }
+
+
+def _pod(owner: Owner, agent: AgentView, git: WorkspaceGitSpec, input_hash: str, settings: Settings) -> Manifest:
+    workspace = agent.spec.workspace
+    if workspace is None:
+        raise ValueError(f"Agent {agent.name!r} has no workspace")
+    secret = git.secret_ref.name if git.secret_ref else None
+    arguments = [
+        f"--url={git.url}",
+        *([f"--ref={git.ref}"] if git.ref else []),
+        *([f"--credentials={_CREDENTIALS}"] if secret else []),
+        f"--into={FOLDER}",
+    ]
+    container = {
+        "name": "clone",
+        "image": settings.agent_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["fleetwright-agent", "fetch", "workspace", *arguments],
+        "resources": _RESOURCES,
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": FILES, "mountPath": FOLDER, "subPath": "files"},
+            *([{"name": "git", "mountPath": _CREDENTIALS, "readOnly": True}] if secret else []),
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own, an emptyDir
+        ],
+    }
+    return {
+        **_head("v1", "Pod", owner, input_hash),
+        "spec": {
+            **sealed_pod(),
+            **pull_secrets(settings.pull_secrets),
+            "containers": [container],
+            "volumes": [
+                files_volume(owner, workspace),
+                *([_credentials(secret)] if secret else []),
+                tmp_volume(_RESOURCES, {}),
+            ],
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": _SECONDS,
+            "terminationGracePeriodSeconds": _ENDING_SECONDS,
+        },
+    }
+
+
+def _credentials(secret: str) -> dict[str, Any]:
+    """Return a volume with the credential keys that exist in the Secret."""
+    whole = secret_volume("git", secret, [{"key": key, "path": key} for key in _KEYS])
+    return {**whole, "secret": {**whole["secret"], "optional": True}}
+
+
+def _head(api_version: str, kind: str, owner: Owner, input_hash: str) -> Manifest:
+    metadata: Mapping[str, Any] = {
+        "name": clone_name(owner.name, input_hash),
+        "namespace": owner.namespace,
+        "labels": {names.MANAGED_BY: names.FIELD_MANAGER, names.NAME: owner.name, **_labels(owner)},
+        "ownerReferences": [owner.reference],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": dict(metadata)}
+
+
+def _labels(owner: Owner) -> dict[str, str]:
+    return {names.WORKSPACE_LABEL: owner.name, names.COMPONENT: COMPONENT}

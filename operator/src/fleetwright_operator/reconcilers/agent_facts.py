@@ -1,0 +1,105 @@
+"""The health of an Agent and the fields of its status, from what was observed and built. Reads only the cache."""
+
+from typing import Any
+
+from fleetwright_api import names
+from fleetwright_kube.cache import Cache
+from fleetwright_kube.timestamps import format_timestamp
+from fleetwright_operator.build.agent import AgentChildren, ingress_peers
+from fleetwright_operator.build.auth_files import client_names
+from fleetwright_operator.build.network.ingress import ingress_status
+from fleetwright_operator.observe.agent import ObservedAgent
+from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials
+from fleetwright_operator.reconcilers.agent_parts import (
+    UNMANAGED,
+    egress_status,
+    previous_revision,
+    skill_permissions,
+)
+from fleetwright_operator.settings import Settings
+from fleetwright_operator.status.audit_record import Record, record_of
+from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
+from fleetwright_operator.validate.fleet_checks import suspension_reason
+
+
+def agent_health(observed: ObservedAgent, cache: Cache, revision: str, *, asleep: bool = False) -> WorkloadHealth:
+    space, name = observed.entry.namespace, observed.entry.name
+    return deployment_health(
+        cache.get("Deployment", space, name),
+        observed.of_kind("Pod"),
+        revision=revision,
+        claim=cache.get("PersistentVolumeClaim", space, names.agent_memory(name)),
+        suspended=suspension_reason(observed.agent.spec, observed.team),
+        asleep=asleep,
+    )
+
+
+def wants_pod(observed: ObservedAgent) -> bool:
+    """Return whether the Deployment exists and wants a pod. The Deployment of a sleeping agent wants none."""
+    deployment = observed.child("Deployment", observed.entry.name)
+    return deployment is not None and deployment.projection["replicas"] != 0
+
+
+def serving_note(observed: ObservedAgent) -> str:
+    """Return which revision keeps serving, as the end of a message; empty if none serves."""
+    deployment = observed.child("Deployment", observed.entry.name)
+    if deployment is None or not deployment.projection["status"].get("availableReplicas"):
+        return ""
+    return f"; revision {deployment.projection['revision']} keeps serving"
+
+
+def agent_facts(
+    observed: ObservedAgent, children: AgentChildren, held: AgentCredentials, *, cache: Cache, settings: Settings
+) -> dict[str, Any]:
+    """Return the fields of the status that describe the written children."""
+    rendered = children.rendered
+    return {
+        "url": rendered.config["url"],
+        "revision": rendered.revision,
+        "previousRevision": previous_revision(observed.agent.status, rendered.revision),
+        "card": {
+            "digest": children.card.digest,
+            "skills": len(rendered.card["skills"]),
+            **({"signedBy": [key.key.kid for key in observed.card_keys]} if observed.card_keys else {}),
+        },
+        "skills": [{key: skill[key] for key in ("name", "digest")} for skill in rendered.config["skills"]],
+        "clients": [
+            {"name": client, "secret": names.agent_client(observed.entry.name, client)}
+            for client in client_names(observed.agent.spec)
+        ],
+        "credentials": {"expires": format_timestamp(held.expires)} if held.expires is not None else None,
+        "memory": _memory(observed, cache),
+        "egress": egress_status(observed, children),
+        **(
+            ingress_facts(observed, settings)
+            or {"ingress": [{"from": "wherever other policies allow", "why": UNMANAGED}]}
+        ),
+        "permissions": skill_permissions(observed),
+    }
+
+
+def ingress_facts(observed: ObservedAgent, settings: Settings) -> dict[str, Any]:
+    """Return the ingress part of the status, or nothing if no policy was written."""
+    sources = ingress_peers(observed.agent, callers=observed.callers, settings=settings)
+    return {"ingress": ingress_status(sources)} if sources else {}
+
+
+def audit_trail(observed: ObservedAgent, *, now: str) -> Record | None:
+    """Return the record of the audit trail; None if the trail is off or is deleted with its pod."""
+    if observed.agent.spec.memory.storage.ephemeral or observed.agent.spec.audit.mode == "Off":
+        return None
+    return record_of(
+        observed.entry.projection["status"].get("auditTrail"),
+        observed.report.audit if observed.report else None,
+        acknowledged=observed.entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION, ""),
+        now=now,
+    )
+
+
+def _memory(observed: ObservedAgent, cache: Cache) -> dict[str, Any] | None:
+    if observed.agent.spec.memory.storage.ephemeral:
+        return None
+    name = names.agent_memory(observed.entry.name)
+    claim = cache.get("PersistentVolumeClaim", observed.entry.namespace, name)
+    older = claim is not None and claim.created < observed.entry.created
+    return {"claim": name, **({"reattached": True} if older else {})}

@@ -1,0 +1,144 @@
+"""The step of an Agent's reconcile that writes its workspace.
+
+The workspace has its own Deployment, so a change of its image or its size never touches the agent. Its source is cloned
+before the pod starts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from fleetwright_api.spec.agent import AgentView
+from fleetwright_api.spec.workspace import WorkspaceSpec
+from fleetwright_api.violation import Violation
+from fleetwright_kube.cluster import Cluster
+from fleetwright_operator.apply.child_writer import write_children
+from fleetwright_operator.build.network.addresses import Destination
+from fleetwright_operator.build.workspace.children import WorkspaceChildren
+from fleetwright_operator.build.workspace.clone import clone_input_hash, clone_manifests, clone_name, git_source
+from fleetwright_operator.build.workspace.volume import claim_name
+from fleetwright_operator.observe.workspace import ObservedWorkspace
+from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending
+from fleetwright_operator.rollout.probe_runner import result_of
+from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
+from fleetwright_operator.rollout.workspace_clone import failure_of, is_cloned, status_patch
+from fleetwright_operator.settings import Settings
+from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
+
+CLONING: Final = "Cloning"
+_RETRY_SECONDS: Final = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceOutcome:
+    """The result of the step."""
+
+    health: WorkloadHealth | None = None
+    """None if the agent has no workspace, or if it was not written."""
+    stopped: Violation | None = None
+    """The error at which writing stopped."""
+    facts: Mapping[str, Any] = field(default_factory=lambda: {"workspace": None})
+    """The field `workspace` of the status."""
+    kept: str = ""
+    """The name of the clone's pod that still runs."""
+    retry_after: int | None = None
+    """Seconds until a failed clone is tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceStep:
+    cluster: Cluster
+    settings: Settings
+    schedule: ProbeSchedule
+    """The retries of failed clones."""
+
+    async def write(
+        self, agent: AgentView, observed: ObservedWorkspace | None, children: WorkspaceChildren | None, *, stopped: str
+    ) -> WorkspaceOutcome:
+        """Write the workspace. Args: `stopped` says why no pod runs; empty if one should."""
+        workspace = agent.spec.workspace
+        if workspace is None or children is None or observed is None:
+            return WorkspaceOutcome()
+        facts = _workspace_status(agent, workspace, children)
+        failed = await write_children(self.cluster, children.prepared)
+        if failed is not None:
+            return WorkspaceOutcome(health=_refused(failed), stopped=failed, facts={"workspace": facts})
+        clone = await self._clone(agent, observed)
+        facts = {**facts, **clone.facts}
+        if clone.health is not None:
+            return replace(clone, facts={"workspace": facts})
+        failed = await write_children(self.cluster, [children.deployment])
+        if failed is not None:
+            return WorkspaceOutcome(health=_refused(failed), stopped=failed, facts={"workspace": facts})
+        health = deployment_health(
+            observed.deployment, observed.pods, revision=None, claim=observed.claim, suspended=stopped
+        )
+        return WorkspaceOutcome(health=health, facts={"workspace": facts})
+
+    async def finish(self, observed: ObservedWorkspace | None, outcome: WorkspaceOutcome) -> None:
+        """Delete the pods of earlier clones, and then their policies. The status must store the result first."""
+        clones = observed.clones if observed else ()
+        for found in clones:
+            if found.deleting or found.name == outcome.kept:
+                continue
+            if found.kind == "Pod":
+                await self.cluster.delete_pod(found)
+            elif self.cluster.cache.get("Pod", found.namespace, found.name) is None:
+                await self.cluster.delete(found)
+
+    def forget(self, key: tuple[str, str, str]) -> None:
+        self.schedule.forget(key)
+
+    async def _clone(self, agent: AgentView, observed: ObservedWorkspace) -> WorkspaceOutcome:
+        """Clone the source. The outcome has no health if nothing is left to be cloned, and the pod may start."""
+        git = git_source(agent)
+        if git is None or is_cloned(agent.status, git):
+            return WorkspaceOutcome(facts={})
+        server = observed.git_server
+        if observed.secret_problem or not isinstance(server, Destination):
+            return _waiting(WorkloadHealth(False, "SourceUnusable", observed.secret_problem or str(server)))
+        key = (agent.kind, agent.namespace, agent.name)
+        input_hash = clone_input_hash(agent, observed.secret_version)
+        failure = failure_of(agent.status, input_hash)
+        if failure is not None and not self.schedule.is_due(key, failed=True):
+            known = {"clone": {"inputHash": input_hash, "failure": failure}}
+            return _waiting(_failed(str(failure["message"])), facts=known, retry_after=_RETRY_SECONDS)
+        name = clone_name(agent.name, input_hash)
+        manifests = clone_manifests(agent, git, input_hash=input_hash, found=server, settings=self.settings)
+        stopped = await write_children(self.cluster, manifests)
+        if stopped is not None:
+            return WorkspaceOutcome(health=_refused(stopped), stopped=stopped, facts={})
+        result = await result_of(self.cluster, agent.namespace, name)
+        if isinstance(result, ProbePending):
+            why = f": {result.why.message}" if result.why else ""
+            return _waiting(WorkloadHealth(False, CLONING, f"{git.url} is being cloned{why}"), kept=name)
+        facts = status_patch(git, input_hash, result)
+        self.schedule.record_result(key, failed=isinstance(result, ProbeFailure))
+        if isinstance(result, ProbeFailure):
+            return _waiting(_failed(result.message), facts=facts, retry_after=_RETRY_SECONDS)
+        return WorkspaceOutcome(facts=facts)
+
+
+def _waiting(
+    health: WorkloadHealth, *, facts: Mapping[str, Any] | None = None, kept: str = "", retry_after: int | None = None
+) -> WorkspaceOutcome:
+    return WorkspaceOutcome(health=health, facts=facts or {}, kept=kept, retry_after=retry_after)
+
+
+def _failed(message: str) -> WorkloadHealth:
+    return WorkloadHealth(False, "CloneFailed", message)
+
+
+def _refused(stopped: Violation) -> WorkloadHealth:
+    return WorkloadHealth(False, stopped.reason, stopped.message)
+
+
+def _workspace_status(agent: AgentView, workspace: WorkspaceSpec, children: WorkspaceChildren) -> dict[str, Any]:
+    """Return what the status says of a workspace, with the result of an earlier clone."""
+    claim = claim_name(agent.name, workspace)
+    source = agent.status.get("workspace", {}).get("source") if git_source(agent) else None
+    return {
+        **({"claim": claim} if claim else {}),
+        **({"source": source} if source else {}),
+        "egress": [{"to": rule.to, "why": rule.why} for rule in children.egress_rules],
+    }

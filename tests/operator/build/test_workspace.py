@@ -1,0 +1,125 @@
+"""The children of a workspace."""
+
+from dataclasses import replace
+
+import pytest
+
+from fleetwright_operator.build.agent import AgentParts, agent_children
+from fleetwright_operator.build.auth_files import Tokens
+from fleetwright_operator.build.network.addresses import Destination
+from fleetwright_operator.build.workspace.children import workspace_children
+from fleetwright_operator.build.workspace.clone import clone_manifests, git_source
+
+EVERYTHING = {
+    "image": "docker.io/library/node:22",
+    "imagePullSecrets": [{"name": "registry"}],
+    "storage": {"size": "20Gi", "storageClassName": "fast", "retain": False},
+    "source": {"git": {"url": "https://git.example.com/shop.git", "ref": "main", "secretRef": {"name": "git"}}},
+    "tools": ["read_file", "bash"],
+    "approvals": {"edits": "Auto", "shell": "Ask"},
+    "shell": {"timeout": "5m", "allow": ["npm test"]},
+    "network": {
+        "egress": [{"to": {"ipBlock": {"cidr": "203.0.113.0/24"}}, "ports": [{"port": 443}], "why": "packages"}]
+    },
+    "web": {"hosts": ["docs.example.com"]},
+    "runtimeClassName": "gvisor",
+    "resources": {"limits": {"memory": "2Gi", "cpu": 2}},
+}
+
+
+def children(view, settings, **options):
+    return workspace_children(view, digests=["a" * 64, "b" * 64], **{"runs": True, "settings": settings, **options})
+
+
+def test_workspace_manifests_with_every_field_match_golden(objects, settings, golden):
+    view = objects.agent_view(workspace=EVERYTHING)
+    git = git_source(view)
+    found = Destination(text="git.example.com:443", peers=({"ipBlock": {"cidr": "0.0.0.0/0"}},), port=443)
+    cloning = clone_manifests(view, git, input_hash="0123456789", found=found, settings=settings)
+    golden("workspace-full", [*children(view, settings).manifests, *cloning])
+
+
+def test_workspace_manifests_of_a_minimal_spec_match_golden(objects, settings, golden):
+    view = objects.agent_view(workspace={"image": "debian", "storage": {"ephemeral": True}})
+    golden("workspace-least", children(view, settings, runs=False).manifests)
+
+
+def test_workspace_with_an_existing_claim_writes_none(objects, settings):
+    view = objects.agent_view(workspace={"image": "debian", "storage": {"claim": {"name": "code"}}})
+    written = children(view, settings)
+    assert [body["kind"] for body in written.prepared] == ["Secret", "NetworkPolicy", "Service"]
+    volumes = written.deployment["spec"]["template"]["spec"]["volumes"]
+    assert volumes[0] == {"name": "files", "persistentVolumeClaim": {"claimName": "code"}}
+
+
+def test_agent_without_a_workspace_has_no_workspace_children(objects, settings):
+    assert children(objects.agent_view(), settings) is None
+
+
+def test_workspace_pod_is_selected_by_nothing_of_the_agent(objects, settings):
+    """The agent's Service and its policies must not select the workspace, and the workspace's not the agent."""
+    view = objects.agent_view(workspace={"image": "debian"})
+    pod = children(view, settings).deployment["spec"]["template"]["metadata"]["labels"]
+    agent = agent_children(AgentParts(agent=view), settings)
+    selectors = [body["spec"]["selector"] for body in agent.manifests if body["kind"] == "Service"]
+    selectors += [
+        body["spec"]["podSelector"]["matchLabels"] for body in agent.manifests if body["kind"] == "NetworkPolicy"
+    ]
+    assert len(selectors) == 3
+    assert all(not selector.items() <= pod.items() for selector in selectors)
+    mine = children(view, settings)
+    (policy,) = (body for body in mine.prepared if body["kind"] == "NetworkPolicy")
+    assert not policy["spec"]["podSelector"]["matchLabels"].items() <= agent.template["metadata"]["labels"].items()
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod.items()
+
+
+def test_shell_container_mounts_neither_tokens_nor_undo_state(objects, settings):
+    spec = children(objects.agent_view(workspace={"image": "debian"}), settings).deployment["spec"]["template"]["spec"]
+    shell = next(container for container in spec["containers"] if container["name"] == "shell")
+    assert {(mount["name"], mount.get("subPath")) for mount in shell["volumeMounts"]} == {
+        ("files", "files"),
+        ("files", "home"),
+        ("program", None),
+        ("sockets", None),
+        ("tmp", None),
+    }
+    assert spec["shareProcessNamespace"] is False
+    assert spec["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize(
+    ("workspace", "wanted"),
+    [
+        ({}, {"url": "http://poet-workspace.shop.svc.cluster.local:7880"}),
+        (
+            {key: EVERYTHING[key] for key in ("tools", "approvals", "shell", "web")},
+            {
+                "url": "http://poet-workspace.shop.svc.cluster.local:7880",
+                "tools": ["read_file", "bash"],
+                "approvals": {"edits": "Auto", "shell": "Ask"},
+                "shell": {"timeoutSeconds": 300, "allow": ["npm test"]},
+                "webHosts": ["docs.example.com"],
+            },
+        ),
+    ],
+    ids=["defaults", "every field"],
+)
+def test_agent_config_contains_the_workspace(objects, settings, workspace, wanted):
+    view = objects.agent_view(workspace={"image": "debian", **workspace})
+    assert agent_children(AgentParts(agent=view), settings).rendered.config["workspace"] == wanted
+
+
+def test_agent_reaches_its_workspace_and_its_web_hosts_only(objects, settings):
+    view = objects.agent_view(workspace={"image": "debian", "web": {"hosts": ["docs.example.com"]}})
+    rules = {rule.why: rule for rule in agent_children(AgentParts(agent=view), settings).egress_rules}
+    labels = {"fleetwright.dev/workspace": "poet", "app.kubernetes.io/component": "workspace"}
+    assert rules["spec.workspace"].peers[0]["podSelector"] == {"matchLabels": labels}
+    assert rules["spec.workspace"].ports == (("TCP", 7880),)
+    assert "docs.example.com" in rules["spec.workspace.web.hosts"].to
+
+
+def test_auth_secret_holds_the_token_of_the_workspace(objects, settings):
+    view = objects.agent_view(workspace={"image": "debian"})
+    parts = replace(AgentParts(agent=view), tokens=Tokens(workspace=("in-use", "next")))
+    (auth,) = (body for body in agent_children(parts, settings).mounted if body["metadata"]["name"] == "poet-auth")
+    assert auth["data"]["workspace"] == "aW4tdXNl"

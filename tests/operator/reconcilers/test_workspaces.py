@@ -1,0 +1,169 @@
+"""Workspaces on the in-memory API: they are written beside the agent, cloned once, and removed."""
+
+import base64
+import hashlib
+import json
+
+import pytest
+
+GIT = {"git": {"url": "https://git.example.com/shop.git", "secretRef": {"name": "git"}}}
+
+
+def coder(objects, **workspace):
+    return objects.agent("coder", workspace={"image": "debian", **workspace})
+
+
+def names_of(api, kind: str) -> set[str]:
+    return {body["metadata"]["name"] for body in api.all(kind)}
+
+
+def clones(api) -> list[str]:
+    label = ("app.kubernetes.io/component", "workspace-clone")
+    return [body["metadata"]["name"] for body in api.all("Pod") if label in body["metadata"]["labels"].items()]
+
+
+async def applied(world, api, *bodies) -> None:
+    for body in bodies:
+        api.put(body)
+    await world.start()
+    await world.settle()
+
+
+async def test_workspace_is_written_and_becomes_ready(world, api, objects):
+    await applied(world, api, coder(objects))
+    assert world.conditions("Agent", "coder")["WorkspaceReady"][:2] == ("False", "RollingOut")
+    api.roll_out("coder")
+    api.roll_out("coder-workspace")
+    await world.settle()
+    assert world.conditions("Agent", "coder")["WorkspaceReady"][:2] == ("True", "RolledOut")
+    status = api.find("Agent", "coder")["status"]
+    assert status["workspace"] == {"claim": "coder-workspace", "egress": []}
+    assert status["phase"] == "Running"
+
+
+async def test_workspace_accepts_the_token_of_its_agent_only(world, api, objects):
+    await applied(world, api, coder(objects), objects.agent("other", workspace={"image": "debian"}))
+    token = base64.b64decode(api.find("Secret", "coder-auth")["data"]["workspace"])
+    accepted = base64.b64decode(api.find("Secret", "coder-workspace")["data"]["tokens"]).decode().split()
+    assert accepted == [hashlib.sha256(token).hexdigest()]
+    assert (
+        api.find("Secret", "other-auth")["data"]["workspace"] != api.find("Secret", "coder-auth")["data"]["workspace"]
+    )
+
+
+async def test_workspace_image_rolls_without_touching_the_agent(world, api, objects):
+    await applied(world, api, coder(objects))
+    api.roll_out("coder")
+    api.roll_out("coder-workspace")
+    await world.settle()
+    before = api.find("Deployment", "coder")["metadata"]["resourceVersion"]
+    api.put(coder(objects, image="node:22", storage={"size": "9Gi"}))
+    await world.settle()
+    shell = api.find("Deployment", "coder-workspace")["spec"]["template"]["spec"]["containers"][1]
+    assert shell["image"] == "node:22"
+    claim = api.find("PersistentVolumeClaim", "coder-workspace")
+    assert claim["spec"]["resources"]["requests"]["storage"] == "9Gi"
+    assert api.find("Deployment", "coder")["metadata"]["resourceVersion"] == before
+    assert api.probes("coder") == []
+
+
+async def test_removed_workspace_leaves_only_its_volume(world, api, objects):
+    await applied(world, api, coder(objects))
+    api.roll_out("coder")
+    await world.settle()
+    api.put(objects.agent("coder"))
+    await world.settle()
+    await world.until(lambda: api.probes("coder") != [])
+    api.end_pod(api.probes("coder")[0])
+    await world.settle()
+    for kind in ("Deployment", "Service", "NetworkPolicy", "Secret"):
+        assert "coder-workspace" not in names_of(api, kind)
+    assert "coder-workspace" in names_of(api, "PersistentVolumeClaim")
+    status = api.find("Agent", "coder")["status"]
+    assert "workspace" not in status
+    assert "WorkspaceReady" not in world.conditions("Agent", "coder")
+
+
+async def test_suspended_agent_has_no_workspace_pod(world, api, objects):
+    body = coder(objects)
+    await applied(world, api, {**body, "spec": {**body["spec"], "suspend": True}})
+    assert api.find("Deployment", "coder-workspace")["spec"]["replicas"] == 0
+    assert world.conditions("Agent", "coder")["WorkspaceReady"][:2] == ("False", "Suspended")
+
+
+async def test_workspace_pod_that_cannot_start_degrades_the_agent(world, api, objects):
+    await applied(world, api, coder(objects))
+    api.roll_out("coder")
+    generation = api.find("Deployment", "coder-workspace")["metadata"]["generation"]
+    quota = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: team"}
+    api.set_status("Deployment", "coder-workspace", {"observedGeneration": generation, "conditions": [quota]})
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "coder")["WorkspaceReady"]
+    assert (status, reason) == ("False", "Quota")
+    assert "exceeded quota: team" in message
+    assert api.find("Agent", "coder")["status"]["phase"] == "Degraded"
+
+
+async def test_workspace_source_is_cloned_before_the_pod_starts(world, api, objects):
+    await applied(world, api, coder(objects, source=GIT), objects.secret("git", token="eA=="))
+    assert "coder-workspace" not in names_of(api, "Deployment")
+    assert world.conditions("Agent", "coder")["WorkspaceReady"][:2] == ("False", "Cloning")
+    (pod,) = clones(api)
+    policies = names_of(api, "NetworkPolicy")
+    assert pod in policies
+    api.end_pod(pod, says=json.dumps({"commit": "c" * 40}))
+    await world.settle()
+    assert api.find("Agent", "coder")["status"]["workspace"]["source"] == {
+        "url": GIT["git"]["url"],
+        "commit": "c" * 40,
+    }
+    assert "coder-workspace" in names_of(api, "Deployment")
+    assert clones(api) == []
+    assert pod not in names_of(api, "NetworkPolicy")
+
+
+async def test_workspace_source_is_never_cloned_twice(world, api, objects, make_world):
+    await applied(world, api, coder(objects, source=GIT), objects.secret("git", token="eA=="))
+    api.end_pod(clones(api)[0], says=json.dumps({"commit": "c" * 40}))
+    await world.settle()
+    await world.stop()
+    again = make_world(api)
+    await again.start()
+    await again.settle()
+    assert clones(api) == []
+    assert api.find("Agent", "coder")["status"]["workspace"]["source"]["commit"] == "c" * 40
+    await again.stop()
+
+
+async def test_failed_clone_is_reported_and_retried(world, api, objects):
+    await applied(world, api, coder(objects, source=GIT), objects.secret("git", token="eA=="))
+    api.end_pod(clones(api)[0], refuses="https://git.example.com/shop.git requires authentication; check the Secret")
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "coder")["WorkspaceReady"]
+    assert (status, reason) == ("False", "CloneFailed")
+    assert "check the Secret" in message
+    assert clones(api) == []
+    world.seconds += 60
+    await world.later(40)
+    (pod,) = clones(api)
+    api.end_pod(pod, says=json.dumps({"commit": "d" * 40}))
+    await world.settle()
+    assert api.find("Agent", "coder")["status"]["workspace"]["source"]["commit"] == "d" * 40
+    assert "clone" not in api.find("Agent", "coder")["status"]["workspace"]
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1/shop.git", "http://nowhere.shop.svc/shop.git"])
+async def test_unreachable_git_server_is_reported_without_a_pod(world, api, objects, url):
+    await applied(world, api, coder(objects, source={"git": {"url": url}}))
+    status, reason, message = world.conditions("Agent", "coder")["WorkspaceReady"]
+    assert (status, reason) == ("False", "SourceUnusable")
+    assert message.startswith("spec.workspace.source.git.url: ")
+    assert clones(api) == []
+
+
+async def test_missing_git_secret_is_reported_until_it_exists(world, api, objects):
+    await applied(world, api, coder(objects, source=GIT))
+    assert world.conditions("Agent", "coder")["WorkspaceReady"][:2] == ("False", "SourceUnusable")
+    api.put(objects.secret("git", token="eA=="))
+    await world.settle()
+    assert len(clones(api)) == 1
