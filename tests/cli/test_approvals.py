@@ -8,7 +8,8 @@ import pytest
 
 from fleetwright_cli.approvals import command
 from fleetwright_cli.approvals.decision import Decision, delivery, first_decision, is_the_same, obstacle, read_arguments
-from fleetwright_cli.approvals.table import age, decided_at, ordered, render, rows, widths_of
+from fleetwright_cli.approvals.table import decided_at, ordered, rows
+from fleetwright_cli.cluster.tables import age, render, widths_of
 
 NOW = datetime(2026, 3, 1, 12, 1, 30, tzinfo=UTC)
 ALICE = Decision("Approved", "alice")

@@ -492,10 +492,11 @@ def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, conta
     try:
         _until(lambda: "The fleet keeps running" in output.read_text(), process)
         said = _say(state, "desk", "Hello")
-        assert "[completed;" in said.stdout, said.stderr
+        assert "[completed;" in said.stdout, said.stderr + output.read_text()
     finally:
         process.terminate()
-        assert process.wait(60) == 0
+        status = process.wait(60)
+    assert status == 0, output.read_text()
     assert (canary.connections > 0) is contacts
     left_out = f"agent desk: {{}} is left out: --contact-declared-hosts connects to {url}"
     for field in ("mcpServers[tools]", "telemetry"):

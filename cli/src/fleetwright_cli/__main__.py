@@ -1,6 +1,5 @@
 """The `fleetwright` command, also available as `kubectl fleetwright`. This module only defines the options."""
 
-import hashlib
 import os
 import sys
 import uuid
@@ -9,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fleetwright_cli.administration.commands import audit_group, cost_command, memory_group
+from fleetwright_cli.administration.skill_commands import skills_group
 from fleetwright_cli.cluster.options import on_cluster
+from fleetwright_cli.completion import completion_command
+from fleetwright_cli.conformance.command import probe_command
+from fleetwright_cli.evaluation.options import eval_command
+from fleetwright_cli.inspection.commands import agents_command, tasks_command, token_group, why_command
+from fleetwright_cli.inspection.log_command import logs_command
+from fleetwright_cli.terminal.commands import chat_command, run_command
+from fleetwright_cli.terminal.transport.dev_fleet import default_state
 
 if TYPE_CHECKING:
     from fleetwright_cli.cluster.client import ClusterClient
@@ -19,6 +27,22 @@ if TYPE_CHECKING:
 @click.version_option(package_name="fleetwright")
 def main() -> None:
     """Run fleets of A2A agents from YAML."""
+
+
+main.add_command(chat_command)
+main.add_command(run_command)
+main.add_command(agents_command)
+main.add_command(why_command)
+main.add_command(tasks_command)
+main.add_command(logs_command)
+main.add_command(token_group)
+main.add_command(memory_group)
+main.add_command(skills_group)
+main.add_command(audit_group)
+main.add_command(cost_command)
+main.add_command(completion_command)
+main.add_command(eval_command)
+main.add_command(probe_command)
 
 
 @main.command("offline-model")
@@ -58,7 +82,19 @@ def offline_orders(host: str, port: int) -> None:
     "--contact-declared-hosts",
     "contacts",
     is_flag=True,
-    help="Let agents connect to remote McpServers and telemetry collectors that their specs declare.",
+    help="Let agents connect to the hosts that their specs declare, and clone the sources of workspaces.",
+)
+@click.option(
+    "--workspace",
+    "workspaces",
+    multiple=True,
+    metavar="AGENT=FOLDER",
+    help="Folder of an agent's workspace, instead of one below --state. Give it once for each agent.",
+)
+@click.option(
+    "--unsafe-workspace",
+    is_flag=True,
+    help="Run commands of workspaces with your permissions if bubblewrap is missing.",
 )
 def dev(
     folder: Path,
@@ -67,6 +103,8 @@ def dev(
     conversation: Path | None,
     keep: bool,
     contacts: bool,
+    workspaces: tuple[str, ...],
+    unsafe_workspace: bool,
 ) -> None:
     """Run a fleet on this machine without a cluster.
 
@@ -74,8 +112,22 @@ def dev(
     and OPENAI_MODEL then select the provider and the model.
     """
     from fleetwright_cli.dev.command import Options, run
+    from fleetwright_cli.dev.workspace.folders import parse_folders
 
-    options = Options(folder, (state or _state_of(folder)).resolve(), catalog, conversation, keep, contacts)
+    try:
+        chosen = parse_folders(workspaces)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--workspace") from None
+    options = Options(
+        folder=folder,
+        state=(state or default_state(folder, os.environ)).resolve(),
+        catalog=catalog,
+        conversation=conversation,
+        keep=keep,
+        contacts=contacts,
+        workspaces=chosen,
+        unsafe_workspace=unsafe_workspace,
+    )
     sys.exit(run(options, os.environ))
 
 
@@ -214,11 +266,6 @@ def team_import(cluster: "ClusterClient", file: Path) -> None:
     from fleetwright_cli.team import command
 
     command.import_(cluster, file)
-
-
-def _state_of(folder: Path) -> Path:
-    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
-    return home / "fleetwright" / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ from fleetwright_cli.approvals.decision import (
     obstacle,
     read_arguments,
 )
-from fleetwright_cli.approvals.table import Object, name_of, ordered, render, rows, widths_of
+from fleetwright_cli.approvals.table import Object, name_of, ordered, rows
 from fleetwright_cli.cluster.client import ClusterClient
+from fleetwright_cli.cluster.tables import render, widths_of
 
 _PAUSE_SECONDS: Final = 0.5
 

@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from fleetwright_api.spec.approval import parse_approval
-from fleetwright_cli.approvals.table import Object, decided_at, name_of, phase_of, visible
+from fleetwright_cli.approvals.table import Object, decided_at, name_of, phase_of
+from fleetwright_cli.cluster.tables import visible
 
 
 @dataclass(frozen=True)

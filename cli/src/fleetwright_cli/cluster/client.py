@@ -4,6 +4,7 @@ The client package takes about a second to import, so only this module imports i
 """
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
@@ -24,6 +25,7 @@ _APPLY: Final = "application/apply-patch+yaml"
 _SECONDS: Final = 30
 _PAGE: Final = 500
 _GONE: Final = 410
+_NOT_FOUND: Final = 404
 _WATCH_SECONDS: Final = 300
 _PLURALS: Final = {
     names.AGENT: "agents",
@@ -67,6 +69,30 @@ class ClusterClient:
                 found = self._core.read_namespaced_config_map(name, self.namespace, _request_timeout=_SECONDS)
                 return {"apiVersion": "v1", "kind": kind, **self._mapping(found)}
             return self._mapping(self._custom.get_namespaced_custom_object(*self._place(kind), name))
+
+    def find(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Return an object of one of our kinds, or None. Raises: click.ClickException if it may not be read."""
+        with _explained(f"{kind} {name}", self.namespace):
+            try:
+                return self._mapping(self._custom.get_namespaced_custom_object(*self._place(kind), name))
+            except ApiException as error:
+                if error.status == _NOT_FOUND:
+                    return None
+                raise
+
+    def secret(self, name: str) -> dict[str, str]:
+        """Return the decoded texts of a Secret. Raises: click.ClickException if it cannot be read."""
+        with _explained(f"Secret {name}", self.namespace):
+            found = self._mapping(self._core.read_namespaced_secret(name, self.namespace, _request_timeout=_SECONDS))
+        return {key: b64decode(text).decode() for key, text in (found.get("data") or {}).items()}
+
+    def annotate_secret(self, name: str, annotations: Mapping[str, str]) -> None:
+        """Set annotations of a Secret. Raises: click.ClickException if it may not be changed."""
+        with _explained(f"Secret {name}", self.namespace):
+            patch = {"metadata": {"annotations": dict(annotations)}}
+            self._core.patch_namespaced_secret(
+                name, self.namespace, patch, field_manager=FIELD_MANAGER, _content_type=_MERGE
+            )
 
     def username(self) -> str:
         """Return the name by which the API server knows the user of the kubeconfig."""
@@ -155,7 +181,7 @@ def _explained(subject: str, namespace: str) -> Iterator[None]:
         yield
     except ApiException as error:
         where = f"{subject} in namespace {namespace}"
-        if error.status == 404:
+        if error.status == _NOT_FOUND:
             raise click.ClickException(f"{where}: not found; --namespace names another namespace") from None
         raise click.ClickException(f"{where}: {_message_of(error)} (HTTP {error.status})") from None
     except HTTPError as error:

@@ -2,9 +2,17 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 import click
+
+OUTPUT: Final = click.option(
+    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
+)
+PLACE: Final = (
+    click.option("--context", default=None, help="The kubeconfig context; the current one by default."),
+    click.option("-n", "--namespace", default=None, help="The namespace; the context's own by default."),
+)
 
 
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:

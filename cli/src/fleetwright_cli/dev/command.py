@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from fleetwright_cli.dev.gateway.local_team import token_file
 from fleetwright_cli.dev.manifests import InvalidFleet
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, provider_from
+from fleetwright_cli.dev.workspace.local_workspaces import LocalWorkspaces, find_bwrap
 
 _MODEL = "offline-model"
 _INTERRUPTED = 130
@@ -40,6 +41,10 @@ class Options:
     keep: bool
     contacts: bool = False
     """True if agents may connect to the hosts that they declare."""
+    workspaces: Mapping[str, Path] = field(default_factory=dict)
+    """The folders that the user chose for workspaces, by agent."""
+    unsafe_workspace: bool = False
+    """True if commands of workspaces may run without a sandbox."""
 
 
 def run(options: Options, environ: Mapping[str, str]) -> int:
@@ -51,6 +56,14 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
         _private(options.state)
         with _alone(options.state), Processes(options.state / "logs") as processes:
             provider = _provider(environ, processes, say)
+            workspaces = LocalWorkspaces(
+                options.state,
+                processes,
+                say,
+                folders=options.workspaces,
+                unsafe=options.unsafe_workspace,
+                find_sandbox=find_bwrap,
+            )
             fleet = FleetRun(
                 options.folder,
                 state=options.state,
@@ -58,9 +71,10 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
                 provider=provider,
                 catalog=_catalog(options.catalog),
                 say=say,
+                workspaces=workspaces,
                 contacts=options.contacts,
             )
-            with closing(fleet):
+            with closing(workspaces), closing(fleet):
                 fleet.apply()
                 say("ready")
                 wrong = _demonstrate(options, fleet, provider)

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
+from a2a.client.errors import A2AClientError
 from a2a.types import Message, Part, Role, SendMessageRequest, Task, TaskState
 from prometheus_client.parser import text_string_to_metric_families
 
 from fleetwright_a2a.extension_codec import read
 from fleetwright_a2a.extensions import COST, TOOL_CALL
 from fleetwright_cli.dev.manifests import InvalidFleet
+from fleetwright_cli.terminal.transport.agent_card import below, path_of
+from fleetwright_cli.terminal.transport.errors import RequestError
 
 _TIMEOUT = 300.0
 
@@ -94,6 +96,9 @@ class Conversation:
         """Send a message, and wait until its task ends or waits for input.
 
         With a task id, the message answers that task.
+
+        Raises:
+            A2AClientError: The agent is not reachable, or its card or its answer is invalid.
         """
         credential = {"Authorization": f"Bearer {self._address.token}"}
         # The gateway shows a card only to callers that may call the agent.
@@ -101,8 +106,11 @@ class Conversation:
         card = await resolver.get_agent_card(http_kwargs={"headers": credential})
         # The user gave this address, perhaps that of a tunnel. The token is never sent to another address from the
         # card.
-        for interface in card.supported_interfaces:
-            interface.url = _below(self._address.url.rstrip("/"), urlsplit(interface.url).path)
+        try:
+            for interface in card.supported_interfaces:
+                interface.url = below(self._address.url, path_of(interface.url))
+        except RequestError as error:
+            raise A2AClientError(str(error)) from None
         config = ClientConfig(httpx_client=self._http, streaming=False, supported_protocol_bindings=["JSONRPC"])
         client = ClientFactory(config).create(card)
         message = Message(message_id=str(uuid.uuid4()), role=Role.ROLE_USER, parts=[Part(text=text)])
@@ -116,12 +124,6 @@ class Conversation:
             if event.HasField("task"):
                 task.CopyFrom(event.task)
         return reply_of(task)
-
-
-def _below(address: str, path: str) -> str:
-    """Return the path of an interface at the address of the agent. At a gateway the path includes the agent's own."""
-    base = urlsplit(address).path
-    return f"{address.removesuffix(base)}{path}" if base and path.startswith(f"{base}/") else f"{address}{path}"
 
 
 def reply_of(task: Task) -> Reply:

@@ -5,24 +5,23 @@ a cluster, they likewise survive the restart of a pod.
 """
 
 import json
-import secrets
 import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
 from fleetwright_api.model_catalog import Catalog
 from fleetwright_api.spec.encoder import encode
-from fleetwright_api.spec.mcp_server import WorkloadSpec
 from fleetwright_cli.dev.conversation import Address
 from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace
 from fleetwright_cli.dev.gateway.local_team import LocalTeam, new_keys, token_file
 from fleetwright_cli.dev.gateway.local_tokens import PERSON, token_text
-from fleetwright_cli.dev.hosts import declared_hosts
+from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts_of
 from fleetwright_cli.dev.layout import (
+    HOST,
     AgentFiles,
     GatewayFiles,
     Ports,
@@ -32,14 +31,16 @@ from fleetwright_cli.dev.layout import (
     uses_gateway,
     workloads,
 )
-from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet, read_fleet
+from fleetwright_cli.dev.manifests import LocalFleet, read_fleet
+from fleetwright_cli.dev.private_files import LocalTokens, write_configuration, write_private
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import SubstituteProvider, substitutions
+from fleetwright_cli.dev.server_command import server_command
+from fleetwright_cli.dev.workspace.local_workspaces import LocalWorkspaces, workspace_specs
+from fleetwright_cli.terminal.transport.dev_fleet import ADDRESSES
 from fleetwright_operator.rollout.sleep import SleepState
 
 NAMESPACE = "dev"
-ADDRESSES = "addresses.json"
-_HOST = "127.0.0.1"
 
 
 class FleetRun:
@@ -54,9 +55,11 @@ class FleetRun:
         provider: SubstituteProvider,
         catalog: Catalog,
         say: Callable[[str], None],
+        workspaces: LocalWorkspaces,
         contacts: bool = False,
     ) -> None:
         """Args: `contacts` is whether agents may connect to the hosts that they declare."""
+        self._workspaces = workspaces
         self._contacts = contacts
         self._folder = folder
         self._state = state
@@ -66,7 +69,7 @@ class FleetRun:
         self._say = say
         self._ports = Ports({}, {}, {})
         self._running: dict[str, str] = {}
-        self._tokens = _Tokens(state / "tokens.json")
+        self._tokens = LocalTokens(state / "tokens.json")
         self._agents: dict[str, AgentFiles] = {}
         self._team: LocalTeam | None = None
         self._keys = new_keys(int(time.time()))
@@ -94,7 +97,7 @@ class FleetRun:
             self._apply()
 
     def _apply(self) -> None:
-        fleet = read_fleet(self._folder, namespace=NAMESPACE)
+        fleet = self._workspaces.adjusted(read_fleet(self._folder, namespace=NAMESPACE))
         ports = self._with_ports(fleet)
         tokens = self._tokens.of(token_names(fleet))
         team = self._team_for(fleet)
@@ -109,10 +112,13 @@ class FleetRun:
             gateway=None if team is None else GatewayFiles(url=team.url, keys=self._keys),
         )
         self._ports = ports
-        for item in fleet.left_out if not self._running else ():
-            self._say(f"left out: {item} (a cluster would run it)")
+        if not self._running:
+            for item in fleet.left_out:
+                self._say(f"left out: {item} (a cluster would run it)")
+            self._workspaces.tell(fleet)
         wanted = {f"agent-{agent.name}": json.dumps(agent.files, sort_keys=True) for agent in rendered}
         wanted |= {f"server-{name}": json.dumps(encode(workload)) for name, workload in workloads(fleet).items()}
+        wanted |= self._workspaces.wanted(fleet)
         for name in [name for name in self._running if name not in wanted]:
             self._say(f"ending {name}")
             self._processes.end(name)
@@ -122,13 +128,15 @@ class FleetRun:
         changed = {name for name, content in wanted.items() if self._running.get(name) != content}
         self._tell_differences(fleet, changed)
         self._start_servers(fleet, changed)
+        reached = without_declared_hosts_of(fleet) if not self._contacts else fleet
+        self._workspaces.start(reached, changed, ports=ports.workspaces, tokens=tokens)
         self._agents = {agent.name: agent for agent in rendered}
         if team is not None:
             for agent in rendered:
                 team.put(agent, fleet.agents[agent.name].spec)
         self._start_agents([agent for agent in rendered if f"agent-{agent.name}" in changed])
         self._running = wanted
-        _write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
+        write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
 
     def _tell_differences(self, fleet: LocalFleet, changed: set[str]) -> None:
         """Print every model that is substituted, and every declared host that is left out."""
@@ -168,13 +176,14 @@ class FleetRun:
             token = token_file(self._state).read_text()
             return Address(f"{self._team.url}/agents/{NAMESPACE}/{name}", "", token)
         port, ops = self._ports.agents[name], self._ports.ops[name]
-        return Address(f"http://{_HOST}:{port}", f"http://{_HOST}:{ops}", self._tokens.client(name))
+        return Address(f"http://{HOST}:{port}", f"http://{HOST}:{ops}", self._tokens.client(name))
 
     def _with_ports(self, fleet: LocalFleet) -> Ports:
         return Ports(
             agents={name: self._ports.agents.get(name) or free_port() for name in fleet.agents},
             ops={name: self._ports.ops.get(name) or free_port() for name in fleet.agents},
             servers={name: self._ports.servers.get(name) or free_port() for name in workloads(fleet)},
+            workspaces={name: self._ports.workspaces.get(name) or free_port() for name in workspace_specs(fleet)},
         )
 
     def _start_servers(self, fleet: LocalFleet, changed: set[str]) -> None:
@@ -183,11 +192,11 @@ class FleetRun:
             if f"server-{name}" not in changed:
                 continue
             workload = local[name]
-            command = _command(name, workload, port)
+            command = server_command(name, workload, port)
             self._say(f"starting McpServer {name}: {shlex.join(command)}")
             environ = {variable.name: variable.value for variable in workload.env}
             # A pod gets the same two variables; here they have the address of this machine.
-            self._processes.start(f"server-{name}", command, environ | {"HOST": _HOST, "PORT": str(port)})
+            self._processes.start(f"server-{name}", command, environ | {"HOST": HOST, "PORT": str(port)})
         for name, port in self._ports.servers.items():
             if f"server-{name}" in changed:
                 self._processes.wait_ready(f"server-{name}", server_url(local[name], port))
@@ -198,14 +207,14 @@ class FleetRun:
         for agent in starting:
             self._say(f"starting Agent {agent.name}, revision {agent.revision}")
             root = self._state / "agents" / agent.name
-            _write(root, agent.files)
+            write_configuration(root, agent.files)
             port, ops = self._ports.agents[agent.name], self._ports.ops[agent.name]
             command = [sys.executable, "-m", "fleetwright_agent", "serve", "--root", str(root)]
-            command += ["--host", _HOST, "--port", str(port), "--ops-port", str(ops)]
+            command += ["--host", HOST, "--port", str(port), "--ops-port", str(ops)]
             self._processes.start(f"agent-{agent.name}", command)
             self._note_started(agent.name, ready=False)
         for agent in starting:
-            self._processes.wait_ready(f"agent-{agent.name}", f"http://{_HOST}:{self._ports.ops[agent.name]}/readyz")
+            self._processes.wait_ready(f"agent-{agent.name}", f"http://{HOST}:{self._ports.ops[agent.name]}/readyz")
             self._note_started(agent.name, ready=True)
 
     def _team_for(self, fleet: LocalFleet) -> LocalTeam | None:
@@ -213,7 +222,7 @@ class FleetRun:
         if self._team is None and uses_gateway(fleet):
             person = token_text(f"user:{PERSON}", self._tokens.of(token_names(fleet))["person"])
             place = GatewayPlace(port=free_port(), folder=self._state / "gateway", person_token=person)
-            _write_private(token_file(self._state), person)
+            write_private(token_file(self._state), person)
             team = LocalTeam(
                 place,
                 self._keys,
@@ -255,70 +264,3 @@ class FleetRun:
                 self._say(f"Agent {name} is idle and sleeps")
                 self._processes.end(f"agent-{name}")
                 self._team.note_asleep(name, state)
-
-
-def _command(name: str, workload: WorkloadSpec, port: int) -> list[str]:
-    """Return the workload's command line with expanded variables. `fleetwright` runs in this Python environment.
-
-    Raises:
-        InvalidFleet: The workload has no command.
-    """
-    if not workload.command:
-        raise InvalidFleet(
-            f"McpServer {name}: spec.workload.command: a local run needs a command, because it runs no images"
-        )
-    words = [*_bridge(workload), *workload.command, *workload.args]
-    expanded = [word.replace("$(PORT)", str(port)).replace("$(HOST)", _HOST) for word in words]
-    if expanded[:1] == ["fleetwright"]:
-        return [sys.executable, "-m", "fleetwright_cli", *expanded[1:]]
-    return expanded
-
-
-def _bridge(workload: WorkloadSpec) -> list[str]:
-    """Return the bridge command that precedes the command of a stdio server, as in a pod."""
-    if workload.transport != "Stdio":
-        return []
-    bridge = [sys.executable, "-m", "fleetwright_agent", "bridge", "--host", _HOST, "--port", "$(PORT)"]
-    return [*bridge, "--path", workload.path, "--"]
-
-
-def _write(root: Path, files: Mapping[str, str]) -> None:
-    """Make the configuration folder contain exactly these files. Memory in other folders stays."""
-    configuration = root / "etc/fleetwright"
-    stale = {path for path in configuration.rglob("*") if path.is_file()} - {root / name for name in files}
-    for path in stale:
-        path.unlink()
-    for name, content in files.items():
-        _write_private(root / name, content)
-
-
-def _write_private(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    fresh.touch(mode=0o600)
-    fresh.write_text(content)
-    fresh.replace(path)
-
-
-class _Tokens:
-    """Tokens by name, kept in one private file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: dict[str, str] = {}
-        try:
-            self._known = dict(json.loads(path.read_text()))
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, TypeError):
-            raise InvalidFleet(f"{path} cannot be read; remove it to create new credentials") from None
-
-    def of(self, names: list[str]) -> Mapping[str, str]:
-        self._known = {name: self._known.get(name) or secrets.token_urlsafe(32) for name in names}
-        _write_private(self._path, json.dumps(self._known))
-        return self._known
-
-    def client(self, agent: str) -> str:
-        """Return the token of an agent's first client; empty if it has no clients."""
-        return next((token for name, token in self._known.items() if name.startswith(f"client.{agent}.")), "")

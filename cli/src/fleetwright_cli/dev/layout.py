@@ -4,13 +4,10 @@ The documents come from the operator's own `render_agent`; this module does not 
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import ValidationError
-
-from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_api import names
 from fleetwright_api.call_authorization import Identity, allowed_peers, callers_of
 from fleetwright_api.endpoints import Endpoints
@@ -22,12 +19,13 @@ from fleetwright_api.spec.fleet import NO_REACH
 from fleetwright_api.spec.mcp_server import WorkloadSpec
 from fleetwright_api.spec.skill import SkillSourceSpec, SkillView
 from fleetwright_cli.dev.gateway.local_tokens import agent_uid, token_text
-from fleetwright_cli.dev.hosts import without_declared_hosts
+from fleetwright_cli.dev.hosts import without_declared_hosts_of
 from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, SubstituteProvider, with_provider
-from fleetwright_operator.build.callers import Tokens, client_names
+from fleetwright_cli.dev.requirements import require_no_secrets, require_obeyable, require_references
+from fleetwright_operator.build.auth_files import Tokens, client_names
 from fleetwright_operator.build.card import served_card, unsigned
-from fleetwright_operator.build.config.fleet import TOKEN_FOLDER, calls_gateway, gateway_trust
+from fleetwright_operator.build.config.gateway import TOKEN_FOLDER, calls_gateway, gateway_trust
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.documents import AgentDocuments, render_agent
 from fleetwright_operator.build.gateway_card import gateway_cards
@@ -37,7 +35,7 @@ from fleetwright_operator.credentials.keyring import Ring
 from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
 from fleetwright_operator.settings import GatewayReference, PodSelector, Settings
 
-_HOST = "127.0.0.1"
+HOST = "127.0.0.1"
 _CONFIGURATION = "etc/fleetwright"
 _GATEWAY_TOKEN = f"{TOKEN_FOLDER.lstrip('/')}/token"
 
@@ -49,6 +47,7 @@ class Ports:
     agents: Mapping[str, int]
     ops: Mapping[str, int]
     servers: Mapping[str, int]
+    workspaces: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +89,15 @@ def token_names(fleet: LocalFleet) -> list[str]:
     """Return a name for every secret that the fleet needs.
 
     The names are `client.<agent>.<client>` and `edge.<caller>.<callee>` for callers, `push.<agent>` for the key
-    with which an agent encrypts webhook credentials, and `gateway.<agent>` and `person` for the gateway.
+    with which an agent encrypts webhook credentials, `gateway.<agent>` and `person` for the gateway, and
+    `workspace.<agent>` with which an agent uses its workspace.
     """
     clients = [f"client.{name}.{client}" for name, agent in fleet.agents.items() for client in client_names(agent.spec)]
     edges = [f"edge.{name}.{peer}" for name in fleet.agents for _, peer in _allowed_peers(name, fleet)]
     keys = [f"push.{name}" for name, agent in fleet.agents.items() if offers_push(agent.spec)]
     team = ["person", *(f"gateway.{name}" for name in fleet.agents)] if uses_gateway(fleet) else []
-    return sorted(clients + edges + keys + team)
+    workspaces = [f"workspace.{name}" for name, agent in fleet.agents.items() if agent.spec.workspace is not None]
+    return sorted(clients + edges + keys + team + workspaces)
 
 
 def read_skills(fleet: LocalFleet) -> dict[str, SkillContent]:
@@ -148,21 +149,17 @@ def agent_files(
     """
     skills, local = read_skills(fleet), workloads(fleet)
     endpoints = Endpoints(
-        agents={f"{namespace}/{name}": f"http://{_HOST}:{port}" for name, port in ports.agents.items()},
+        agents={f"{namespace}/{name}": f"http://{HOST}:{port}" for name, port in ports.agents.items()},
         servers={f"{namespace}/{name}": server_url(workload, ports.servers[name]) for name, workload in local.items()},
+        workspaces={f"{namespace}/{name}": f"http://{HOST}:{port}" for name, port in ports.workspaces.items()},
     )
     reached = None if gateway is None else GatewayReference(url=gateway.url, pods=PodSelector(namespace=namespace))
     settings = Settings(catalog=catalog, gateway=reached)
     for name in fleet.agents:
-        _require_references(name, fleet.agents[name].spec, fleet)
-        _require_no_secrets(name, fleet.agents[name].spec, fleet)
+        require_references(name, fleet.agents[name].spec, fleet)
+        require_no_secrets(name, fleet.agents[name].spec, fleet)
     if not contacts:
-        servers = {name: server.spec for name, server in fleet.servers.items()}
-        agents = {
-            name: replace(agent, spec=without_declared_hosts(agent.spec, servers))
-            for name, agent in fleet.agents.items()
-        }
-        fleet = replace(fleet, agents=agents)
+        fleet = without_declared_hosts_of(fleet)
     running = [name for name in sorted(fleet.agents) if not fleet.agents[name].spec.suspend]
     keys = () if gateway is None else gateway.keys
     return [_agent(name, fleet, skills, endpoints, settings, provider, tokens, keys) for name in running]
@@ -170,7 +167,7 @@ def agent_files(
 
 def server_url(workload: WorkloadSpec, port: int) -> str:
     """Return the address of an McpServer's workload on this machine."""
-    return f"http://{_HOST}:{port}{workload.path}"
+    return f"http://{HOST}:{port}{workload.path}"
 
 
 def workloads(fleet: LocalFleet) -> dict[str, WorkloadSpec]:
@@ -202,12 +199,14 @@ def _agent(
         settings=settings,
         tokens=held,
     )
-    _require_obeyable(name, rendered.config)
+    require_obeyable(name, rendered.config)
     files = _mounted(agent.spec, rendered) | _instructions(name, agent.spec, fleet)
     if held.gateway is not None:
         files["auth/gateway.json"] = held.gateway.file
     if offers_push(agent.spec):
         files[rendered.config["push"]["keyFile"]] = tokens[f"push.{name}"]
+    if agent.spec.workspace is not None:
+        files[f"auth/{names.WORKSPACE_KEY}"] = tokens[f"workspace.{name}"]
     if provider.key is not None:
         files[f"secrets/{KEY_SECRET}/{KEY_NAME}"] = provider.key
     found = {f"{_CONFIGURATION}/{path}": text for path, text in files.items()}
@@ -270,41 +269,6 @@ def _instructions(name: str, spec: AgentSpec, fleet: LocalFleet) -> dict[str, st
 def _allowed_peers(name: str, fleet: LocalFleet) -> tuple[Identity, ...]:
     agents = {(agent.namespace, name): agent for name, agent in fleet.agents.items()}
     return allowed_peers(fleet.agents[name], agents, {})
-
-
-def _require_obeyable(name: str, config: Mapping[str, Any]) -> None:
-    """Validate the configuration with the runtime's model. On a cluster, the CRD's rules reject such values earlier."""
-    try:
-        AgentConfig.model_validate(config)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidFleet(f"Agent {name}: {where}: {first['msg']}") from None
-
-
-def _require_references(name: str, spec: AgentSpec, fleet: LocalFleet) -> None:
-    if any(peer.namespace is not None for peer in spec.peers):
-        raise InvalidFleet(f"Agent {name}: spec.peers: a local run is one namespace; remove the peer's namespace")
-    named: tuple[tuple[str, list[str], Collection[str]], ...] = (
-        ("skills", [skill.name for skill in spec.skills], fleet.skills),
-        ("mcpServers", [use.name for use in spec.mcp_servers], fleet.servers),
-        ("peers", [peer.name for peer in spec.peers], fleet.agents),
-    )
-    for key, references, known in named:
-        for reference in references:
-            if reference not in known:
-                raise InvalidFleet(f"Agent {name}: spec.{key}: {reference!r} is not in this folder")
-
-
-def _require_no_secrets(name: str, spec: AgentSpec, fleet: LocalFleet) -> None:
-    for use in spec.mcp_servers:
-        remote = fleet.servers[use.name].spec.remote
-        if remote is None:
-            continue
-        for field_name, value in (("headersFrom", remote.headers_from), ("caSecretRef", remote.ca_secret_ref)):
-            if value:
-                place = f"Agent {name}: McpServer {use.name}: spec.remote.{field_name}"
-                raise InvalidFleet(f"{place}: a local run has no Secrets; leave it out here")
 
 
 def _json(document: Mapping[str, Any]) -> str:

@@ -95,15 +95,14 @@ class LocalGateway:
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(_START_SECONDS)
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._serve())
+            # The runner cancels tasks that remain at the end, and closes the loop.
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._serve())
         except Exception as error:
             logging.getLogger(__name__).exception("the gateway ended")
             if not self._serving.done():
                 self._serving.set_exception(error)
-        finally:
-            self._loop.close()
 
     async def _serve(self) -> None:
         settings = GatewaySettings(

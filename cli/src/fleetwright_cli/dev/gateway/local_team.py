@@ -139,13 +139,17 @@ class LocalTeam:
         return next_state(
             spec,
             None,
+            has_pod=True,
             has_gateway=True,
             annotations={},
             is_rolled_out=True,
             has_new_revision=False,
             # Nothing scrapes the counters of a local run, so there is no scrape to wait for.
             activity=None if activity is None else replace(activity, scraped_at=now),
+            ending=None,
             has_decision=False,
+            # A local run has no Approvals.
+            has_listed=True,
             now=now,
         )
 

@@ -1,0 +1,37 @@
+"""Tables as `kubectl get` shows them. Pure."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+_LEAST: Final = 2
+"""The smallest number that is shown with a unit, so that 90 seconds are `90s` and not `1m`."""
+
+
+def render(table: Sequence[Sequence[str]], *, widths: Sequence[int] = ()) -> str:
+    """Return the rows as text. Args: `widths` are the smallest widths of the columns."""
+    wide = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    wide = [max(each, least) for each, least in zip(wide, widths or wide, strict=True)]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)).rstrip() for row in table)
+    return "\n".join(lines)
+
+
+def widths_of(table: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+
+
+def visible(text: str) -> str:
+    """Return a text in one line, in which characters that are not printable are replaced."""
+    return "".join(each if each.isprintable() else " " if each in "\n\t" else "\ufffd" for each in text)
+
+
+def age(created: str, now: datetime) -> str:
+    """Return the time since the creation with one unit, such as `90s` or `5m`."""
+    try:
+        then = datetime.strptime(created, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return "-"
+    seconds = max(0, int((now - then).total_seconds()))
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= _LEAST * size), (1, "s"))
+    return f"{seconds // size}{unit}"

@@ -1,0 +1,211 @@
+"""The workspaces of a local fleet: chooses folders, clones sources, and starts a runner and a shell for each agent."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import fleetwright_workspace
+from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.workspace import TOOLS, WorkspaceGitSpec, WorkspaceSpec
+from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet
+from fleetwright_cli.dev.processes import Processes, ProcessFailed
+from fleetwright_cli.dev.workspace.sandbox import (
+    SOCKET,
+    TOKENS,
+    PythonPlace,
+    WorkspacePlace,
+    probe_command,
+    runner_command,
+    shell_command,
+)
+from fleetwright_workspace.install import install
+
+_BASH = "bash"
+_PROBE_SECONDS = 20
+_CLONE_SECONDS = 600
+_START_SECONDS = 10
+_RUNNER, _SHELL = "workspace", "shell"
+
+
+class LocalWorkspaces:
+    def __init__(
+        self,
+        state: Path,
+        processes: Processes,
+        say: Callable[[str], None],
+        *,
+        folders: Mapping[str, Path],
+        unsafe: bool,
+        find_sandbox: Callable[[], str | None],
+    ) -> None:
+        """Args: `folders` are those that the user chose, by agent. `unsafe` permits a shell without a sandbox."""
+        self._state = state
+        self._processes = processes
+        self._say = say
+        self._folders = folders
+        self._unsafe = unsafe
+        self._python = PythonPlace.current(Path(fleetwright_workspace.__file__).parents[1])
+        self._find_sandbox = find_sandbox
+        self._sockets: Path | None = None
+
+    def close(self) -> None:
+        """Remove the sockets. The caller stops the processes."""
+        if self._sockets is not None:
+            shutil.rmtree(self._sockets, ignore_errors=True)
+
+    @cached_property
+    def _bwrap(self) -> str | None:
+        return self._find_sandbox()
+
+    @property
+    def runs_commands(self) -> bool:
+        return self._bwrap is not None or self._unsafe
+
+    def adjusted(self, fleet: LocalFleet) -> LocalFleet:
+        """Return the fleet without shells, if this machine has no sandbox and the user did not permit that.
+
+        Raises:
+            InvalidFleet: The user chose a folder for an agent without a workspace.
+        """
+        for name in self._folders:
+            if name not in fleet.agents or fleet.agents[name].spec.workspace is None:
+                raise InvalidFleet(f"--workspace {name}: no Agent of this name in the folder has spec.workspace")
+        if not workspace_specs(fleet) or self.runs_commands:
+            return fleet
+        agents = {name: replace(agent, spec=_without_shell(agent.spec)) for name, agent in fleet.agents.items()}
+        return replace(fleet, agents=agents)
+
+    def wanted(self, fleet: LocalFleet) -> dict[str, str]:
+        """Return the processes by name, with what they depend on."""
+        found: dict[str, str] = {}
+        for name in workspace_specs(fleet):
+            found[f"{_RUNNER}-{name}"] = json.dumps([str(self._folder(name))])
+            if self.runs_commands:
+                found[f"{_SHELL}-{name}"] = found[f"{_RUNNER}-{name}"]
+        return found
+
+    def tell(self, fleet: LocalFleet) -> None:
+        """Print the folder of each workspace, and how its commands run."""
+        for name in workspace_specs(fleet):
+            self._say(f"agent {name}: its workspace is {self._folder(name)}")
+            if not self.runs_commands:
+                self._say(
+                    f"agent {name}: the tool bash is off, because bubblewrap (the program bwrap) is missing or does not"
+                    " work here; install it, or run commands without a sandbox with --unsafe-workspace"
+                )
+            elif self._bwrap is None:
+                self._say(f"agent {name}: commands run WITHOUT a sandbox and may do whatever you may do")
+
+    def start(
+        self, fleet: LocalFleet, changed: Set[str], *, ports: Mapping[str, int], tokens: Mapping[str, str]
+    ) -> None:
+        """Start the processes that changed.
+
+        Raises:
+            ProcessFailed: A process does not start, or a source cannot be cloned.
+            InvalidFleet: A source needs a Secret.
+        """
+        for name, spec in workspace_specs(fleet).items():
+            if changed.isdisjoint({f"{_RUNNER}-{name}", f"{_SHELL}-{name}"}):
+                continue
+            place = self._prepare(name, spec, port=ports[name], token=tokens[f"workspace.{name}"])
+            if self.runs_commands and f"{_SHELL}-{name}" in changed:
+                (place.sockets / SOCKET).unlink(missing_ok=True)
+                self._processes.start(
+                    f"{_SHELL}-{name}", shell_command(place, self._python, bwrap=self._bwrap), self._environ()
+                )
+            if f"{_RUNNER}-{name}" in changed:
+                self._processes.start(
+                    f"{_RUNNER}-{name}", runner_command(place, self._python, bwrap=self._bwrap), self._environ()
+                )
+            self._processes.wait_ready(f"{_RUNNER}-{name}", f"http://127.0.0.1:{place.port}/healthz")
+            if self.runs_commands:
+                self._wait_for_shell(name, place)
+
+    def _environ(self) -> Mapping[str, str]:
+        return {"PYTHONPATH": str(self._python.source)} if self._bwrap is None else {}
+
+    def _folder(self, name: str) -> Path:
+        return self._folders.get(name) or self._state / "agents" / name / "workspace"
+
+    def _prepare(self, name: str, spec: WorkspaceSpec, *, port: int, token: str) -> WorkspacePlace:
+        own = self._state / "agents" / name
+        place = WorkspacePlace(
+            root=self._folder(name),
+            state=own / "workspace-state",
+            home=own / "workspace-home",
+            sockets=self._socket_folder() / name,
+            program=self._state / "workspace-program",
+            port=port,
+        )
+        for folder in (place.root, place.state, place.home, place.sockets):
+            folder.mkdir(parents=True, exist_ok=True)
+        (place.state / TOKENS).write_text(hashlib.sha256(token.encode()).hexdigest() + "\n")
+        install(str(place.program))
+        if spec.source is not None and not any(place.root.iterdir()):
+            self._clone(name, spec.source.git, place.root)
+        return place
+
+    def _socket_folder(self) -> Path:
+        """Return a folder with a short path. The path of a socket has at most 107 characters."""
+        if self._sockets is None:
+            self._sockets = Path(tempfile.mkdtemp(prefix="fleetwright-"))
+        return self._sockets
+
+    def _clone(self, name: str, git: WorkspaceGitSpec, into: Path) -> None:
+        if git.secret_ref is not None:
+            raise InvalidFleet(
+                f"Agent {name}: spec.workspace.source.git.secretRef: a local run has no Secrets; clone the repository"
+                f" yourself, and name the folder with --workspace {name}=FOLDER"
+            )
+        self._say(f"agent {name}: cloning {git.url}")
+        words = [f"--url={git.url}", f"--into={into}", *([f"--ref={git.ref}"] if git.ref else [])]
+        command = [sys.executable, "-m", "fleetwright_agent", "fetch", "workspace", *words]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_CLONE_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise ProcessFailed(f"{git.url} was not cloned within {_CLONE_SECONDS} s") from None
+        if done.returncode:
+            raise ProcessFailed(f"{git.url} cannot be cloned: {(done.stderr or done.stdout).strip()[-500:]}")
+
+    def _wait_for_shell(self, name: str, place: WorkspacePlace) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while not (place.sockets / SOCKET).exists():
+            if f"{_SHELL}-{name}" in self._processes.ended() or time.monotonic() > deadline:
+                raise ProcessFailed(f"the shell of {name} did not start; see {self._processes.log(f'{_SHELL}-{name}')}")
+            time.sleep(0.02)
+
+
+def workspace_specs(fleet: LocalFleet) -> dict[str, WorkspaceSpec]:
+    """Return the workspaces of the agents that are not suspended, by agent."""
+    found = {name: agent.spec.workspace for name, agent in fleet.agents.items() if not agent.spec.suspend}
+    return {name: workspace for name, workspace in found.items() if workspace is not None}
+
+
+def find_bwrap() -> str | None:
+    """Return the path of bubblewrap if it works on this machine. In many containers it may not."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return None
+    python = PythonPlace.current(Path(fleetwright_workspace.__file__).parents[1])
+    try:
+        done = subprocess.run(probe_command(python, program), capture_output=True, timeout=_PROBE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return program if done.returncode == 0 else None
+
+
+def _without_shell(spec: AgentSpec) -> AgentSpec:
+    """Return the spec without the tool bash. A workspace with no other tool is left out."""
+    if spec.workspace is None:
+        return spec
+    tools = tuple(tool for tool in spec.workspace.tools or TOOLS if tool != _BASH)
+    return replace(spec, workspace=replace(spec.workspace, tools=tools) if tools else None)

@@ -1,0 +1,1 @@
+"""`fleetwright eval`: runs conversations with expectations, for CI."""

@@ -1,0 +1,1 @@
+"""Read-only views of agents: their state, the reasons for their connections and tools, and their tasks."""

@@ -1,0 +1,95 @@
+"""The commands `agents`, `why`, `tasks` and `token`. This module only defines the options."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fleetwright_api import names
+from fleetwright_cli.cluster.options import OUTPUT, on_cluster
+from fleetwright_cli.cluster.output import print_result
+from fleetwright_cli.cluster.tables import render
+
+if TYPE_CHECKING:
+    from fleetwright_cli.cluster.client import ClusterClient
+
+
+@click.command("agents")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List the agents of all namespaces.")
+@OUTPUT
+@on_cluster
+def agents_command(cluster: "ClusterClient", everywhere: bool, output: str) -> None:
+    """List the agents: phase, model, running tasks and cost."""
+    from fleetwright_cli.inspection.agents import agent_rows
+
+    found = cluster.list(names.AGENT, everywhere=everywhere)
+    if output == "text" and not found:
+        where = "the cluster" if everywhere else f"namespace {cluster.namespace}"
+        click.echo(f"No agents in {where}.", err=True)
+        return
+    rows = agent_rows(found, now=datetime.now(UTC), with_namespace=everywhere)
+    print_result(output, lambda: render(rows), {"apiVersion": "v1", "kind": "List", "items": found})
+
+
+@click.command("why")
+@click.argument("agent")
+@OUTPUT
+@on_cluster
+def why_command(cluster: "ClusterClient", agent: str, output: str) -> None:
+    """Explain what AGENT may reach, who may reach it, and which tools it has, each with the reason."""
+    from fleetwright_cli.inspection import reasons
+
+    found = reasons.sections(cluster.get(names.AGENT, agent))
+    print_result(output, lambda: reasons.text(found), reasons.document(found))
+
+
+@click.command("tasks")
+@click.argument("agent")
+@click.option("--client", default="default", show_default=True, help="The client whose tasks are listed.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="The most tasks to list.")
+@click.option("--wide", is_flag=True, help="Show ids in full.")
+@click.option("--context", default=None, help="The kubeconfig context; the current one by default.")
+@click.option("-n", "--namespace", default=None, help="The namespace; the context's own by default.")
+@OUTPUT
+def tasks_command(
+    agent: str, client: str, limit: int, wide: bool, context: str | None, namespace: str | None, output: str
+) -> None:
+    """List the newest tasks of one client with AGENT, with their cost."""
+    from fleetwright_cli.inspection.tasks import newest_tasks, task_rows
+    from fleetwright_cli.terminal.transport.agent_client import AgentClient
+    from fleetwright_cli.terminal.transport.cluster_agent import ClusterEndpoint
+    from fleetwright_cli.terminal.transport.errors import TransportError
+
+    async def read() -> list[Any]:
+        connection = AgentClient(ClusterEndpoint(agent, namespace=namespace, context=context, client=client))
+        try:
+            return list(await newest_tasks(connection, most=limit))
+        finally:
+            await connection.close()
+
+    try:
+        found = asyncio.run(read())
+    except TransportError as error:
+        raise click.ClickException(str(error)) from None
+    if output == "text" and not found:
+        click.echo(f"Client {client} has no tasks with agent {agent}.", err=True)
+        return
+    print_result(output, lambda: render(task_rows(found, whole=wide)), found)
+
+
+@click.group("token")
+def token_group() -> None:
+    """Replace the tokens of an agent's clients."""
+
+
+@token_group.command("rotate")
+@click.argument("agent")
+@click.option("--client", default="default", show_default=True, help="The client that gets a new token.")
+@click.option("--wait", default=0.0, help="Seconds to wait until the new token is in use.")
+@on_cluster
+def rotate_command(cluster: "ClusterClient", agent: str, client: str, wait: float) -> None:
+    """Replace the token of a client of AGENT. The previous token stays valid for the overlap."""
+    from fleetwright_cli.inspection.rotation import rotate
+
+    rotate(cluster, agent, client=client, wait=wait)

@@ -1,0 +1,116 @@
+"""The command `logs`."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import click
+import yaml
+
+from fleetwright_cli.cluster.options import OUTPUT, PLACE
+from fleetwright_cli.terminal.commands import with_options
+from fleetwright_cli.terminal.headless.outcome import ExitCode
+
+if TYPE_CHECKING:
+    from fleetwright_cli.inspection.log_lines import AgentLogLine, TaskTrail
+    from fleetwright_cli.inspection.log_reading import ClusterLogs
+
+_DURATION: Final = re.compile(r"(\d+[hms])+", re.ASCII)
+_MOST_RECENT: Final = 50_000
+
+
+@click.command("logs")
+@with_options(PLACE)
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Read the agents of all namespaces.")
+@click.option("--since", default="24h", show_default=True, help="Read the lines of this time, such as 90m.")
+@click.option("--follow", is_flag=True, help="Then print new lines until interrupted.")
+@OUTPUT
+@click.argument("task")
+def logs_command(
+    task: str, context: str | None, namespace: str | None, everywhere: bool, since: str, follow: bool, output: str
+) -> None:
+    """Print the log lines of a TASK across its agents, in time order.
+
+    TASK is the id of a task, of a conversation (contextId) or of a trace, or its first characters, at least eight. The
+    lines of tasks that it has begun at other agents are included. The output json is one object a line. The exit code
+    is 1 if there is no such line, or if the log of an agent cannot be read, and 4 if no log can be read.
+    """
+    from fleetwright_cli.administration.commands import finished
+    from fleetwright_cli.inspection.log_lines import SHORTEST, TaskTrail
+    from fleetwright_cli.inspection.log_reading import ClusterLogs
+    from fleetwright_cli.terminal.transport.kubectl import place_options
+
+    if len(task) < SHORTEST:
+        raise click.BadParameter(f"give at least {SHORTEST} characters of an id", param_hint="TASK")
+    if not _DURATION.fullmatch(since):
+        raise click.BadParameter(f"{since!r} is not a duration such as 90m or 24h", param_hint="--since")
+    view = _LogView(ClusterLogs(place_options(context, namespace), everywhere), TaskTrail(task), output)
+    try:
+        found = finished(partial(view.print, since, follow=follow))
+    except KeyboardInterrupt:
+        sys.exit(view.code)
+    if not found:
+        where = "all namespaces" if everywhere else "this namespace; -A reads all of them"
+        click.echo(
+            f"No line of {task} in the logs of the last {since} in {where}. --since reads older lines.", err=True
+        )
+    sys.exit(view.code if found else view.code or ExitCode.FAILED)
+
+
+class _LogView:
+    """Prints the lines of one task."""
+
+    def __init__(self, logs: "ClusterLogs", trail: "TaskTrail", output: str) -> None:
+        self._logs = logs
+        self._trail = trail
+        self._output = output
+        self._width = 0
+        self.code = 0
+        """The exit code, by the logs that could be read."""
+
+    async def print(self, since: str, *, follow: bool) -> bool:
+        """Print the existing lines, and with `follow` new ones without end. Return False if there is none.
+
+        Raises: TransportError: The agents cannot be listed.
+        """
+        start = datetime.now(UTC)
+        reading = await self._logs.read(since)
+        for failure in reading.failures:
+            click.echo(f"Error: {failure}", err=True)
+        if reading.failures:
+            self.code = ExitCode.FAILED if reading.lines else ExitCode.UNREACHABLE
+        found = self._trail.take(reading.lines)
+        self._show(found)
+        if follow:
+            await self._follow(start, reading.lines)
+        return bool(found)
+
+    async def _follow(self, start: datetime, known: "Sequence[AgentLogLine]") -> None:
+        # Following begins a little earlier than the first reading, so no line is missed and some come twice.
+        recent = dict.fromkeys(_key(line) for line in known)
+        async for line in self._logs.follow(start):
+            if (key := _key(line)) not in recent:
+                recent[key] = None
+                self._show(self._trail.take([line]))
+            while len(recent) > _MOST_RECENT:
+                del recent[next(iter(recent))]
+
+    def _show(self, lines: "Sequence[AgentLogLine]") -> None:
+        self._width = max([self._width, *(len(line.agent) for line in lines)])
+        for line in lines:
+            text = line.text(self._width) if self._output == "text" else _shown(line.document, self._output)
+            click.echo(text)
+
+
+def _key(line: "AgentLogLine") -> str:
+    return json.dumps(line.document, sort_keys=True)
+
+
+def _shown(document: dict[str, object], output: str) -> str:
+    if output == "json":
+        return json.dumps(document, ensure_ascii=True)
+    return f"---\n{yaml.safe_dump(document, sort_keys=False)}".rstrip("\n")

@@ -1,0 +1,103 @@
+"""The log lines of one task across its agents. Pure.
+
+A line belongs to the task if it names the task, or a task that an agent has begun for it at a peer. A search for a
+conversation or a trace finds all of its tasks.
+"""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from fleetwright_cli.cluster.tables import visible
+
+SHORTEST: Final = 8
+"""The fewest characters of an id that are accepted instead of the whole id; `tasks` shows this many."""
+_MOST_WAITING: Final = 20_000
+_COMMON: Final = ("time", "level", "logger", "message")
+_LONGEST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLogLine:
+    """One line of an agent's log."""
+
+    agent: str
+    namespace: str
+    pod: str
+    fields: Mapping[str, Any]
+
+    @property
+    def time(self) -> str:
+        return str(self.fields.get("time", ""))
+
+    @property
+    def at(self) -> float:
+        """The time in seconds since the epoch; 0 for a line without a valid time."""
+        try:
+            return datetime.fromisoformat(self.time).timestamp()
+        except ValueError:
+            return 0.0
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {"agent": self.agent, "namespace": self.namespace, "pod": self.pod, **self.fields}
+
+    def text(self, width: int) -> str:
+        """Return the line for people. Args: `width` is that of the column of agents."""
+        rest = [f"{key}={_short(value)}" for key, value in self.fields.items() if key not in _COMMON]
+        level = str(self.fields.get("level", ""))
+        parts = (self.time[:23], self.agent.ljust(width), level.ljust(7), str(self.fields.get("message", "")), *rest)
+        return visible("  ".join(part for part in parts if part)).rstrip()
+
+
+def parse_line(text: bytes, *, agent: str, namespace: str, pod: str) -> AgentLogLine | None:
+    """Return the line, or None if it is not a JSON object, such as output of another library."""
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return None
+    return AgentLogLine(agent, namespace, pod, fields) if isinstance(fields, dict) else None
+
+
+class TaskTrail:
+    """Finds the lines of a task, of a conversation or of a trace among the lines of all agents."""
+
+    def __init__(self, wanted: str) -> None:
+        """Args: `wanted` is an id, or the beginning of one."""
+        self._wanted = wanted
+        self._tasks: set[str] = set()
+        self._waiting: deque[AgentLogLine] = deque(maxlen=_MOST_WAITING)
+        """Lines that belong to no known task. A later line may show that they do."""
+
+    def take(self, lines: Iterable[AgentLogLine]) -> Sequence[AgentLogLine]:
+        """Return the lines that are now known to belong to the task, in time order."""
+        self._waiting.extend(lines)
+        found: list[AgentLogLine] = []
+        known = -1
+        while known < len(self._tasks):
+            known = len(self._tasks)
+            rest: list[AgentLogLine] = []
+            for line in self._waiting:
+                (found if self._belongs(line) else rest).append(line)
+            self._waiting.clear()
+            self._waiting.extend(rest)
+        return sorted(found, key=lambda line: line.at)
+
+    def _belongs(self, line: AgentLogLine) -> bool:
+        task, peer_task = line.fields.get("task"), line.fields.get("peerTask")
+        named = (task, line.fields.get("context"), line.fields.get("traceId"))
+        if task not in self._tasks and not any(map(self._is_wanted, named)):
+            return False
+        self._tasks |= {each for each in (task, peer_task) if isinstance(each, str) and each}
+        return True
+
+    def _is_wanted(self, value: object) -> bool:
+        return isinstance(value, str) and value.startswith(self._wanted)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

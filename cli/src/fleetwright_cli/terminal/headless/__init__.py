@@ -1,0 +1,1 @@
+"""The headless client for scripts and CI."""

@@ -1,0 +1,1 @@
+"""Conversations: sending and answering, streams, and the local index of conversations."""

@@ -1,0 +1,174 @@
+"""The address of an agent in a cluster, through a spawned `kubectl port-forward`.
+
+A port-forward belongs to one pod and ends with it. So a lost connection starts a new one to a ready pod.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fleetwright_api import names
+from fleetwright_cli.terminal.transport.endpoint import AgentTarget
+from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable
+from fleetwright_cli.terminal.transport.kubectl import kubectl_json, last_line
+
+_FORWARDING: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+) ->")
+_NOT_FOUND: Final = "(NotFound)"
+_REMEDY: Final = "start a fleet with `fleetwright dev`, give --url and --token-file, or set KUBECONFIG"
+_READY_SECONDS: Final = 20.0
+_END_SECONDS: Final = 5.0
+
+
+class ClusterEndpoint:
+    """An agent of a cluster, reached with the user's kubeconfig."""
+
+    def __init__(
+        self,
+        agent: str,
+        *,
+        namespace: str | None,
+        context: str | None,
+        client: str = "default",
+        kubectl: str = "kubectl",
+    ) -> None:
+        """Args: `client` names the client of the agent whose token is used."""
+        self._agent = agent
+        self._client = client
+        self._kubectl = kubectl
+        self._namespace = namespace or ""
+        self._context = context or ""
+        self._tunnel: asyncio.subprocess.Process | None = None
+        self._drain: asyncio.Task[None] | None = None
+
+    @property
+    def key(self) -> str:
+        return f"cluster:{self._context}/{self._namespace}/{self._agent}"
+
+    @property
+    def title(self) -> str:
+        return self._agent
+
+    async def prepare(self) -> None:
+        """Read the names of the context and the namespace from the kubeconfig, so that `key` is stable.
+
+        Raises: TransportError.
+        """
+        chosen = ("--context", self._context) if self._context else ()
+        try:
+            config = await kubectl_json(self._kubectl, (*chosen, "config", "view", "--minify"))
+        except AgentUnreachable as error:
+            raise AgentUnreachable(f"no cluster is configured ({error}); {_REMEDY}") from None
+        self._context = self._context or str(config.get("current-context", ""))
+        contexts = config.get("contexts") or [{}]
+        self._namespace = self._namespace or contexts[0].get("context", {}).get("namespace") or "default"
+
+    async def open(self) -> AgentTarget:
+        if not (self._context and self._namespace):
+            await self.prepare()
+        secret = names.agent_client(self._agent, self._client)
+        try:
+            found, pods = await self._objects(secret)
+        except AgentUnreachable as error:
+            if _NOT_FOUND not in str(error):
+                raise
+            wanted = f"agent {self._agent!r} with a client {self._client!r}"
+            where = f"namespace {self._namespace} of context {self._context}"
+            raise AgentNotFound(f"{where} has no {wanted}; `kubectl get agents -A` lists all agents") from None
+        token = token_of(found)
+        pod = ready_pod(pods)
+        if pod is None:
+            where = f"namespace {self._namespace}"
+            raise AgentUnreachable(f"agent {self._agent} has no ready pod in {where}; see `kubectl get agents`")
+        port = await self._forward(pod)
+        return AgentTarget(f"http://127.0.0.1:{port}", token)
+
+    async def _objects(self, secret: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the Secret and the pods of the agent. Raises: TransportError."""
+        return await asyncio.gather(
+            kubectl_json(self._kubectl, (*self._place(), "get", "secret", secret)),
+            kubectl_json(self._kubectl, (*self._place(), "get", "pods", "-l", f"{names.AGENT_LABEL}={self._agent}")),
+        )
+
+    async def renew(self) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        tunnel, self._tunnel = self._tunnel, None
+        if tunnel is not None and tunnel.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                tunnel.terminate()
+            try:
+                async with asyncio.timeout(_END_SECONDS):
+                    await tunnel.wait()
+            except TimeoutError:
+                tunnel.kill()
+                await tunnel.wait()
+        if self._drain is not None:
+            self._drain.cancel()
+            self._drain = None
+
+    async def _forward(self, pod: str) -> int:
+        await self.close()
+        # Ctrl-C in the terminal must reach this program only, so the tunnel has a session of its own.
+        self._tunnel = tunnel = await asyncio.create_subprocess_exec(
+            self._kubectl,
+            *self._place(),
+            "port-forward",
+            "--address",
+            "127.0.0.1",
+            f"pod/{pod}",
+            f":{names.A2A_PORT}",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        if tunnel.stdout is None or tunnel.stderr is None:
+            raise AgentUnreachable("kubectl port-forward has no output")
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                async for line in tunnel.stdout:
+                    if found := _FORWARDING.match(line):
+                        self._drain = asyncio.create_task(_drained(tunnel.stdout, tunnel.stderr))
+                        return int(found[1])
+                reason = last_line(await tunnel.stderr.read())
+        except TimeoutError:
+            reason = f"not ready within {_READY_SECONDS:.0f} s"
+        await self.close()
+        raise AgentUnreachable(f"kubectl port-forward to pod {pod}: {reason}")
+
+    def _place(self) -> tuple[str, ...]:
+        return "--context", self._context, "--namespace", self._namespace
+
+
+async def _drained(*streams: asyncio.StreamReader) -> None:
+    """Read the output of the tunnel, so that a full pipe never stops it."""
+
+    async def drain(stream: asyncio.StreamReader) -> None:
+        while await stream.read(4096):
+            pass
+
+    await asyncio.gather(*map(drain, streams))
+
+
+def token_of(secret: Mapping[str, Any]) -> str:
+    """Return the token of a client's Secret. Raises: AgentUnreachable."""
+    try:
+        return base64.b64decode(secret["data"][names.TOKEN_KEY], validate=True).decode().strip()
+    except (KeyError, TypeError, binascii.Error, UnicodeDecodeError):
+        name = (secret.get("metadata") or {}).get("name", "")
+        raise AgentUnreachable(f"Secret {name} has no key {names.TOKEN_KEY!r} yet; wait for the operator") from None
+
+
+def ready_pod(pods: Mapping[str, Any]) -> str | None:
+    """Return the name of a ready pod that is not being deleted, or None."""
+    for pod in pods.get("items", ()):
+        conditions = pod.get("status", {}).get("conditions", ())
+        ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+        if ready and "deletionTimestamp" not in pod["metadata"]:
+            return str(pod["metadata"]["name"])
+    return None

@@ -1,0 +1,63 @@
+"""The addresses of agents that `fleetwright dev` runs on this machine."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fleetwright_cli.terminal.transport.endpoint import AgentTarget
+from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable
+
+ADDRESSES: Final = "addresses.json"
+_DIGITS: Final = 12
+
+
+def default_state(folder: Path, environ: Mapping[str, str]) -> Path:
+    """Return the state folder that `fleetwright dev -f FOLDER` uses without `--state`."""
+    home = Path(environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+    return home / "fleetwright" / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:_DIGITS]
+
+
+def runs_in(state: Path) -> bool:
+    return (state / ADDRESSES).is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class DevEndpoint:
+    """An agent of a local fleet. The address is read again after a loss, because a new run has other ports."""
+
+    state: Path
+    agent: str
+
+    @property
+    def key(self) -> str:
+        return f"dev:{self.state.resolve()}/{self.agent}"
+
+    @property
+    def title(self) -> str:
+        return self.agent
+
+    async def open(self) -> AgentTarget:
+        known = dev_agents(self.state)
+        if self.agent not in known:
+            raise AgentNotFound(f"the fleet has no agent {self.agent!r}; it has {', '.join(sorted(known))}")
+        found = known[self.agent]
+        return AgentTarget(str(found["url"]), str(found["token"]))
+
+    async def renew(self) -> None:
+        """The next `open` reads the address again."""
+
+    async def close(self) -> None:
+        """A local address has nothing to close."""
+
+
+def dev_agents(state: Path) -> dict[str, dict[str, Any]]:
+    """Return the addresses of a running fleet. Raises: AgentUnreachable."""
+    try:
+        known: dict[str, dict[str, Any]] = json.loads((state / ADDRESSES).read_text())
+    except (OSError, ValueError):
+        message = f"no fleet runs in {state}; start one with `fleetwright dev`, or give --state, --url or -n"
+        raise AgentUnreachable(message) from None
+    return known

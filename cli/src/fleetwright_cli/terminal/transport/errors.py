@@ -1,0 +1,25 @@
+"""The errors of a connection to an agent. Their messages name the remedy, and never contain a token."""
+
+
+class TransportError(Exception):
+    """The base of all errors of a connection."""
+
+
+class AgentUnreachable(TransportError):  # noqa: N818 - names the state of the agent
+    """There is no connection, or it was lost. A later attempt may succeed."""
+
+
+class AgentNotFound(AgentUnreachable):
+    """There is no agent with this name."""
+
+
+class AgentUnauthorized(TransportError):  # noqa: N818 - names the state of the request
+    """The agent does not accept the token."""
+
+
+class RequestError(TransportError):
+    """The agent answered with an error."""
+
+    def __init__(self, message: str, *, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code

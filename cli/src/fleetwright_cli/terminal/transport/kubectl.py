@@ -1,0 +1,83 @@
+"""Runs kubectl, which brings the plugins and proxies of the user's kubeconfig."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fleetwright_cli.terminal.transport.errors import AgentUnreachable, TransportError
+
+_SECONDS: Final = 30.0
+_LONGEST: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class KubectlResult:
+    """The output of a finished kubectl process."""
+
+    code: int
+    output: bytes
+    errors: bytes
+
+    @property
+    def reason(self) -> str:
+        """The last line of kubectl's standard error, as the reason of the failure."""
+        return last_line(self.errors) or f"kubectl ended with {self.code}"
+
+
+def place_options(context: str | None, namespace: str | None) -> tuple[str, ...]:
+    """Return the options that select a cluster and a namespace; the kubeconfig decides about those that are unset."""
+    chosen = (("--context", context), ("--namespace", namespace))
+    return tuple(word for option, value in chosen if value for word in (option, value))
+
+
+async def kubectl_run(program: str, arguments: Sequence[str], *, seconds: float = _SECONDS) -> KubectlResult:
+    """Run kubectl to its end.
+
+    Raises:
+        TransportError: kubectl is missing.
+        AgentUnreachable: kubectl did not end in time.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError:
+        raise TransportError(f"{program} is not installed; install it, or give --url and --token-file") from None
+    try:
+        async with asyncio.timeout(seconds):
+            output, errors = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise AgentUnreachable(f"kubectl {arguments[-1]}: no answer within {seconds:.0f} s") from None
+    return KubectlResult(process.returncode or 0, output, errors)
+
+
+async def kubectl_json(program: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON that kubectl prints.
+
+    Raises:
+        TransportError: kubectl is missing.
+        AgentUnreachable: kubectl failed. The message is its last line of errors.
+    """
+    ended = await kubectl_run(program, (*arguments, "-o", "json"))
+    if ended.code:
+        raise AgentUnreachable(ended.reason)
+    try:
+        document = json.loads(ended.output)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise AgentUnreachable("kubectl did not print a JSON object")
+    return document
+
+
+def last_line(errors: bytes) -> str:
+    lines = errors.decode(errors="replace").strip().splitlines()
+    return lines[-1][:_LONGEST] if lines else ""

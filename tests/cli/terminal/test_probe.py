@@ -1,0 +1,104 @@
+"""`fleetwright probe`: a sound server passes, and each fault fails the check that looks for it."""
+
+import json
+import subprocess
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetwright_cli.conformance.checks import CHECKS, ProbeState
+from fleetwright_cli.conformance.connection import ProbedServer
+
+CARD = {
+    "name": "desk",
+    "description": "Answers.",
+    "version": "1",
+    "capabilities": {"streaming": True, "pushNotifications": True},
+    "defaultInputModes": ["text/plain"],
+    "defaultOutputModes": ["text/plain"],
+    "skills": [],
+    "securitySchemes": {"bearer": {}},
+    "supportedInterfaces": [{"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": "https://x.example/a2a"}],
+}
+TASK = {"id": "t1", "contextId": "c1", "status": {"state": "TASK_STATE_COMPLETED"}}
+ERRORS = {"CancelTask": -32002, "NoSuchMethod": -32601, "CreateTaskPushNotificationConfig": -32602}
+RESULTS: dict[str, Any] = {"ListTasks": {"tasks": [TASK]}}
+
+
+def reply_to(request: httpx.Request, faults: dict[str, Any]) -> httpx.Response:
+    """Answer as a sound server does, except for the methods of `faults`."""
+    if request.url.path.endswith("agent-card.json"):
+        return httpx.Response(200, json=faults.get("card", CARD))
+    assert request.url.host == "agent.test"
+    assert request.url.path == "/a2a"
+    if "Authorization" not in request.headers and "token" not in faults:
+        return httpx.Response(401, json={"error": {"code": -32600}})
+    try:
+        body = json.loads(request.content)
+    except ValueError:
+        return httpx.Response(200, json={"error": {"code": faults.get("json", -32700)}})
+    method, params = body["method"], body["params"]
+    if method == "SendStreamingMessage":
+        events = [{"result": {"task": {**TASK, "status": {"state": "TASK_STATE_WORKING"}}}}]
+        events += [] if "stream" in faults else [{"result": {"statusUpdate": {"status": TASK["status"]}}}]
+        return httpx.Response(200, text="".join(f"data: {json.dumps(event)}\n\n" for event in events))
+    if method in faults:
+        return httpx.Response(200, json=faults[method])
+    if method == "SendMessage":
+        valid = isinstance(params["message"]["parts"], list)
+        return httpx.Response(200, json={"result": {"task": TASK}} if valid else {"error": {"code": -32602}})
+    if method == "GetTask":
+        found = params["id"] == TASK["id"]
+        return httpx.Response(200, json={"result": TASK} if found else {"error": {"code": -32001}})
+    known = {"result": RESULTS[method]} if method in RESULTS else {"error": {"code": ERRORS[method]}}
+    return httpx.Response(200, json=known)
+
+
+async def failed_checks(**faults: Any) -> list[str]:
+    transport = httpx.MockTransport(lambda request: reply_to(request, faults))
+    async with httpx.AsyncClient(transport=transport) as http:
+        state = ProbeState(ProbedServer(http, "https://agent.test", "secret"))
+        return [check.name for check in CHECKS if await check.run(state)]
+
+
+async def test_sound_server_passes_every_check():
+    assert await failed_checks() == []
+
+
+@pytest.mark.parametrize(
+    ("faults", "wanted"),
+    [
+        ({"token": 1}, "refuses callers without a token"),
+        ({"stream": 1}, "streams until the task ends"),
+        ({"json": -32603}, "reports invalid JSON"),
+        ({"ListTasks": {"result": {"tasks": []}}}, "lists tasks"),
+        ({"CancelTask": {"result": TASK}}, "refuses to cancel an ended task"),
+        ({"NoSuchMethod": {"error": {"code": -32603}}}, "reports an unknown method"),
+        ({"CreateTaskPushNotificationConfig": {"result": {"id": "p"}}}, "refuses a link-local callback"),
+        ({"card": {**CARD, "skills": None, "securitySchemes": {}}}, "refuses callers without a token"),
+    ],
+)
+async def test_fault_fails_the_check_that_looks_for_it(faults, wanted):
+    assert await failed_checks(**faults) == [wanted]
+
+
+async def test_server_that_finds_every_task_fails():
+    assert await failed_checks(GetTask={"result": TASK}) == ["reports an unknown task"]
+
+
+@pytest.mark.process
+def test_probe_of_a_running_agent_passes(fleet, tmp_path):
+    token = tmp_path / "token"
+    token.write_text(fleet.address["token"])
+    words = fleet.words("probe", fleet.address["url"], "--token-file", str(token), "-o", "json")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {each["result"] for each in json.loads(done.stdout)} <= {"passed", "skipped"}
+
+
+@pytest.mark.process
+def test_probe_without_a_server_exits_with_2(fleet):
+    done = subprocess.run(fleet.words("probe", "http://127.0.0.1:9"), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no connection to http://127.0.0.1:9" in done.stderr
