@@ -58,7 +58,15 @@ def _libraries(*names: str) -> tuple[str, ...]:
 AGENT = Image(
     name="agent",
     containerfile="agent_image/Containerfile",
-    sources=(*_libraries("a2a"), "agent_image/pyproject.toml", "agent_image/src", "locks/agent.txt", _BUILD),
+    sources=(
+        *_libraries("a2a"),
+        "workspace/pyproject.toml",
+        "workspace/src",
+        "agent_image/pyproject.toml",
+        "agent_image/src",
+        "locks/agent.txt",
+        _BUILD,
+    ),
     repository=PUBLISHED,
 )
 OPERATOR = Image(
@@ -118,8 +126,11 @@ STDIO_SERVER = Image(
     sources=("examples/stdio-server/requirements.txt",),
     parent="agent",
 )
+NODE_TOOLCHAIN = Image(name="node-toolchain", containerfile="e2e/cluster/containers/node-toolchain/Containerfile")
+GO_TOOLCHAIN = Image(name="go-toolchain", containerfile="e2e/cluster/containers/go-toolchain/Containerfile")
 PRODUCT = (AGENT, OPERATOR, GATEWAY, OFFLINE)
-IMAGES = {image.name: image for image in (PAUSE, COREDNS, *PRODUCT, STDIO_SERVER, PROMETHEUS, REGISTRY)}
+TOOLCHAINS = (NODE_TOOLCHAIN, GO_TOOLCHAIN)
+IMAGES = {image.name: image for image in (PAUSE, COREDNS, *PRODUCT, STDIO_SERVER, PROMETHEUS, REGISTRY, *TOOLCHAINS)}
 
 
 def files(root: Path, sources: tuple[str, ...]) -> list[Path]:

@@ -42,10 +42,12 @@ async def make_namespace(client: Client, name: str) -> None:
     raise TimeoutError(f"namespace {name} never got its default ServiceAccount")
 
 
-async def install_release(client: Client, namespace: str, *, namespaces: Sequence[str] = ()) -> Installation:
+async def install_release(
+    client: Client, namespace: str, *, namespaces: Sequence[str] = (), gateway: bool = False
+) -> Installation:
     """Create a namespace and the RBAC of a release that serves these namespaces, or all. Return its credentials."""
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    for body in await asyncio.to_thread(rendered_chart, namespace, namespaces):
+    for body in await asyncio.to_thread(rendered_chart, namespace, namespaces, gateway=gateway):
         if body["kind"] == "ServiceAccount" or "rbac" in body["apiVersion"]:
             await client.apply(body)
     return await logged_in(client, namespace)
@@ -59,10 +61,11 @@ async def logged_in(client: Client, namespace: str) -> Installation:
     return Installation(namespace, str(answer["status"]["token"]))
 
 
-def rendered_chart(namespace: str, namespaces: Sequence[str]) -> list[Object]:
+def rendered_chart(namespace: str, namespaces: Sequence[str], *, gateway: bool = False) -> list[Object]:
     helm = binaries.ensure(["helm"], SILENT)["helm"]
     where = [f"--namespace={namespace}", f"--set-json=namespaces={json.dumps(list(namespaces))}"]
     where += [] if namespaces else ["--set=rbac.clusterWideSecrets=true"]
+    where += ["--set=gateway.enabled=true"] if gateway else []
     command = [str(helm), "template", "fleetwright", str(CHECKOUT / "charts" / "fleetwright"), *where]
     done = subprocess.run([*command, "--kube-version=1.36.0"], capture_output=True, text=True, check=True)
     documents = [document for document in yaml.safe_load_all(done.stdout) if document]

@@ -5,7 +5,7 @@ during the request. Such a pod only gets a deletion timestamp, and `Kubelet` rem
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import aiohttp
@@ -16,10 +16,18 @@ _GRACE_SECONDS = 1.0
 """Most deleted pods are gone after this time."""
 
 
+async def _nowhere(_pod: Object) -> str:
+    return ""
+
+
 class Kubelet:
-    def __init__(self, client: Client, watch_cache: WatchCache) -> None:
+    def __init__(
+        self, client: Client, watch_cache: WatchCache, *, address: Callable[[Object], Awaitable[str]] = _nowhere
+    ) -> None:
+        """Args: `address` returns the address of a pod that becomes ready; empty if it has none."""
         self._client = client
         self._watch_cache = watch_cache
+        self._address = address
         self._tasks: set[asyncio.Task[None]] = set()
         watch_cache.listeners.append(self._hear)
 
@@ -38,7 +46,7 @@ class Kubelet:
 
     async def _report(self, pod: Object) -> None:
         metadata = pod["metadata"]
-        status = _ended(pod) if pod["spec"].get("restartPolicy") == "Never" else _ready()
+        status = _ended(pod) if pod["spec"].get("restartPolicy") == "Never" else _ready(await self._address(pod))
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
         path = f"{path_of('Pod', metadata['namespace'], metadata['name'])}/status"
         await self._insist("PATCH", path, patch, content=MERGE)
@@ -64,9 +72,10 @@ class Kubelet:
                 await asyncio.sleep(0.5)
 
 
-def _ready() -> Object:
+def _ready(address: str) -> Object:
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    return {"phase": "Running", "conditions": [condition]}
+    place = {"podIP": address, "podIPs": [{"ip": address}]} if address else {}
+    return {"phase": "Running", "conditions": [condition], **place}
 
 
 def _ended(pod: Object) -> Object:

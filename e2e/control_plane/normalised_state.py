@@ -27,6 +27,7 @@ _OPAQUE = re.compile(
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
 _POD = re.compile(r"-[a-z0-9]{6,10}-[a-z0-9]{5}$")
 _OWN = {names.AGENT, names.SKILL, names.MCP_SERVER}
+_WITH_STATUS = {*_OWN, names.APPROVAL}
 _KEPT_METADATA = ("name", "labels", "annotations", "ownerReferences", "finalizers", "generation", "deletionTimestamp")
 _FOREIGN_LABELS = {"pod-template-hash"}
 _ASSIGNED = {"clusterIP", "clusterIPs", "nodePort", "volumeName"}
@@ -119,7 +120,7 @@ def _part(body: Object, *, generations: Collection[str] | None) -> Object:
     part = {"kind": kind, "metadata": metadata}
     part |= {key: body[key] for key in ("spec", "immutable", "type", "automountServiceAccountToken") if key in body}
     part["data"] = {key: _opened(value, encoded=kind == "Secret") for key, value in body.get("data", {}).items()}
-    if kind in _OWN:
+    if kind in _WITH_STATUS:
         part["status"] = body.get("status", {})
     elif kind == "Deployment":
         part["status"] = _counts(body)

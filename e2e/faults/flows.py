@@ -19,6 +19,16 @@ Act = Callable[[Client, str], Awaitable[None]]
 class Step:
     name: str
     act: Act
+    lasts: bool = True
+    """False if the result changes after some minutes without another step."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Steps that every namespace of the flow takes, after it has been prepared."""
+
+    prepare: Step
+    steps: tuple[Step, ...]
 
 
 def agent(name: str, space: str, **spec: Any) -> Object:
@@ -180,8 +190,7 @@ async def _delete_rest(client: Client, space: str) -> None:
         await client.delete(kind, space, name)
 
 
-PREPARE = Step("prepare", _prepare)
-STEPS = (
+_STEPS = (
     Step("create a skill and a server", _create_parts),
     Step("create an agent", _create_agent),
     Step("update", _update),
@@ -193,6 +202,7 @@ STEPS = (
     Step("delete an agent", _delete_agent),
     Step("delete the rest", _delete_rest),
 )
+OBJECTS = Flow(Step("prepare", _prepare), _STEPS)
 
 
 def _custom(kind: str, name: str, space: str, spec: Object) -> Object:

@@ -1,8 +1,7 @@
-"""The sweep of the keys that sign an installation's cards: they become due again and again, each time with another
-fault.
+"""The sweep of a key ring of an installation: its keys become due again and again, each time with another fault.
 
-The keys belong to the installation and not to a namespace. Their cases therefore run one after the other, with one
-agent whose card is signed again each time.
+There are two rings: the keys that sign cards, and the keys of the gateway's tokens. The keys belong to the installation
+and not to a namespace. Their cases therefore run one after the other, with one agent that uses the keys.
 """
 
 import asyncio
@@ -19,26 +18,38 @@ from e2e.faults import flows
 from e2e.faults.cases import Findings, Verdict, sampled
 from e2e.faults.operator_group import OperatorGroup, Place, Scene, scene_of
 from e2e.faults.plan import ERRORS, KILLS, Case
-from e2e.faults.reference import difference, settled
+from e2e.faults.reference import difference
+from e2e.faults.settling import settled
 
 from fleetwright_api import names
 from fleetwright_operator.settings import Settings
 
-_STEP = "card keys are due"
 _SECONDS = 60.0
-_LIFE = 90 * 24 * 3600
-_NAME = Settings().card_keys_name
 
 
-async def keys_swept(place: Place, name: str, environment: Mapping[str, str], *, every: int) -> Findings:
+@dataclass(frozen=True)
+class KeyRing:
+    """The Secret of a ring, and the age at which its newest key is due."""
+
+    step: str
+    secret: str
+    life: int
+    gateway: bool = False
+
+
+CARDS = KeyRing("card keys are due", Settings().card_keys_name, Settings().card_rotation.ttl)
+GATEWAY = KeyRing("gateway keys are due", "fleetwright-gateway-keys", 30 * 24 * 3600, gateway=True)
+
+
+async def keys_swept(place: Place, name: str, environment: Mapping[str, str], keys: KeyRing, *, every: int) -> Findings:
     """Run every n-th case in a separate installation."""
     async with scene_of(place, name) as scene:
         space = f"{name}-case-000"
         await make_namespace(scene.client, space)
         await scene.client.apply(flows.agent("poet", space))
-        installation = await install_release(scene.client, f"system-{name}")
+        installation = await install_release(scene.client, f"system-{name}", gateway=keys.gateway)
         async with OperatorGroup(scene, name, installation, environment) as operators:
-            ring = _Ring(scene, space, installation.namespace)
+            ring = _Ring(scene, space, installation.namespace, keys)
             usual = await _usual(ring)
             cases = [(where, case) for where, points in usual.points.items() for case in points]
             for where, case in sampled(cases, every=every):
@@ -57,9 +68,10 @@ class _Usual:
 
 
 class _Ring:
-    """The keys of the installation `system`, and the agent in `space` whose card is signed with them."""
+    """The keys of the installation `system`, and the agent in `space` that uses them."""
 
-    def __init__(self, scene: Scene, space: str, system: str) -> None:
+    def __init__(self, scene: Scene, space: str, system: str, keys: KeyRing) -> None:
+        self.keys = keys
         self.scene = scene
         self.space = space
         self.system = system
@@ -73,16 +85,16 @@ class _Ring:
 
     async def age(self) -> set[str]:
         """Make every key older by the lifetime of a key. Return the ids of the keys before the rotation."""
-        secret = await self.scene.client.find("Secret", self.system, _NAME)
+        secret = await self.scene.client.find("Secret", self.system, self.keys.secret)
         assert secret is not None
         keys = json.loads(base64.b64decode(secret["data"][names.RING_KEY]))["keys"]
-        aged = json.dumps({"keys": [{**key, "iat": key["iat"] - _LIFE} for key in keys]})
+        aged = json.dumps({"keys": [{**key, "iat": key["iat"] - self.keys.life} for key in keys]})
         data = {names.RING_KEY: base64.b64encode(aged.encode()).decode()}
-        await self.scene.client.merge("Secret", self.system, _NAME, {"data": data})
+        await self.scene.client.merge("Secret", self.system, self.keys.secret, {"data": data})
         return {key["kid"] for key in keys}
 
     async def turned(self, before: set[str], wanted: NormalisedState | None = None) -> str:
-        """Wait until a new key and the previous one sign and the state is as `wanted`.
+        """Wait until a new key and the previous one are in use and the state is as `wanted`.
 
         Return the remaining problem, or "".
         """
@@ -101,14 +113,28 @@ class _Ring:
         objects = self.scene.cache.objects(self.space)
         if unrest := settled(objects.values()):
             return unrest
-        signs = set(objects["Agent", "poet"]["status"]["card"]["signedBy"])
-        if len(signs) != 2 or len(signs & before) != 1:
-            return f"{signs} sign, and {before} did before"
-        published = await self.scene.client.find("ConfigMap", self.system, _NAME)
-        if signs != _ids(published):
-            return f"{signs} sign, and {_ids(published)} are published"
+        used = (
+            self._trusted(objects) if self.keys.gateway else set(objects["Agent", "poet"]["status"]["card"]["signedBy"])
+        )
+        if len(used) != 2 or len(used & before) != 1:
+            return f"{used} are in use, and {before} were before"
+        if not self.keys.gateway:
+            published = await self.scene.client.find("ConfigMap", self.system, self.keys.secret)
+            if used != _ids(published):
+                return f"{used} sign, and {_ids(published)} are published"
         found = self.state()
         return "" if wanted is None or found == wanted else difference(wanted, found)
+
+    @staticmethod
+    def _signing(objects: Mapping[tuple[str, str], Object]) -> set[str]:
+        """Return the ids of the keys that sign the agent's card."""
+        return set(objects["Agent", "poet"]["status"]["card"]["signedBy"])
+
+    @staticmethod
+    def _trusted(objects: Mapping[tuple[str, str], Object]) -> set[str]:
+        """Return the ids of the gateway's keys that the agent trusts."""
+        file = objects["Secret", names.agent_auth("poet")]["data"][names.GATEWAY_KEY]
+        return {key["kid"] for key in json.loads(base64.b64decode(file))["keys"]}
 
 
 def _ids(key_set: Object | None) -> set[str]:
@@ -124,12 +150,12 @@ async def _usual(ring: _Ring) -> _Usual:
     """
     plan, seen = ring.scene.plan, []
     if not await ring.rests():
-        raise TimeoutError(f"{_STEP}: the agent never comes to rest")
+        raise TimeoutError(f"{ring.keys.step}: the agent never comes to rest")
     for _ in range(3):
         for place in (ring.system, ring.space):
             plan.begin(place)
         if problem := await ring.turned(await ring.age()):
-            raise TimeoutError(f"{_STEP}: {problem}")
+            raise TimeoutError(f"{ring.keys.step}: {problem}")
         await asyncio.sleep(1.5)
         seen.append({place: Counter(plan.writes[place]) for place in (ring.system, ring.space)})
     common = {place: seen[1][place] & seen[2][place] for place in (ring.system, ring.space)}
@@ -155,4 +181,4 @@ async def _judged(ring: _Ring, operators: OperatorGroup, usual: _Usual, where: s
     writes = plan.total_writes(ring.system) + plan.total_writes(ring.space)
     if not problem and killed and writes > (1 + killed) * usual.writes:
         problem = f"{writes} writes, and {usual.writes} without {killed} kills"
-    return Verdict(_STEP, case, where, case in plan.struck[where], problem)
+    return Verdict(ring.keys.step, case, where, case in plan.struck[where], problem)

@@ -14,7 +14,7 @@ from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults.cases import Findings
 from e2e.faults.plan import Case, Plan, Point
 from e2e.faults.proxy import FaultProxy
-from e2e.faults.reference import settled
+from e2e.faults.settling import settled
 
 _HOLD_SECONDS = 8.0
 _STILL_SECONDS = 2.5

@@ -6,22 +6,20 @@ them.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import zip_longest
 
-from e2e.control_plane.client import Client, Object
+from e2e.control_plane.client import Client
 from e2e.control_plane.normalised_state import NormalisedState, Reader
 from e2e.control_plane.watch_cache import WatchCache
-from e2e.faults.flows import PREPARE, STEPS, Step
+from e2e.faults.flows import Flow, Step
 from e2e.faults.plan import Plan, Point
-
-from fleetwright_api import names
+from e2e.faults.settling import settled
 
 _SECONDS = 300.0
 _QUIET_SECONDS = 1.0
-_OWN = {names.AGENT, names.SKILL, names.MCP_SERVER}
 
 
 @dataclass(frozen=True)
@@ -52,34 +50,16 @@ def loose_reader() -> Reader:
     return Reader(generations=("Deployment",))
 
 
-async def record(client: Client, watch_cache: WatchCache, plan: Plan, spaces: Sequence[str]) -> References:
+async def record(client: Client, watch_cache: WatchCache, plan: Plan, spaces: Sequence[str], flow: Flow) -> References:
     """Take all namespaces through every step at the same time, and record each step."""
     recorded = []
-    for step in (PREPARE, *STEPS):
+    for step in (flow.prepare, *flow.steps):
         for space in spaces:
             plan.begin(space)
         await asyncio.gather(*(step.act(client, space) for space in spaces))
         await asyncio.gather(*(_settle(watch_cache, plan, space, step) for space in spaces))
         recorded.append(_reference(watch_cache, plan, spaces, step))
     return References(recorded[0], tuple(recorded[1:]))
-
-
-def settled(objects: Iterable[Object]) -> str:
-    """Return the reason why the objects of a namespace are not settled, or "" if they are."""
-    bodies = list(objects)
-    alive = {body["metadata"]["uid"] for body in bodies}
-    for body in bodies:
-        metadata, what = body["metadata"], f"{body['kind']} {body['metadata']['name']}"
-        if "deletionTimestamp" in metadata:
-            return f"{what} is being deleted"
-        for owner in metadata.get("ownerReferences", ()):
-            if owner["kind"] in _OWN and owner["uid"] not in alive:
-                return f"{what} is an orphan"
-        if body["kind"] in _OWN and not _is_ready(body):
-            return f"{what} is not ready"
-        if body["kind"] == "Secret" and names.NEXT_KEY in body.get("data", {}):
-            return f"{what} holds a token that is not in use yet"
-    return ""
 
 
 async def _settle(watch_cache: WatchCache, plan: Plan, space: str, step: Step) -> None:
@@ -131,15 +111,3 @@ def _points(counters: Sequence[Counter[str]]) -> tuple[Point, ...]:
     """Return the points that occurred in every run."""
     common = reduce(lambda one, other: one & other, counters)
     return tuple((name, number) for name in sorted(common) for number in range(1, common[name] + 1))
-
-
-def _is_ready(body: Object) -> bool:
-    """Return True if the object is Ready, or suspended as its spec requires."""
-    conditions = body.get("status", {}).get("conditions", ())
-    wanted = {"reason": "Suspended"} if body["spec"].get("suspend") else {"status": "True"}
-    return any(
-        condition["type"] == "Ready"
-        and wanted.items() <= condition.items()
-        and condition["observedGeneration"] == body["metadata"]["generation"]
-        for condition in conditions
-    )

@@ -10,7 +10,7 @@ writes or makes no more progress. Then the operator is killed once, and another 
 import asyncio
 import multiprocessing
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -22,14 +22,17 @@ from e2e.control_plane.installation import install_crds, install_release, make_n
 from e2e.control_plane.kubelet import Kubelet
 from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, last_step, losses, sampled
-from e2e.faults.keys import keys_swept
+from e2e.faults.flows import OBJECTS, Flow
+from e2e.faults.keys import CARDS, GATEWAY, keys_swept
 from e2e.faults.operator_group import OperatorGroup, Place, scene_of
 from e2e.faults.reference import References, record
+from e2e.faults.runtimes import Runtimes
+from e2e.faults.team_flow import TEAM
 from e2e.faults.verifier import Verifier
 
 _REFERENCES = 3
-_PROCESSES = 5
-"""One for each item of `_works`, and one for the keys that sign cards."""
+_PROCESSES = 9
+"""One for each item of `_works` and `_team_works`, and one for each key ring."""
 _AT_ONCE = 15
 """The number of concurrent namespaces for errors and for lost events.
 
@@ -49,6 +52,11 @@ _ERRORS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_REQUEST_SECONDS": "4", "FLEETWRIG
 _LOSSES = {**_FAST, "FLEETWRIGHT_RESYNC_SECONDS": "4"}
 _KILLS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_WORKERS": "64"}
 """As many workers as there may be blocked writes."""
+_GATEWAY = {
+    "FLEETWRIGHT_GATEWAY_URL": "http://gateway.example",
+    "FLEETWRIGHT_GATEWAY_PUBLIC_URL": "https://agents.example.com",
+    "FLEETWRIGHT_GATEWAY_PODS": '{"namespace": "gateway"}',
+}
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class Order:
     environment: Mapping[str, str]
     strict: bool = True
     confined: bool = False
+    gateway: bool = False
+    """True if the installation has a gateway."""
 
 
 Work = Callable[[], Coroutine[Any, Any, Findings]]
@@ -74,8 +84,8 @@ async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Fin
         await install_crds(client)
         # The garbage collector learns of new kinds when it starts, and otherwise every 30 seconds.
         await asyncio.to_thread(plane.restart_controllers)
-        async with WatchCache(client, kinds=("Pod",)) as pods:
-            Kubelet(client, pods)
+        async with WatchCache(client, kinds=("Agent", "Pod")) as cache, Runtimes(cache) as runtimes:
+            Kubelet(client, cache, address=runtimes.address)
             return await _dealt(place, every=max(1, round(1 / share)))
 
 
@@ -96,23 +106,50 @@ def _works(place: Place, references: References, *, every: int) -> list[Work]:
     ]
 
 
+def _team_works(place: Place, references: References, *, every: int) -> list[Work]:
+    """Return the work of each process on the team behind a gateway. Most of its time is spent waiting for sleep.
+
+    A sample of the sweep has half as many of these cases, because each step takes long.
+    """
+    every = every if every == 1 else 2 * every
+    wrong, lost, killed = (
+        [sampled(step, every=every) for step in sort(references.steps)] for sort in (errors, losses, kills)
+    )  # fmt: skip
+    return [
+        partial(_killed, Order(place, "teamkill", killed, references, {**_KILLS, **_GATEWAY}, gateway=True)),
+        partial(
+            _disturbed,
+            Order(place, "teamerror", wrong, references, {**_ERRORS, **_GATEWAY}, confined=True, gateway=True),
+        ),
+        partial(
+            _disturbed, Order(place, "teamlost", lost, references, {**_LOSSES, **_GATEWAY}, strict=False, gateway=True)
+        ),
+    ]
+
+
 async def _dealt(place: Place, *, every: int) -> Findings:
     whole, started = Findings(), time.monotonic()
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(_PROCESSES, mp_context=multiprocessing.get_context("spawn")) as pool:
 
-        def begun(work: Work) -> Awaitable[Findings]:
-            return loop.run_in_executor(pool, carried_out, work)
-
-        # The cases of the keys need no reference, so they run at the same time.
-        going = [begun(partial(keys_swept, place, "keys", _ERRORS, every=every))]
-        going += map(begun, _works(place, await _reference(place), every=every))
-        for ending in asyncio.as_completed(going):
-            part = await ending
+        async def judge(work: Work) -> None:
+            part = await loop.run_in_executor(pool, carried_out, work)
             whole.verdicts += part.verdicts
             whole.complaints += part.complaints
             whole.restarts += part.restarts
             print(f"  {time.monotonic() - started:4.0f} s: {len(whole.verdicts)} cases judged", flush=True)
+
+        async def judge_flow(name: str, flow: Flow, works: Callable[..., list[Work]]) -> None:
+            references = await _reference(place, name, flow)
+            await asyncio.gather(*map(judge, works(place, references, every=every)))
+
+        # The cases of the keys need no reference.
+        await asyncio.gather(
+            judge(partial(keys_swept, place, "keys", _ERRORS, CARDS, every=every)),
+            judge(partial(keys_swept, place, "gateway", {**_ERRORS, **_GATEWAY}, GATEWAY, every=every)),
+            judge_flow("ref", OBJECTS, _works),
+            judge_flow("teamref", TEAM, _team_works),
+        )
     return whole
 
 
@@ -121,13 +158,15 @@ def carried_out(work: Work) -> Findings:
     return asyncio.run(work())
 
 
-async def _reference(place: Place) -> References:
-    spaces = [f"ref-case-{number:03}" for number in range(_REFERENCES)]
-    async with scene_of(place, "ref") as scene:
-        installation = await install_release(scene.client, "system-ref")
+async def _reference(place: Place, name: str, flow: Flow) -> References:
+    has_gateway = flow is TEAM
+    spaces = [f"{name}-case-{number:03}" for number in range(_REFERENCES)]
+    async with scene_of(place, name) as scene:
+        installation = await install_release(scene.client, f"system-{name}", gateway=has_gateway)
         await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
-        async with OperatorGroup(scene, "ref", installation, _ERRORS):
-            references = await record(scene.client, scene.cache, scene.plan, spaces)
+        environment = {**_ERRORS, **_GATEWAY} if has_gateway else _ERRORS
+        async with OperatorGroup(scene, name, installation, environment):
+            references = await record(scene.client, scene.cache, scene.plan, spaces, flow)
     writes = sum(len(reference.writes) for reference in references.steps)
     print(f"reference: {len(references.steps)} steps of {writes} writes", flush=True)
     return references
@@ -145,7 +184,9 @@ async def _disturbed(order: Order) -> Findings:
     async with scene_of(order.place, order.name) as scene:
         verifier = Verifier(scene, order.references, strict=order.strict)
         await asyncio.gather(*(make_namespace(scene.client, space) for space in confined))
-        installation = await install_release(scene.client, f"system-{order.name}", namespaces=confined)
+        installation = await install_release(
+            scene.client, f"system-{order.name}", namespaces=confined, gateway=order.gateway
+        )
 
         async def walk(chain: Chain) -> None:
             async with gate:
@@ -166,7 +207,7 @@ async def _killed(order: Order) -> Findings:
     going = chains(order.name, order.steps)
     async with scene_of(order.place, order.name) as scene:
         verifier = Verifier(scene, order.references)
-        installation = await install_release(scene.client, f"system-{order.name}")
+        installation = await install_release(scene.client, f"system-{order.name}", gateway=order.gateway)
         async with OperatorGroup(scene, order.name, installation, order.environment) as operators:
             well = await asyncio.gather(*(verifier.prepared(chain) for chain in going))
             for place in range(last_step(order.steps) + 1):

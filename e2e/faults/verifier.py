@@ -5,9 +5,9 @@ import asyncio
 from e2e.control_plane.installation import make_namespace
 from e2e.control_plane.normalised_state import NormalisedState, Reader
 from e2e.faults.cases import Chain, Verdict
-from e2e.faults.flows import PREPARE
 from e2e.faults.operator_group import Scene
-from e2e.faults.reference import References, StepReference, difference, loose_reader, settled
+from e2e.faults.reference import References, StepReference, difference, loose_reader
+from e2e.faults.settling import settled
 
 _SECONDS = 300.0
 _LATE_SECONDS = 5.0
@@ -29,7 +29,7 @@ class Verifier:
         scene = self._scene
         await make_namespace(scene.client, chain.space)
         scene.plan.begin(chain.space)
-        await PREPARE.act(scene.client, chain.space)
+        await self._references.prepared.step.act(scene.client, chain.space)
         if problem := await self._difference(chain.space, self._references.prepared):
             scene.findings.complaints.append(f"{chain.space} could not be prepared: {problem}")
         return not problem
@@ -86,6 +86,7 @@ class Verifier:
             return not settled(objects.values()) and now() == wanted
 
         if await self._scene.cache.until(space, alike, seconds=seconds, pause=0.25):
-            self._arrived[space] = reference
+            if reference.step.lasts:
+                self._arrived[space] = reference
             return ""
         return f"differs from the reference after {seconds:.0f} s:\n{difference(wanted, now())}"

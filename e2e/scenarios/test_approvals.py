@@ -1,12 +1,11 @@
 """A tool call waits for a person as an object, and `kubectl patch` decides it. The agent itself may not decide."""
 
-import json
-import subprocess
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from e2e.scenarios.fleet import Caller, Fleet, text_of, user
+from e2e.scenarios.reviewers import approval_of, decide, may_edit, opened, reviewer, username
+from e2e.scenarios.sleeping import allow_sleep, wait_for_sleep
 
 AGENT = "polite"
 WAITING = "TASK_STATE_INPUT_REQUIRED"
@@ -31,25 +30,11 @@ class Desk:
     caller: Caller
     token: str
 
-    def name_of(self, account: str) -> str:
-        return f"system:serviceaccount:{self.fleet.namespace}:{account}"
-
     def ask(self) -> str:
         """Send a message that needs an approval, and return the id of the task that waits."""
         task = self.caller.send(AGENT, "Load the manners skill.", token=self.token).result["task"]
         assert task["status"]["state"] == WAITING, task
         return str(task["id"])
-
-    def approval_of(self, task: str) -> dict[str, Any]:
-        """Return the Approval of a task; empty before there is one."""
-        found = self.fleet.get("approvals")["items"]
-        return next((each for each in found if each["spec"]["request"]["task"] == task), {})
-
-    def patch(self, name: str, account: str, spec: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
-        """Decide with plain kubectl, as one of the ServiceAccounts."""
-        where, who = f"--namespace={self.fleet.namespace}", f"--as={self.name_of(account)}"
-        document = json.dumps({"spec": spec})
-        return self.fleet.kubectl.attempt("patch", "approval", name, "--type=merge", "-p", document, where, who)
 
     def state(self, task: str) -> str:
         return str(self.caller.task(AGENT, task, token=self.token)["status"]["state"])
@@ -57,67 +42,70 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def desk(fleet: Fleet) -> Desk:
-    def may_edit(account: str) -> dict[str, Any]:
-        return {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": f"{account}-edits"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": fleet.namespace}],
-        }
-
-    anna = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "anna"}}
-    fleet.apply(SKILL, anna, may_edit("anna"), may_edit(AGENT))
+    fleet.apply(SKILL, *reviewer(fleet, "anna"), may_edit(fleet, AGENT))
     caller, token = user(fleet, AGENT, skills=[{"name": "manners"}], approvals={"tools": ["load_skill"]})
     return Desk(fleet, caller, token)
 
 
 def test_person_decides_with_kubectl_patch_and_the_task_continues(desk: Desk) -> None:
     task = desk.ask()
-    waited = desk.fleet.until(lambda: desk.approval_of(task), "the approval exists", seconds=15)
-    print(f"approval after {waited:.1f} s")
-    assert waited < 5
-    approval = desk.approval_of(task)
-    name, request = approval["metadata"]["name"], approval["spec"]["request"]
+    name = opened(desk.fleet, task)
+    request = approval_of(desk.fleet, task)["spec"]["request"]
     assert (request["agent"], request["tool"]) == (AGENT, "load_skill")
-    assert desk.name_of(AGENT) in request["forbiddenDeciders"]
+    assert username(desk.fleet, AGENT) in request["forbiddenDeciders"]
 
-    refused = desk.patch(name, AGENT, {"decision": "Approved", "decidedBy": desk.name_of(AGENT)})
+    refused = decide(desk.fleet, name, AGENT, "Approved")
     assert refused.returncode != 0
     assert "may not decide" in refused.stderr
-    false_name = desk.patch(name, AGENT, {"decision": "Approved", "decidedBy": desk.name_of("anna")})
+    false_name = decide(desk.fleet, name, AGENT, "Approved", decidedBy=username(desk.fleet, "anna"))
     assert "your own username" in false_name.stderr
     assert desk.state(task) == WAITING
 
-    done = desk.patch(name, "anna", {"decision": "Approved", "decidedBy": desk.name_of("anna")})
+    done = decide(desk.fleet, name, "anna", "Approved")
     assert done.returncode == 0, done.stderr
     waited = desk.fleet.until(lambda: desk.state(task) == "TASK_STATE_COMPLETED", "the task completes", seconds=30)
     print(f"completed after {waited:.1f} s")
     assert RULE in text_of(desk.caller.task(AGENT, task, token=desk.token))
-    desk.fleet.until(lambda: "delivered" in desk.approval_of(task)["status"], "the delivery is recorded", seconds=15)
-    assert desk.approval_of(task)["status"]["phase"] == "Approved"
+    desk.fleet.until(
+        lambda: "delivered" in approval_of(desk.fleet, task)["status"], "the delivery is recorded", seconds=15
+    )
+    assert approval_of(desk.fleet, task)["status"]["phase"] == "Approved"
 
-    again = desk.patch(name, "anna", {"decision": "Denied"})
-    assert f"{desk.name_of('anna')} has already decided Approved" in again.stderr
+    again = decide(desk.fleet, name, "anna", "Denied")
+    assert f"{username(desk.fleet, 'anna')} has already decided Approved" in again.stderr
 
 
 def test_denial_with_a_reason_keeps_the_tool_from_running(desk: Desk) -> None:
     task = desk.ask()
-    desk.fleet.until(lambda: desk.approval_of(task), "the approval exists", seconds=15)
-    name = desk.approval_of(task)["metadata"]["name"]
-    denied = {"decision": "Denied", "decidedBy": desk.name_of("anna"), "reason": "Not today"}
-    assert desk.patch(name, "anna", denied).returncode == 0
+    name = opened(desk.fleet, task)
+    assert decide(desk.fleet, name, "anna", "Denied", reason="Not today").returncode == 0
     desk.fleet.until(lambda: desk.state(task) != WAITING, "the task continues", seconds=30)
     assert RULE not in text_of(desk.caller.task(AGENT, task, token=desk.token))
     desk.fleet.until(
-        lambda: desk.approval_of(task)["status"]["phase"] == "Denied", "the denial is recorded", seconds=15
+        lambda: approval_of(desk.fleet, task)["status"]["phase"] == "Denied", "the denial is recorded", seconds=15
     )
 
 
 def test_cancelled_task_withdraws_its_approval(desk: Desk) -> None:
     task = desk.ask()
-    desk.fleet.until(lambda: desk.approval_of(task), "the approval exists", seconds=15)
+    opened(desk.fleet, task)
     assert desk.caller.rpc(AGENT, "CancelTask", {"id": task}, token=desk.token).status == 200
     desk.fleet.until(
-        lambda: desk.approval_of(task)["status"].get("phase") == "Withdrawn", "the approval is withdrawn", seconds=15
+        lambda: approval_of(desk.fleet, task)["status"].get("phase") == "Withdrawn",
+        "the approval is withdrawn",
+        seconds=15,
     )
+
+
+def test_decision_wakes_the_agent_that_asked(desk: Desk) -> None:
+    allow_sleep(desk.fleet, AGENT)
+    task = desk.ask()
+    name = opened(desk.fleet, task)
+    wait_for_sleep(desk.fleet, AGENT)
+    assert decide(desk.fleet, name, "anna", "Approved").returncode == 0
+    waited = desk.fleet.until(
+        lambda: "delivered" in approval_of(desk.fleet, task)["status"], "the delivery is recorded", seconds=90
+    )
+    print(f"delivered to a sleeping agent after {waited:.1f} s")
+    desk.fleet.until(lambda: desk.state(task) == "TASK_STATE_COMPLETED", "the task completes", seconds=30)
+    assert text_of(desk.caller.task(AGENT, task, token=desk.token)).count(RULE) == 1

@@ -1,7 +1,6 @@
 """Agents of one team reach each other through the gateway, and an idle agent sleeps until a message wakes it."""
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from e2e.cluster.deploy import SYSTEM
 from e2e.scenarios.fleet import Answer, Caller, Fleet, agent, answer, message, text_of, user
+from e2e.scenarios.sleeping import allow_sleep, phase_of, wait_for_sleep
 
 GATEWAY = f"http://fleetwright-gateway.{SYSTEM}.svc.cluster.local"
 AUDIENCE = "fleetwright-gateway"
@@ -27,9 +27,6 @@ class Team:
         task = self.caller.send("researcher", text, token=self.token).result["task"]
         assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
         return text_of(task)
-
-    def phase(self, name: str) -> str:
-        return str(self.fleet.get(f"agent/{name}").get("status", {}).get("phase", ""))
 
     def person(self, account: str) -> str:
         """Return a token with the gateway's audience for a ServiceAccount that stands for a person."""
@@ -99,27 +96,6 @@ def team(fleet: Fleet) -> Team:
     return found
 
 
-def _put_to_sleep(team: Team, name: str) -> None:
-    """Wait until the agent is idle for ten seconds and sleeps. The operator reads its activity once a minute."""
-    patch = json.dumps({"spec": {"sleep": {"afterIdle": "10s"}}})
-    team.fleet.run("patch", f"agent/{name}", "--type=merge", "-p", patch)
-    team.fleet.ready(f"agent/{name}")
-    _scrape(team, name)
-    team.fleet.until(lambda: team.phase(name) == "Asleep", f"{name} sleeps", seconds=240)
-    team.fleet.until(lambda: _pods(team, name) == 0, f"{name} has no pod", seconds=60)
-
-
-def _scrape(team: Team, name: str) -> None:
-    """Read the counters as Prometheus does. Without a scrape the operator waits for two minutes."""
-    time.sleep(1.5)  # Both times are in whole seconds, and the scrape must be later than the last activity.
-    read = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7871/metrics').read()"
-    team.fleet.run("exec", team.fleet.pod_of(name), "--", "python", "-c", read)
-
-
-def _pods(team: Team, name: str) -> int:
-    return len(team.fleet.get("pods", f"--selector=fleetwright.dev/agent={name}")["items"])
-
-
 def test_agent_asks_its_sibling_through_the_gateway(team: Team) -> None:
     assert "plain words" in team.ask('Ask agent "writer" the message "What is the motto of the house?"')
 
@@ -163,15 +139,17 @@ def test_client_token_reaches_its_own_agent_through_the_gateway(team: Team) -> N
 
 
 def test_message_wakes_a_sleeping_sibling(team: Team) -> None:
-    _put_to_sleep(team, "writer")
+    allow_sleep(team.fleet, "writer")
+    wait_for_sleep(team.fleet, "writer")
     status, reason, _ = team.fleet.condition("agent/writer", "Ready")
     assert (status, reason) == ("True", "Asleep")
     assert "plain words" in team.ask('Ask agent "writer" the message "What is the motto of the house?"')
-    assert team.phase("writer") in {"Running", "Asleep"}
+    assert phase_of(team.fleet, "writer") in {"Running", "Asleep"}
 
 
 def test_only_a_person_with_the_right_to_invoke_sees_and_wakes_the_agent(team: Team) -> None:
-    _put_to_sleep(team, "writer")
+    allow_sleep(team.fleet, "writer")
+    wait_for_sleep(team.fleet, "writer")
     visitor, anna = team.person("visitor"), team.person("anna")
     absent = team.send("nobody", "Hello", token=visitor)
     refused = team.send("writer", "Hello", token=visitor)
@@ -179,7 +157,7 @@ def test_only_a_person_with_the_right_to_invoke_sees_and_wakes_the_agent(team: T
     assert team.send("writer", "Hello", token=None).status == 401
     assert team.send("writer", "Hello", token="x" * 43).status == 401
     assert team.get("/v1/agents", token=visitor).body.count('"name"') == 0
-    assert team.phase("writer") == "Asleep"
+    assert phase_of(team.fleet, "writer") == "Asleep"
 
     answer = team.send("writer", "What is the motto of the house?", token=anna)
     task = answer.result["task"]

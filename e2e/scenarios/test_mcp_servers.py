@@ -81,7 +81,7 @@ def test_mcp_header_credential_rotation_needs_no_restart(fleet: Fleet) -> None:
     fleet.apply(server("guarded", {"remote": {"url": url, "headersFrom": [header]}}))
     fleet.until(lambda: "'guard' does not exist" in _says(fleet, "ReferencesResolved"), "the missing Secret is named")
     fleet.apply({**credential, "stringData": {"bearer": "Bearer x"}})
-    fleet.until(lambda: "answers 401" in _says(fleet, "Available"), "the refusal is told in words")
+    fleet.until(lambda: "answers 401" in _says(fleet, "Available"), "the refusal is told in words", seconds=180)
     fleet.apply({**credential, "stringData": {"bearer": "Bearer one"}})
     fleet.ready("mcpserver/guarded")
 

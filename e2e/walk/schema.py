@@ -41,6 +41,7 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ("memory", "knowledge"): ({"enabled": True}, {"enabled": True, "ingest": ["tools__add"]}, {}),
     ("memory", "knowledge", "ingest"): (["tools__add"], ["tools__add", "ask_helper"], ["no_such_tool"]),
     ("memory", "skills", "subAgents"): ([], ["scout"]),
+    ("limits", "highPriorityCallers"): (["agent:team/lead"], ["client:ci", "user:ada"], ["lead"]),
     ("toolSearch", "always"): (["tools__add"], ["load_skill"], ["no_such_tool"]),
     ("subAgents",): (
         [_SCOUT],
@@ -62,6 +63,7 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ),
     ("network", "ingress", ITEM, "from"): _NEIGHBOURS,
     ("network", "egress", ITEM, "to"): _NEIGHBOURS,
+    ("workspace", "network", "egress", ITEM, "to"): _NEIGHBOURS,
     ("permissions", "egress"): (
         [{"host": "example.com", "ports": [443]}],
         [],

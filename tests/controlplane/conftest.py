@@ -395,6 +395,10 @@ class Operator:
         self._process.send_signal(how)
         return self._process.wait(timeout=20)
 
+    def send(self, how: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(how)
+
     def restart(self) -> None:
         self.stop()
         self.start()

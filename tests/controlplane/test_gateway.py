@@ -81,9 +81,13 @@ def _parsed(text: bytes) -> Any:
 
 
 @pytest.fixture
-def gateway(control_plane, account_token, alone, space, tmp_path: Path) -> Iterator[Process]:
-    # The operator writes the cards that the gateway serves only if its installation has a gateway.
-    alone("gated", gateway={"enabled": True})
+def gated(alone: Any) -> Any:
+    """The operator of an installation with a gateway. It writes the cards that the gateway serves."""
+    return alone("gated", gateway={"enabled": True})
+
+
+@pytest.fixture
+def gateway(control_plane, account_token, gated, space, tmp_path: Path) -> Iterator[Process]:
     key = ECKey.generate_key("P-256", auto_kid=True).as_dict(private=True)
     (tmp_path / "keys.json").write_text(json.dumps({"keys": [{**key, "iat": 0}]}))
     (tmp_path / "token").write_text(account_token)

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from e2e.control_plane.normalised_state import NormalisedState
 from e2e.faults.cases import chains, errors, kills, sampled
-from e2e.faults.flows import PREPARE
+from e2e.faults.flows import OBJECTS
 from e2e.faults.plan import ERRORS, KILLS, UNDONE, Case, Fault, Plan, Point
 from e2e.faults.reference import StepReference
 
@@ -19,7 +19,7 @@ WRITES = (
 
 def step(writes: tuple[Point, ...] = WRITES) -> StepReference:
     nothing = NormalisedState([])
-    return StepReference(PREPARE, nothing, nothing, writes, events=(), most_writes=len(writes))
+    return StepReference(OBJECTS.prepare, nothing, nothing, writes, events=(), most_writes=len(writes))
 
 
 @pytest.mark.parametrize(("sort", "faults"), [(errors, ERRORS), (kills, KILLS)], ids=["every error", "both kills"])

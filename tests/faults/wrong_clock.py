@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fleetwright_kube.timestamps import time_of_day
 from fleetwright_operator.__main__ import run
+from fleetwright_operator.environment import settings_from
 from fleetwright_operator.manager import logs
-from fleetwright_operator.settings import settings_from
 
 
 def _wrong(file: Path) -> datetime:
