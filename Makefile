@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway cluster up down status format generated locks clean
+.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace cluster up down status format generated pictures krew locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -27,7 +27,7 @@ unit: env ## Run the tests that start no process and open no socket
 	@$(PYTHON) tests/rings.py unit
 
 process: env ## Run the tests that start processes or open sockets, without a control plane
-	@$(PYTHON) tests/rings.py process
+	@$(PYTHON) tests/rings.py process commands
 
 controlplane: env ## Test the operator against a real control plane
 	@$(PYTHON) tests/rings.py controlplane
@@ -52,6 +52,12 @@ bench-compaction: env ## Compare compaction with LangChain's and deepagents' on 
 
 bench-gateway: env ## Benchmark the gateway in front of an agent beside direct calls (PARTS=latency,… for some)
 	@$(PYTHON) -m tests.bench.gateway_bench $(if $(PARTS),--parts $(PARTS))
+
+bench-terminal: env ## Benchmark fleetwright chat while text streams: bytes, echo of keys, processor, memory, start (PARTS=stream,… for some)
+	@$(PYTHON) -m tests.bench.terminal_bench $(if $(PARTS),--parts $(PARTS))
+
+bench-workspace: env ## Benchmark the runner of a workspace beside the same work in one process (PARTS=memory,… for some)
+	@$(PYTHON) -m tests.bench.workspace_bench $(if $(PARTS),--parts $(PARTS))
 
 cluster: env ## Run the scenarios on a real cluster
 	@$(PYTHON) tests/rings.py cluster
@@ -79,6 +85,12 @@ format: env ## Format the code
 
 generated: env ## Regenerate agent-config.schema.json from the runtime's model
 	@$(PYTHON) -c 'import json; from fleetwright_agent.config.agent import AgentConfig; print(json.dumps(AgentConfig.model_json_schema(by_alias=True), indent=2))' >agent_image/agent-config.schema.json
+
+pictures: env ## Record the pictures of the terminal in docs/pictures anew
+	@PYTHONPATH=. $(PYTHON) docs/pictures/record.py
+
+krew: env ## Write build/krew/fleetwright.yaml from the archives of a release (VERSION=v1.2.3 URL=… HOMEPAGE=… ARCHIVES="…")
+	@$(PYTHON) cli/krew/manifest.py --version "$(VERSION)" --url "$(URL)" --homepage "$(HOMEPAGE)" --output build/krew $(ARCHIVES)
 
 locks: env ## Regenerate the lock files
 	@UV=$$(ls -d $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/uv-*/bin/uv | head -1) locks/compile

@@ -18,8 +18,19 @@ CANNOT_RUN = 77
 _PYTEST = (sys.executable, "-m", "pytest", "-q")
 _WITHOUT_CLUSTER = tuple(
     f"tests/{folder}"
-    for folder in ("libs", "operator", "agent_image", "gateway", "cli", "contract", "charts", "e2e_cluster")
+    for folder in (
+        "libs",
+        "operator",
+        "agent_image",
+        "gateway",
+        "cli",
+        "workspace",
+        "contract",
+        "charts",
+        "e2e_cluster",
+    )
 )
+_COMMANDS = ("tests/workspace", "tests/cli/workspace", "tests/agent_image/tools/workspace")
 _COUNTS = re.compile(r"(\d+) (passed|failed|error|errors|skipped)\b")
 
 
@@ -29,13 +40,22 @@ class Ring:
     command: Sequence[str]
 
 
+def _others(*folders: str) -> tuple[str, ...]:
+    """Return the arguments that select every folder without a cluster, except these."""
+    # pytest collects a folder that is an argument, even if it is also ignored.
+    named = (folder for folder in _WITHOUT_CLUSTER if folder not in folders)
+    return *named, *(f"--ignore={folder}" for folder in folders if folder not in _WITHOUT_CLUSTER)
+
+
 RINGS = (
     # This ring is first because the others need the programs. Its first run builds Kubernetes.
     Ring("programs", (sys.executable, "-m", "e2e.cluster", "binaries")),
     Ring("static", ("make", "--no-print-directory", "lint", "types", "layers")),
     Ring("unit", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "not process", *_WITHOUT_CLUSTER)),
     # More than half of the time is spent waiting for processes and clocks, so two processors suffice for four workers.
-    Ring("process", (*_PYTEST, "-n", "4", "--dist", "loadfile", "-m", "process", *_WITHOUT_CLUSTER)),
+    Ring("process", (*_PYTEST, "-n", "4", "--dist", "loadfile", "-m", "process", *_others(*_COMMANDS))),
+    # These tests run commands that use whole processors and much memory, so nothing else runs beside them.
+    Ring("commands", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "process", *_COMMANDS)),
     Ring("demo", ("make", "--no-print-directory", "demo")),
     Ring("team", ("make", "--no-print-directory", "demo", "TEAM=1")),
     # Each worker has a control plane and an operator of its own.

@@ -33,7 +33,7 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.security.redaction import Redactor
-from fleetwright_agent.storage.source import Provenance
+from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.conversations.sessions import SqliteSessionStore
 from fleetwright_agent.storage.sqlite.engine.database import Database

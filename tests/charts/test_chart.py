@@ -13,7 +13,7 @@ import yaml
 from fleetwright_api import names
 from fleetwright_api.model_catalog import MODEL_KEYS, PRICE_KEYS
 from fleetwright_operator.credentials.rotation import Rotation
-from fleetwright_operator.settings import settings_from
+from fleetwright_operator.environment import settings_from
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "fleetwright"
@@ -126,6 +126,7 @@ def test_cluster_role_rules_are_exactly_as_listed(render):
         "core/pods": write,
         "core/pods/log": ["get"],
         "apps/deployments": write,
+        "apps/replicasets": ["list", "watch"],
         "networking.k8s.io/networkpolicies": write,
         "core/namespaces": ["list", "watch"],
         "core/events": ["create", "patch"],

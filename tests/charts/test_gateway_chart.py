@@ -9,7 +9,7 @@ import pytest
 
 from fleetwright_api import names
 from fleetwright_gateway.settings import GatewaySettings, settings_from
-from fleetwright_operator import settings as operator_settings
+from fleetwright_operator import environment as operator_environment
 
 Render = Callable[..., list[dict[str, Any]]]
 GATEWAY = "fw-gateway"
@@ -47,6 +47,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
             "issuers": ["https://login.example.com"],
             "acceptAPIServerTokens": True,
             "allowedOrigins": ["https://console.example.com"],
+            "proxyCIDRs": ["10.1.0.0/16", "fd00::/8"],
             "requestsPerMinute": 60,
             "idleSeconds": 20,
             "wakeSeconds": 5,
@@ -61,6 +62,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
         issuers=("https://login.example.com",),
         accept_api_server_tokens=True,
         allowed_origins=("https://console.example.com",),
+        proxy_cidrs=("10.1.0.0/16", "fd00::/8"),
         requests_per_minute=60,
         idle_seconds=20.0,
         wake_seconds=5.0,
@@ -69,7 +71,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
 
 def test_gateway_and_operator_agree_on_address_pods_and_keys(render: Render) -> None:
     documents = render(gateway=ON)
-    settings = operator_settings.settings_from(
+    settings = operator_environment.settings_from(
         {**environment(documents, "fw-operator"), "FLEETWRIGHT_CATALOG_FILE": "", "POD_NAMESPACE": "system"}
     )
     assert settings.gateway is not None

@@ -13,15 +13,15 @@ from fleetwright_api import names
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.approval import ApprovalSpec, parse_approval
 from fleetwright_kube.cached_object import CachedObject
+from fleetwright_operator.approvals.approval_listing import OpenApproval, parse_listing
 from fleetwright_operator.approvals.delivery import DeliveryAnswer, Outcome, decision_document
-from fleetwright_operator.approvals.open_ask import OpenAsk, parse_listing
 from fleetwright_operator.approvals.request_manifest import request_manifest
-from fleetwright_operator.build.callers import Tokens
+from fleetwright_operator.build.auth_files import Tokens
 from fleetwright_operator.build.manifest import Owner
 from fleetwright_operator.build.secrets import auth_secret
+from fleetwright_operator.credentials.derived_tokens import operator_tokens, token_digests
 from fleetwright_operator.credentials.jws import new_secret, signing_key
 from fleetwright_operator.credentials.keyring import CardKey
-from fleetwright_operator.credentials.operator_token import operator_tokens, token_digests
 from fleetwright_operator.manager.approvals_client import ApprovalsClient
 
 UID = "uid-of-echo"
@@ -41,17 +41,17 @@ class Operator:
             kind="Pod", namespace="team", name="p", uid="p", resource_version="1", projection={"podIP": "127.0.0.1"}
         )
 
-    async def open(self) -> tuple[OpenAsk, ...]:
+    async def open(self) -> tuple[OpenApproval, ...]:
         listing = parse_listing(await self._client.read(self._pod, self._tokens, after=None, wait=0), now=NOW)
         assert listing is not None
         return listing.asks
 
-    async def decide(self, ask: OpenAsk, **decision: Any) -> Outcome:
+    async def decide(self, ask: OpenApproval, **decision: Any) -> Outcome:
         spec = spec_of(ask, **decision)
         return await self._client.deliver(self._pod, self._tokens, spec.request.ask, decision_document(spec))
 
 
-def spec_of(ask: OpenAsk, *, digest: str = "", **decision: Any) -> ApprovalSpec:
+def spec_of(ask: OpenApproval, *, digest: str = "", **decision: Any) -> ApprovalSpec:
     body = request_manifest(AGENT, ask, lambda _: None)
     request = {**body["spec"]["request"], **({"argumentsDigest": digest} if digest else {})}
     return parse_approval({**body, "spec": {"request": request, "decidedBy": "alice", **decision}}).spec

@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("libs/*/src", "operator/src", "agent_image/src", "gateway/src", "cli/src")
+SOURCES = ("libs/*/src", "operator/src", "agent_image/src", "gateway/src", "cli/src", "workspace/src")
 
 
 def test_public_class_names_are_unique():

@@ -26,10 +26,10 @@ from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
-from fleetwright_agent.storage.task_log import Claim
+from fleetwright_agent.storage.tasks.records import Claim
 from fleetwright_agent.tools.peers.direct import DirectCalls
+from fleetwright_agent.tools.peers.dpop_auth import DPoPAuth, DPoPKey
 from fleetwright_agent.tools.peers.exchange import TokenExchange
-from fleetwright_agent.tools.peers.proof_auth import ProofAuth, ProofKey
 from fleetwright_agent.tools.peers.tool import PeerTools, opaque_token
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_gateway.app import build_gateway
@@ -95,8 +95,8 @@ class World:
         self.desk, self.theirs = Layout(root=folder / "desk"), Layout(root=folder / "writer")
         write(self.desk.gateway_token_file, pod)
         write(self.desk.peer_token_file("team", "writer"), OPAQUE)
-        self.auth = ProofAuth(
-            proof_key := ProofKey(self.clock.now), opaque=lambda url: opaque_token([PEER], self.desk, url)
+        self.auth = DPoPAuth(
+            proof_key := DPoPKey(self.clock.now), opaque=lambda url: opaque_token([PEER], self.desk, url)
         )
         client = httpx.AsyncClient(transport=self.network, auth=self.auth)
         exchange = TokenExchange(URL, client, proof_key, read_token=self._pod_token, now=self.clock.now)

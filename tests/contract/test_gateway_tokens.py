@@ -15,7 +15,7 @@ from fleetwright_gateway.identity.principals import AgentPrincipal, PersonPrinci
 from fleetwright_gateway.tokens.call_chain import own_chain
 from fleetwright_gateway.tokens.key_ring import KeyRing
 from fleetwright_gateway.tokens.pair_tokens import PairTokenIssuer
-from fleetwright_operator.build.config.fleet import GatewayTrust
+from fleetwright_operator.build.config.gateway import GatewayTrust
 from fleetwright_operator.credentials.jws import new_secret
 from fleetwright_operator.credentials.keyring import Ring, renew_ring, ring_text
 from fleetwright_operator.credentials.rotation import Rotation

@@ -86,6 +86,17 @@ SPECS = [
     pytest.param({"mcpServers": HOUSE, "enforcement": {"deny": ["house__pay"]}}, True, id="a rule for a tool"),
     pytest.param({"mcpServers": HOUSE, "enforcement": {"deny": ["ask_cook"]}}, False, id="a rule for what is known"),
     pytest.param({"a2a": {"dialects": ["1.0"], "extensions": {"toolCalls": False}}}, False, id="a silent one"),
+    pytest.param({"workspace": {"image": "node:22"}}, True, id="one with a workspace"),
+    pytest.param({"workspace": {"image": "node:22", "tools": ["read_file"]}}, False, id="one that only reads files"),
+    pytest.param(
+        {"workspace": {"image": "node:22", "approvals": {"edits": "Auto", "shell": "Auto"}}},
+        False,
+        id="a free workspace",
+    ),
+    pytest.param(
+        {"workspace": {"image": "node:22", "tools": ["bash"], "approvals": {"shell": "Tiered"}}}, True, id="a shell"
+    ),
+    pytest.param({"a2a": {"extensions": {"context": True}}}, False, id="one that reports its context"),
     pytest.param({"a2a": {"dialects": ["1.0", "0.1"]}}, False, id="one whose callers choose ids"),
     pytest.param({"askHuman": True, "executor": {"name": "dice:Dice"}}, False, id="one of other code than ours"),
 ]

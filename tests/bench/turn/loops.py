@@ -43,7 +43,7 @@ from fleetwright_agent.tools.registry import ToolRegistry
 from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.grants import Grants
-from fleetwright_agent.turn.graph import GraphTurn
+from fleetwright_agent.turn.graph_turn import GraphTurn
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.order import model_links
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
