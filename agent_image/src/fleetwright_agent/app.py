@@ -50,8 +50,7 @@ from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
 from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
 from fleetwright_agent.server.tasks.listing import TaskListing
 from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
-from fleetwright_agent.storage.sqlite.storage import sqlite_storage
-from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
+from fleetwright_agent.storage.factory import agent_storage, agent_task_log
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tasks.task_log import TaskLog
 from fleetwright_agent.telemetry.logs import LogLevel
@@ -62,7 +61,6 @@ from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 if TYPE_CHECKING:
     from a2a.server.agent_execution import AgentExecutor
 
-LOG_FILE: Final = "tasks.db"
 RETRY_SECONDS: Final = 5.0
 
 
@@ -90,9 +88,9 @@ def create_app(
     `executor` may be any `AgentExecutor` of the a2a-sdk. `identity` replaces the authentication by mounted tokens.
     """
     clock, metrics = clock or Clock(), declare_metrics(config, metrics or Metrics(CollectorRegistry()))
-    storage = storage or sqlite_storage(layout.memory, now=clock.now)
+    storage = storage or agent_storage(layout, clock)
     plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed_entry_points)
-    task_log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc, now_ns=clock.now_ns)
+    task_log = log or agent_task_log(layout, clock, lost=metrics.tasks_lost.inc)
     parts = build_turn_dependencies(
         config, layout, clock, metrics, storage, task_log, tool_cache or ToolCache(), plugins
     )

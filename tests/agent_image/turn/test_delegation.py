@@ -17,8 +17,8 @@ from fleetwright_agent.storage.sqlite.tool_journal import SqliteToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.delegation.listener import FinishedTask
-from fleetwright_agent.turn.delegation.work import SubAgentLoop, SubAgentRun, shared_tools
+from fleetwright_agent.turn.sub_agents.listener import FinishedTask
+from fleetwright_agent.turn.sub_agents.runner import SubAgentLoop, SubAgentRun, shared_tools
 
 REQUEST = TurnRequest("client:default", "c", "t", "x")
 SCOUT = SubAgent(name="scout", description="Looks.", instructions="Look.", tools=("a__see", "a__hear"))

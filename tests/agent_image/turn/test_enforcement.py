@@ -9,7 +9,7 @@ from fleetwright_agent.config import enforcement as config
 from fleetwright_agent.storage.sqlite.call_windows import SqliteCallWindows
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.turn.pipeline.tool.enforcement import EnforcementPolicy
 
 LIMITED = {"schema": {"properties": {"amount": {"maximum": 100}}, "required": ["amount"]}, "tool": "house__charge"}

@@ -9,8 +9,8 @@ from fleetwright_agent.config.memory import LearnedSkillMemory
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage.sqlite.learned_skills import SqliteLearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.delegation.learning import SkillLearner
-from fleetwright_agent.turn.delegation.listener import FinishedTask
+from fleetwright_agent.turn.sub_agents.learning import SkillLearner
+from fleetwright_agent.turn.sub_agents.listener import FinishedTask
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, clean_
 from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
 from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
 from fleetwright_agent.turn.pipeline.order import model_links
+from fleetwright_agent.turn.providers.factory import build_chat, portable
 from fleetwright_agent.turn.providers.failures import ModelFailure
-from fleetwright_agent.turn.providers.models import build_chat, portable
 from fleetwright_agent.turn.views import Views
 
 SECOND = {

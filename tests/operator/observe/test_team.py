@@ -4,7 +4,7 @@ import pytest
 
 from fleetwright_api.fleet.hierarchy import MAX_DEPTH
 from fleetwright_api.spec.agent import parse_agent
-from fleetwright_operator.observe.team import ObservedTeam, observe_team
+from fleetwright_operator.observe.hierarchy import ObservedTeam, observe_team
 
 
 def agents(*rows):

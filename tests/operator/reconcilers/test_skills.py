@@ -6,7 +6,7 @@ import pytest
 
 from fleetwright_api.spec.mcp_server import parse_mcp_server
 from fleetwright_api.spec.skill import PermissionsSpec, SkillNeeds
-from fleetwright_operator.build.config.permissions import permissions_status
+from fleetwright_operator.build.config.skill_permissions import permissions_status
 
 
 async def served(world, api, *agents) -> None:

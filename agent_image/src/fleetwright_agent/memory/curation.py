@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from fleetwright_agent.config.memory import SkillCuration
 from fleetwright_agent.storage.learned_skills import LearnedSkill, Merge, Plan
-from fleetwright_agent.storage.words import words
+from fleetwright_agent.storage.tokenizer import words
 
 
 def strength(skill: LearnedSkill, *, now: float, half_life: float) -> float:

@@ -12,7 +12,7 @@ from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage import learned_skills
 from fleetwright_agent.storage.facts import FactStore
 from fleetwright_agent.storage.learned_skills import LearnedSkillStore
-from fleetwright_agent.storage.words import words
+from fleetwright_agent.storage.tokenizer import words
 
 HOT_CHARACTERS: Final = 6000
 _ASKED: Final = 2000

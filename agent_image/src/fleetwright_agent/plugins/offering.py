@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from fleetwright_agent.config.base import checked_schema
 from fleetwright_agent.plugins.api import Call, Plugin, PluginTool
 from fleetwright_agent.protocol.frames import InterruptKind
-from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import Allow, Ask, Decision, Deny, Tool, ToolCall, ToolError, ToolResult
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -12,7 +12,7 @@ from fleetwright_agent.config.budgets import Exceeded
 from fleetwright_agent.config.callers import VIA, CallerKind, is_client
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.tools.human.approval import with_approval
-from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import Tool
 
 

@@ -24,10 +24,6 @@ from fleetwright_agent.tools.skills.loading import skill_reader
 from fleetwright_agent.turn.compaction.policy import room
 from fleetwright_agent.turn.compaction.recall import ArchiveTools
 from fleetwright_agent.turn.conversation_undo import ConversationUndo
-from fleetwright_agent.turn.delegation.learning import SkillLearner
-from fleetwright_agent.turn.delegation.listener import TaskListener
-from fleetwright_agent.turn.delegation.tools import DelegationTools
-from fleetwright_agent.turn.delegation.work import SubAgentLoop, SubAgentRun
 from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.graph_turn import GraphTurn
@@ -42,8 +38,12 @@ from fleetwright_agent.turn.pipeline.tool.ingest import FactIngest
 from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
 from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 from fleetwright_agent.turn.pipeline.tracing import ToolTracing
+from fleetwright_agent.turn.providers.factory import Chat, build_chat
 from fleetwright_agent.turn.providers.model_transport import ModelTransport
-from fleetwright_agent.turn.providers.models import Chat, build_chat
+from fleetwright_agent.turn.sub_agents.learning import SkillLearner
+from fleetwright_agent.turn.sub_agents.listener import TaskListener
+from fleetwright_agent.turn.sub_agents.runner import SubAgentLoop, SubAgentRun
+from fleetwright_agent.turn.sub_agents.tools import DelegationTools
 from fleetwright_agent.turn.views import Views
 from fleetwright_agent.turn.workspace import build_workspace
 

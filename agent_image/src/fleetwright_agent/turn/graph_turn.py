@@ -52,8 +52,8 @@ from fleetwright_agent.turn.cost.task_usage import TaskUsage
 from fleetwright_agent.turn.grants import Grants
 from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner
+from fleetwright_agent.turn.providers.factory import Chat
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
-from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL, calls_made, tool_calls
 from fleetwright_agent.turn.views import Views
 

@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.turn.context import TurnContext, TurnState
 from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner, TurnMiddleware
-from fleetwright_agent.turn.providers.models import Chat
+from fleetwright_agent.turn.providers.factory import Chat
 
 
 def build_loop(chat: Chat, *, links: Sequence[ModelLink], runner: ToolRunner, saver: ConversationSaver) -> Any:

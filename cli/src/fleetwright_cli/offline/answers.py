@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fleetwright_cli.offline.letters import letter
+from fleetwright_cli.offline.filler_text import letter
 from fleetwright_cli.offline.planning import PlannedCall, demanded, plan
 from fleetwright_cli.offline.words import own, sentences, words
 

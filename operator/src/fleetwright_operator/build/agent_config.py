@@ -22,8 +22,8 @@ from fleetwright_operator.build.config.auth_settings import dialects
 from fleetwright_operator.build.config.gateway import gateway_config
 from fleetwright_operator.build.config.memory import audit_config, memory_config
 from fleetwright_operator.build.config.models import models_config, other_model, output_of
-from fleetwright_operator.build.config.permissions import widened
 from fleetwright_operator.build.config.push import push_config
+from fleetwright_operator.build.config.skill_permissions import widened
 from fleetwright_operator.build.config.sub_agents import sub_agents_config
 from fleetwright_operator.build.config.telemetry import telemetry_config
 from fleetwright_operator.build.config.tool_access import (

@@ -15,7 +15,7 @@ from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_api.spec.skill import SkillView
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.build.config.permissions import Needs
+from fleetwright_operator.build.config.skill_permissions import Needs
 from fleetwright_operator.build.config.tool_access import credential_keys
 from fleetwright_operator.build.network.addresses import HostAddress, UnusableAddress
 from fleetwright_operator.build.network.egress import Services, named_addresses
@@ -38,9 +38,9 @@ from fleetwright_operator.credentials.stored_credentials import (
 )
 from fleetwright_operator.kinds.views import agent_of, server_of, skill_of
 from fleetwright_operator.observe.approvals import has_undelivered_decision
+from fleetwright_operator.observe.hierarchy import ObservedTeam, observe_team
 from fleetwright_operator.observe.index_keys import account_key
 from fleetwright_operator.observe.references import live, live_metadata, observe_secrets, observe_services, version_of
-from fleetwright_operator.observe.team import ObservedTeam, observe_team
 from fleetwright_operator.observe.workspace import ObservedWorkspace, observe_workspace
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_reports import AgentReport

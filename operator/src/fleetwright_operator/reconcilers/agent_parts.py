@@ -6,7 +6,7 @@ from typing import Any
 
 from fleetwright_api.skill_document import SkillContent
 from fleetwright_operator.build.agent import AgentChildren, AgentParts
-from fleetwright_operator.build.config.permissions import permissions_status
+from fleetwright_operator.build.config.skill_permissions import permissions_status
 from fleetwright_operator.build.deployment import SkillSnapshot
 from fleetwright_operator.build.network.network_additions import is_managed
 from fleetwright_operator.build.pod.skill_source import RemoteSkill

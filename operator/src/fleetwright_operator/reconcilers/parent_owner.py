@@ -5,7 +5,7 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.port import Object
-from fleetwright_operator.observe.team import ObservedTeam
+from fleetwright_operator.observe.hierarchy import ObservedTeam
 
 
 async def follow_parent(cluster: Cluster, entry: CachedObject, team: ObservedTeam) -> None:

@@ -17,7 +17,7 @@ from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.errors import NotFoundError
 from fleetwright_operator.apply.child_writer import is_refusal, prune_history, write_children
-from fleetwright_operator.build.config.permissions import declared_permissions, permission_problems
+from fleetwright_operator.build.config.skill_permissions import declared_permissions, permission_problems
 from fleetwright_operator.build.network.addresses import UnusableAddress, destination
 from fleetwright_operator.build.pod.skill_source import git_address, remote_source, skill_probe, source_secret
 from fleetwright_operator.build.skill_snapshot import skill_snapshot

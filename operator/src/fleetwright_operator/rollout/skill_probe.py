@@ -11,7 +11,7 @@ from fleetwright_api.skill_document import InvalidSkill, read_head
 from fleetwright_api.spec.encoder import encode
 from fleetwright_api.spec.skill import SkillSourceSpec, SkillView
 from fleetwright_api.violation import Violation
-from fleetwright_operator.build.config.permissions import declared_permissions
+from fleetwright_operator.build.config.skill_permissions import declared_permissions
 from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, ProbeFailure, ProbePending, ProbeResult
 from fleetwright_operator.status.status import StageOutcomes
 from fleetwright_operator.status.workload_health import IMAGE_PULL

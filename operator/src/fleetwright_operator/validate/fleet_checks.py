@@ -6,7 +6,7 @@ from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.fleet import NO_REACH
 from fleetwright_api.violation import Violation
 from fleetwright_operator.observe.agent import ObservedAgent
-from fleetwright_operator.observe.team import ObservedTeam
+from fleetwright_operator.observe.hierarchy import ObservedTeam
 from fleetwright_operator.settings import Settings
 
 _NO_GATEWAY = "NoGateway"

@@ -7,7 +7,7 @@ from fleetwright_api import names
 from fleetwright_api.call_authorization import allows, identity_of
 from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
-from fleetwright_operator.build.config.permissions import widened
+from fleetwright_operator.build.config.skill_permissions import widened
 from fleetwright_operator.build.config.tool_access import allowed_tools, credential_keys
 from fleetwright_operator.build.deployment import skill_volume
 from fleetwright_operator.build.network.addresses import (

@@ -7,8 +7,8 @@ from fleetwright_agent.audit.factory import audit_trail
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.curator import Curator
+from fleetwright_agent.storage.factory import agent_storage
 from fleetwright_agent.storage.learned_skills import CurationResult
-from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, SqliteLearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 
 
@@ -19,7 +19,7 @@ async def curate_once(config: AgentConfig, layout: Layout, *, dry_run: bool) -> 
     """
     # These metrics are never exported; a running agent has its own.
     clock, metrics = Clock(), Metrics(CollectorRegistry())
-    skills = SqliteLearnedSkillStore(layout.memory / FOLDER, now=clock.now)
+    skills = agent_storage(layout, clock).skills
     trail = audit_trail(config, layout, metrics, clock)
     curator = Curator(config, skills, tell=trail.note, metrics=metrics, clock=clock)
     try:

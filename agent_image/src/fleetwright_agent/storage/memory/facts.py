@@ -7,7 +7,7 @@ from fleetwright_agent.storage.facts import Fact, TooManyFacts
 from fleetwright_agent.storage.learned_skills import CurationResult, LearnedSkill, Plan, SkillDraft
 from fleetwright_agent.storage.memory.tables import MemoryTables
 from fleetwright_agent.storage.provenance import Provenance
-from fleetwright_agent.storage.words import words
+from fleetwright_agent.storage.tokenizer import words
 
 
 class MemoryFactStore:

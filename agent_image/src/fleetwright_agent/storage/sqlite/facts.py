@@ -12,7 +12,7 @@ from typing import Final
 from fleetwright_agent.storage.facts import Fact, TooManyFacts
 from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
-from fleetwright_agent.storage.words import MOST, quoted, words
+from fleetwright_agent.storage.tokenizer import MOST, quoted, words
 
 FOLDER: Final = "knowledge"
 _PLACES: Final = 400

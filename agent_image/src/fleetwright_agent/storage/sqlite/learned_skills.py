@@ -9,7 +9,7 @@ from typing import Final
 from fleetwright_agent.storage.learned_skills import CurationResult, LearnedSkill, Plan, SkillDraft
 from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerDatabases
-from fleetwright_agent.storage.words import MOST, quoted, words
+from fleetwright_agent.storage.tokenizer import MOST, quoted, words
 
 FOLDER: Final = "skills"
 _SHORT: Final = 4

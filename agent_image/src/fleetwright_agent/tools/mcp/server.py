@@ -25,7 +25,7 @@ from fleetwright_agent.tools.mcp.session import SessionActor
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache, unoffered_tools
 from fleetwright_agent.tools.mcp.tool_listing import every_page, tool_digest
 from fleetwright_agent.tools.mcp.wire import CALL_SECONDS, Arrival, McpUnreachable
-from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 
 _DISCOVERY_SECONDS = 20.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name
 
 _MOST: Final = 20
 

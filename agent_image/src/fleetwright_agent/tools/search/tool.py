@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from fleetwright_agent.config.tools import ToolSearch
-from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext
 from fleetwright_agent.tools.search.ranking import fitting, words
 

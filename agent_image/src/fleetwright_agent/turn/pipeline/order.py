@@ -48,7 +48,7 @@ from fleetwright_agent.turn.pipeline.model.vision_filter import VisionFilter
 from fleetwright_agent.turn.pipeline.model.workspace_context import Overview, WorkspaceContextLink
 from fleetwright_agent.turn.pipeline.tracing import ModelTracing
 from fleetwright_agent.turn.prompt import read_instructions, sub_agent_prompt, system_prompt
-from fleetwright_agent.turn.providers.models import Chat
+from fleetwright_agent.turn.providers.factory import Chat
 from fleetwright_agent.turn.views import Views
 
 

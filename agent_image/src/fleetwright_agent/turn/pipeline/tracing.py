@@ -12,7 +12,7 @@ from fleetwright_agent.turn.pipeline.model.chat_span import chat_span
 from fleetwright_agent.turn.pipeline.model.model_calls import answer_of
 
 if TYPE_CHECKING:
-    from fleetwright_agent.turn.providers.models import Chat
+    from fleetwright_agent.turn.providers.factory import Chat
 
 
 UNKNOWN: Final = "(unknown)"

@@ -1,4 +1,4 @@
-"""Decides which agents may communicate. The operator, the gateway and the tests use this module. Pure.
+"""Decides which agents may communicate. The gateway and the tests use this module. Pure.
 
 An edge between two agents exists for one of two reasons:
 

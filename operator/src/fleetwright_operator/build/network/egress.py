@@ -12,7 +12,7 @@ from fleetwright_operator.build.config import push, telemetry, workspace
 from fleetwright_operator.build.config.gateway import calls_gateway
 from fleetwright_operator.build.config.models import declared_models
 from fleetwright_operator.build.config.models import destination as model_destination
-from fleetwright_operator.build.config.permissions import Needs, needed_addresses, needed_ranges
+from fleetwright_operator.build.config.skill_permissions import Needs, needed_addresses, needed_ranges
 from fleetwright_operator.build.network.addresses import (
     Destination,
     HostAddress,

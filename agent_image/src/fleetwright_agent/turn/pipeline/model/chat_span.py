@@ -10,7 +10,7 @@ from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.providers.failures import classify
 
 if TYPE_CHECKING:
-    from fleetwright_agent.turn.providers.models import Chat
+    from fleetwright_agent.turn.providers.factory import Chat
 
 T = TypeVar("T")
 

@@ -45,7 +45,7 @@ from fleetwright_agent.turn.pipeline.model.compaction_counts import CompactionMe
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls, ModelFailed, answer_of
 from fleetwright_agent.turn.pipeline.model.prompt_cache import cache_settings
 from fleetwright_agent.turn.pipeline.model.summary_request import summary_request
-from fleetwright_agent.turn.providers.models import Chat
+from fleetwright_agent.turn.providers.factory import Chat
 from fleetwright_agent.turn.views import Views
 
 _LONGEST_PAUSE: Final = 4

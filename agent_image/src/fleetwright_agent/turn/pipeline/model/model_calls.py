@@ -36,9 +36,9 @@ from fleetwright_agent.turn.pipeline.model.budget_limit import enforce_budget
 from fleetwright_agent.turn.pipeline.model.chat_span import chat_span
 from fleetwright_agent.turn.pipeline.model.model_choice import ModelChoice
 from fleetwright_agent.turn.providers.characters import WholeCharacters
+from fleetwright_agent.turn.providers.factory import Chat
 from fleetwright_agent.turn.providers.failures import ModelFailure, backoff, classify, provider_text, usage_of_failure
 from fleetwright_agent.turn.providers.finish_reason import FinishReason, end_of
-from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.tool_call_ids import assign_unique_ids
 
 T = TypeVar("T")

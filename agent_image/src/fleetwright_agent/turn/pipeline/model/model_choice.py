@@ -10,7 +10,7 @@ from typing import Final
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.accounting import CostAccounting
-from fleetwright_agent.turn.providers.models import Chat
+from fleetwright_agent.turn.providers.factory import Chat
 
 _MOST: Final = 1000
 """The maximum number of conversations whose last model is recorded. For others, the agent's own model is assumed."""

@@ -16,7 +16,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
-from fleetwright_agent.turn.providers.models import Chat, portable
+from fleetwright_agent.turn.providers.factory import Chat, portable
 
 _REST_SECONDS: Final = 30.0
 _PATIENCE_SECONDS: Final = 5.0

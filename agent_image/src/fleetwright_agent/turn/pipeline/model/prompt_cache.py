@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.providers.models import Chat
+from fleetwright_agent.turn.providers.factory import Chat
 
 
 class PromptCache:

@@ -10,7 +10,7 @@ from fleetwright_a2a.extensions import REASONING_EFFORT
 from fleetwright_agent.config.model import EFFORTS, Effort
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.providers.models import Chat
+from fleetwright_agent.turn.providers.factory import Chat
 
 
 class ReasoningEffort:

@@ -10,7 +10,7 @@ from fleetwright_agent.protocol.frames import TurnFailed
 from fleetwright_agent.turn.compaction.summariser import AskModel, SummaryFailed, SummaryTooLong
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls, ModelFailed
-from fleetwright_agent.turn.providers.models import Chat
+from fleetwright_agent.turn.providers.factory import Chat
 
 _log = logging.getLogger(__name__)
 

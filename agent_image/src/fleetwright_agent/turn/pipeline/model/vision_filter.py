@@ -7,7 +7,7 @@ from typing import cast
 
 from fleetwright_agent.turn.images import describe_images
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.providers.models import Chat
+from fleetwright_agent.turn.providers.factory import Chat
 
 
 class VisionFilter:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from fleetwright_agent.config import enforcement as config
 from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
 from fleetwright_agent.storage.call_windows import CallLimitWindow, CallWindows
-from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import ToolBlocked
 
 EVERY_TOOL: Final = "*"

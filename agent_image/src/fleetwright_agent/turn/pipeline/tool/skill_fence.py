@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 from langchain_core.messages import AnyMessage
 
-from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import ToolBlocked
 from fleetwright_agent.turn.rounds import loaded_skills
 

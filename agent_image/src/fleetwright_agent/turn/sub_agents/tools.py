@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
-from fleetwright_agent.turn.delegation.questions import SubAgentQuestion
-from fleetwright_agent.turn.delegation.work import SubAgentRun
+from fleetwright_agent.turn.sub_agents.questions import SubAgentQuestion
+from fleetwright_agent.turn.sub_agents.runner import SubAgentRun
 
 _MOST_CHARACTERS: Final = 6000
 _MOST_AT_ONCE: Final = 4

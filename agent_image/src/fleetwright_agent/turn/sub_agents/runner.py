@@ -19,18 +19,18 @@ from fleetwright_agent.protocol.frames import Frame, ToolArtifact, ToolEnd, Tool
 from fleetwright_agent.storage.conversations import SideThread
 from fleetwright_agent.storage.tool_journal import CallState, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.delegation.listener import FinishedTask, TaskListener
-from fleetwright_agent.turn.delegation.questions import (
+from fleetwright_agent.turn.rounds import STEPS_PER_CALL, tool_calls
+from fleetwright_agent.turn.sub_agents.listener import FinishedTask, TaskListener
+from fleetwright_agent.turn.sub_agents.questions import (
     SubAgentQuestion,
     first_question,
     nested_call_id,
     resume_with,
 )
-from fleetwright_agent.turn.rounds import STEPS_PER_CALL, tool_calls
 
 _log = logging.getLogger(__name__)
 _OUTCOME: Final = "outcome"

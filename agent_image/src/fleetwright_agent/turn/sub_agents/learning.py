@@ -15,7 +15,7 @@ from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.learned_skills import LearnedSkillStore, skill_v1
 from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.delegation.listener import FinishedTask
+from fleetwright_agent.turn.sub_agents.listener import FinishedTask
 
 _log = logging.getLogger(__name__)
 
