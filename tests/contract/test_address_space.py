@@ -6,6 +6,7 @@ import pytest
 
 from fleetwright_a2a.outbound.policy.addresses import is_public, local_block
 from fleetwright_api.address_space import METADATA, containing_network, is_globally_routable
+from fleetwright_workspace.proxy import addresses as proxy_addresses
 
 # The ranges of the IANA IPv4 and IPv6 Special-Purpose Address Registries, with their value of "globally reachable".
 REGISTRY = {
@@ -54,6 +55,14 @@ def test_address_checks_agree_on_public_addresses(text):
 @pytest.mark.parametrize(("text", "reachable"), REGISTRY.items())
 def test_address_checks_call_reserved_networks_not_public(text, reachable):
     assert {is_public(ip) for ip in inside(ipaddress.ip_network(text))} == {reachable and text not in STRICTER}
+
+
+@pytest.mark.parametrize("text", [*REGISTRY, *map(str, METADATA)])
+def test_egress_proxy_classifies_addresses_as_the_runtime(text):
+    network = ipaddress.ip_network(text)
+    for ip in [*inside(network), *beside(network)]:
+        assert proxy_addresses.is_public(ip) == is_public(ip), ip
+        assert proxy_addresses.local_block(ip) == local_block(ip), ip
 
 
 DISGUISES = [

@@ -1,0 +1,57 @@
+"""Copies bytes between two connections in both directions, with bounded buffers and a limit for silence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+_PIECE = 1 << 15
+
+
+class TunnelRelay:
+    """One tunnel. The end of one direction is passed on, and the other direction goes on."""
+
+    def __init__(self, *, idle_seconds: float, clock: Callable[[], float]) -> None:
+        """Args: the tunnel ends after `idle_seconds` without a byte in either direction."""
+        self._idle_seconds = idle_seconds
+        self._clock = clock
+        self._last = clock()
+
+    async def run(
+        self,
+        client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        host: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    ) -> None:
+        """Copy until both directions have ended.
+
+        If a direction fails, or nothing arrives for too long, both connections are reset. Otherwise a client could take
+        a body that was cut for a whole one.
+        """
+        copies = {asyncio.ensure_future(self._copy(*ends)) for ends in ((client[0], host[1]), (host[0], client[1]))}
+        try:
+            running = copies
+            while running:
+                left = self._last + self._idle_seconds - self._clock()
+                done, running = await asyncio.wait(running, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
+                is_idle = not done and left <= 0
+                if is_idle or any(each.exception() is not None for each in done):
+                    client[1].transport.abort()
+                    host[1].transport.abort()
+                    return
+        finally:
+            for each in copies:
+                each.cancel()
+            await asyncio.gather(*copies, return_exceptions=True)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            data = await reader.read(_PIECE)
+            self._last = self._clock()
+            if not data:
+                break
+            writer.write(data)
+            # Nothing more is read before the other side has taken this.
+            await writer.drain()
+            self._last = self._clock()
+        if writer.can_write_eof():
+            writer.write_eof()
