@@ -25,6 +25,8 @@ _OPAQUE = re.compile(
     r"|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{43,}(?![A-Za-z0-9_-])"  # a token, a signature
 )
 _TOKEN = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
+_PROXY = re.compile(rf"http://[^\s\"]+:{names.EGRESS_PROXY_PORT}")
+"""The address of an egress proxy, which the API server assigns to its Service."""
 _POD = re.compile(r"-[a-z0-9]{6,10}-[a-z0-9]{5}$")
 _OWN = {names.AGENT, names.SKILL, names.MCP_SERVER}
 _WITH_STATUS = {*_OWN, names.APPROVAL}
@@ -83,7 +85,7 @@ class Reader:
         known = self._texts.get(uid)
         if known is None or known[0] != version:
             part = json.dumps(_part(body, generations=self._generations), sort_keys=True, indent=1)
-            whole = _TIME.sub("<time>", part.replace(namespace, "<namespace>"))
+            whole = _PROXY.sub("<proxy>", _TIME.sub("<time>", part.replace(namespace, "<namespace>")))
             known = self._texts[uid] = (version, (_OPAQUE.sub("•", whole), whole))
         return known[1]
 

@@ -31,6 +31,19 @@ GO_TEST = (
     " > answer_test.go && go mod init answer && go test -vet=off"
 )
 
+FETCH = """
+import http.client, os, sys, urllib.error, urllib.parse, urllib.request
+try:
+    print(urllib.request.urlopen(f"http://{sys.argv[1]}/private/skills.git/info/refs", timeout=20).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+proxy = urllib.parse.urlsplit(os.environ["https_proxy"])
+connection = http.client.HTTPConnection(proxy.hostname, proxy.port, timeout=20)
+connection.request("CONNECT", f"{sys.argv[1]}:80")
+print(connection.getresponse().status)
+"""
+"""Prints the status of a plain request and that of a tunnel, both through the proxy of the environment."""
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -68,6 +81,10 @@ class Desk:
         return self.fleet.run("exec", self.pod(), "--container=shell", "--", *words)
 
 
+def _host(fleet: Fleet) -> str:
+    return f"shop-git.{fleet.namespace}.svc"
+
+
 def _is_ready(pod: dict[str, Any]) -> bool:
     conditions = pod["status"].get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
@@ -92,11 +109,12 @@ def desk(fleet: Fleet) -> Desk:
     fleet.apply(server, workloads.service("shop-git"), secret, *reviewer(fleet, "anna"))
     fleet.ready("pod/shop-git")
     fleet.until(lambda: fleet.run("logs", "shop-git"), "the repository is served")
-    url = f"http://shop-git.{fleet.namespace}.svc/private/skills.git"
+    url = f"http://{_host(fleet)}/private/skills.git"
     workspace = {
         "image": fleet.image,
         "storage": {"size": "64Mi"},
         "source": {"git": {"url": url, "secretRef": {"name": "shop-git"}}},
+        "network": {"egress": [{"to": {"host": _host(fleet)}, "ports": [{"port": 80}], "why": "packages"}]},
     }
     caller, token = user(fleet, AGENT, workspace=workspace)
     waited = fleet.until(lambda: ready(fleet), "the workspace is ready", seconds=90)
@@ -167,6 +185,19 @@ def test_workspace_is_isolated_except_from_its_agent(desk: Desk) -> None:
         assert "OSError" in done.stderr or "timed out" in done.stderr or "refused" in done.stderr, (host, done)
     assert not fleet.reaches(desk.caller.pod, workspace, 7880)
     assert fleet.reaches(fleet.pod_of(AGENT), workspace, 7880)
+
+
+def test_shell_reaches_a_named_host_through_the_proxy_only(desk: Desk) -> None:
+    """The git server answers 401 without a credential, and the proxy 403 for every host that the spec does not name."""
+    status = desk.fleet.get(f"agent/{AGENT}")["status"]["workspace"]
+    assert status["egress"] == [{"to": f"{_host(desk.fleet)}, TCP 80, through the egress proxy", "why": "packages"}]
+    for host, code, tunnel in (
+        (_host(desk.fleet), "401", "200"),
+        (f"{AGENT}.{desk.fleet.namespace}.svc", "403", "403"),
+    ):
+        assert desk.shell("python3", "-c", FETCH, host).split() == [code, tunnel], host
+    log = desk.fleet.run("logs", f"deployment/{AGENT}-egress")
+    assert f"refused host={AGENT}.{desk.fleet.namespace}.svc port=80 reason='host not allowed'" in log
 
 
 def test_shell_sees_no_token_and_no_process_of_the_runner(desk: Desk) -> None:

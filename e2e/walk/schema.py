@@ -63,7 +63,8 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ),
     ("network", "ingress", ITEM, "from"): _NEIGHBOURS,
     ("network", "egress", ITEM, "to"): _NEIGHBOURS,
-    ("workspace", "network", "egress", ITEM, "to"): _NEIGHBOURS,
+    ("workspace", "network", "egress", ITEM, "to"): (*_NEIGHBOURS, {"host": "registry.example.com"}),
+    ("workspace", "network", "egress", ITEM, "to", "host"): ("registry.example.com", "mirror.example.com", "10.0.0.1"),
     ("permissions", "egress"): (
         [{"host": "example.com", "ports": [443]}],
         [],

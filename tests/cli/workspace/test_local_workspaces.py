@@ -111,6 +111,15 @@ def test_bash_stays_on(tmp_path: Path, options: dict[str, Any]) -> None:
     workspaces.close()
 
 
+def test_egress_that_has_no_effect_is_said(tmp_path: Path) -> None:
+    egress = [{"to": {"host": "registry.npmjs.org"}, "ports": [{"port": 443}]}]
+    for options, is_said in (({"find_sandbox": lambda: "/usr/bin/bwrap"}, True), ({"unsafe": True}, False)):
+        workspaces = _workspaces(tmp_path, **options)
+        workspaces.tell(_fleet(network={"egress": egress}))
+        assert any("reach no network here" in line for line in workspaces.said) is is_said  # type: ignore[attr-defined]
+        workspaces.close()
+
+
 def test_sandbox_is_looked_for_only_if_needed(tmp_path: Path) -> None:
     def fail() -> str | None:
         raise AssertionError("no agent has a workspace")

@@ -1,14 +1,18 @@
 """The children of a workspace."""
 
+import json
 from dataclasses import replace
+from ipaddress import ip_network
 
 import pytest
 
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.auth_files import Tokens
-from fleetwright_operator.build.network.addresses import Destination
+from fleetwright_operator.build.network.addresses import Destination, ServiceInfo
 from fleetwright_operator.build.workspace.children import workspace_children
 from fleetwright_operator.build.workspace.clone import clone_manifests, git_source
+from fleetwright_operator.build.workspace.egress_hosts import proxy_document
+from fleetwright_workspace.proxy.egress_rules import parse_rules
 
 EVERYTHING = {
     "image": "docker.io/library/node:22",
@@ -19,12 +23,19 @@ EVERYTHING = {
     "approvals": {"edits": "Auto", "shell": "Ask"},
     "shell": {"timeout": "5m", "allow": ["npm test"]},
     "network": {
-        "egress": [{"to": {"ipBlock": {"cidr": "203.0.113.0/24"}}, "ports": [{"port": 443}], "why": "packages"}]
+        "egress": [
+            {"to": {"ipBlock": {"cidr": "203.0.113.0/24"}}, "ports": [{"port": 443}], "why": "packages"},
+            {"to": {"host": "registry.example.com"}, "ports": [{"port": 443}], "why": "more packages"},
+            {"to": {"host": "mirror"}, "ports": [{"port": 4873}]},
+        ]
     },
     "web": {"hosts": ["docs.example.com"]},
     "runtimeClassName": "gvisor",
     "resources": {"limits": {"memory": "2Gi", "cpu": 2}},
 }
+
+
+SERVICES = {("shop", "mirror"): ServiceInfo(selector={"app": "mirror"}, ports={4873: "http"})}
 
 
 def children(view, settings, **options):
@@ -36,7 +47,8 @@ def test_workspace_manifests_with_every_field_match_golden(objects, settings, go
     git = git_source(view)
     found = Destination(text="git.example.com:443", peers=({"ipBlock": {"cidr": "0.0.0.0/0"}},), port=443)
     cloning = clone_manifests(view, git, input_hash="0123456789", found=found, settings=settings)
-    golden("workspace-full", [*children(view, settings).manifests, *cloning])
+    written = children(view, settings, services=SERVICES, proxy_address="10.96.7.8")
+    golden("workspace-full", [*written.manifests, *cloning])
 
 
 def test_workspace_manifests_of_a_minimal_spec_match_golden(objects, settings, golden):
@@ -116,6 +128,55 @@ def test_agent_reaches_its_workspace_and_its_web_hosts_only(objects, settings):
     assert rules["spec.workspace"].peers[0]["podSelector"] == {"matchLabels": labels}
     assert rules["spec.workspace"].ports == (("TCP", 7880),)
     assert "docs.example.com" in rules["spec.workspace.web.hosts"].to
+
+
+def test_workspace_reaches_hosts_through_its_proxy_only(objects, settings):
+    egress = [
+        {"to": {"host": "registry.example.com"}, "ports": [{"port": 443}, {"port": 80}], "why": "packages"},
+        {"to": {"host": "mirror.shop.svc"}, "ports": [{"port": 4873}]},
+    ]
+    view = objects.agent_view(workspace={"image": "debian", "network": {"egress": egress}})
+    written = children(view, settings, services=SERVICES, proxy_address="fd00::7")
+    assert [(rule.to, rule.why) for rule in written.egress_rules] == [
+        ("registry.example.com, TCP 443, TCP 80, through the egress proxy", "packages"),
+        ("mirror.shop.svc, TCP 4873, through the egress proxy", "spec.workspace.network.egress"),
+    ]
+    policies = {body["metadata"]["name"]: body["spec"] for body in written.prepared if body["kind"] == "NetworkPolicy"}
+    (rule,) = policies["poet-workspace"]["egress"]
+    proxy = policies["poet-egress"]
+    assert rule["to"][0]["podSelector"] == proxy["podSelector"]
+    assert proxy["ingress"][0]["from"] == [{"podSelector": policies["poet-workspace"]["podSelector"]}]
+    (shell,) = (
+        each for each in written.deployment["spec"]["template"]["spec"]["containers"] if each["name"] == "shell"
+    )
+    variables = {each["name"]: each["value"] for each in shell["env"]}
+    assert variables["https_proxy"] == variables["HTTP_PROXY"] == "http://[fd00::7]:7881"
+
+
+def test_workspace_waits_for_the_address_of_its_proxy(objects, settings):
+    egress = [{"to": {"host": "registry.example.com"}, "ports": [{"port": 443}]}]
+    view = objects.agent_view(workspace={"image": "debian", "network": {"egress": egress}})
+    assert children(view, settings).awaits_proxy
+    assert not children(view, settings, proxy_address="10.96.7.8").awaits_proxy
+    assert not children(objects.agent_view(workspace={"image": "debian"}), settings).awaits_proxy
+
+
+def test_proxy_rules_of_the_operator_are_read_by_the_proxy(objects, settings):
+    egress = [
+        {"to": {"host": "registry.example.com"}, "ports": [{"port": 443}]},
+        {"to": {"host": "registry.example.com"}, "ports": [{"port": 80}]},
+        {"to": {"host": "mirror"}, "ports": [{"port": 4873}]},
+        {"to": {"ipBlock": {"cidr": "10.9.0.0/16", "except": ["10.9.9.0/24"]}}, "ports": [{"port": 443}]},
+        {"to": {"podSelector": {"matchLabels": {"app": "else"}}}, "ports": [{"port": 1}]},
+    ]
+    view = objects.agent_view(workspace={"image": "debian", "network": {"egress": egress}})
+    denied = replace(settings, stated_ranges=(ip_network("198.51.100.0/24"),))
+    rules = parse_rules(json.dumps(proxy_document(view, SERVICES, denied)))
+    assert rules.rule_for("registry.example.com", 80).ports == {80, 443}
+    mirror = rules.rule_for("mirror", 4873)
+    assert (mirror.lookup, mirror.is_service) == ("mirror.shop.svc.cluster.local.", True)
+    assert [str(each.network) for each in rules.ranges] == ["10.9.0.0/16"]
+    assert [str(each) for each in rules.denied] == ["198.51.100.0/24"]
 
 
 def test_auth_secret_holds_the_token_of_the_workspace(objects, settings):

@@ -84,6 +84,105 @@ async def test_removed_workspace_leaves_only_its_volume(world, api, objects):
     assert "WorkspaceReady" not in world.conditions("Agent", "coder")
 
 
+HOSTS = {"egress": [{"to": {"host": "registry.example.com"}, "ports": [{"port": 443}], "why": "packages"}]}
+
+
+async def assign_address(world, api, address: str = "10.96.7.8") -> None:
+    """Give the Service of the proxy an address, as an API server does."""
+    service = api.find("Service", "coder-egress")
+    api.put({**service, "spec": {**service["spec"], "clusterIP": address}})
+    await world.settle()
+
+
+async def test_workspace_with_hosts_gets_a_proxy(world, api, objects):
+    await applied(world, api, coder(objects, network=HOSTS))
+    assert "coder-workspace" not in names_of(api, "Deployment")
+    status, reason, message = world.conditions("Agent", "coder")["WorkspaceReady"]
+    assert (status, reason) == ("Unknown", "NotObserved")
+    assert "egress proxy" in message
+    await assign_address(world, api)
+    shell = api.find("Deployment", "coder-workspace")["spec"]["template"]["spec"]["containers"][1]
+    assert {"name": "HTTPS_PROXY", "value": "http://10.96.7.8:7881"} in shell["env"]
+    api.roll_out("coder-workspace")
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "coder")["WorkspaceReady"]
+    assert (status, reason) == ("False", "RollingOut")
+    assert message.startswith("the egress proxy: ")
+    api.roll_out("coder-egress")
+    await world.settle()
+    assert world.conditions("Agent", "coder")["WorkspaceReady"][:2] == ("True", "RolledOut")
+    assert api.find("Agent", "coder")["status"]["workspace"]["egress"] == [
+        {"to": "registry.example.com, TCP 443, through the egress proxy", "why": "packages"}
+    ]
+
+
+async def test_workspace_without_hosts_loses_its_proxy(world, api, objects):
+    await applied(world, api, coder(objects, network=HOSTS))
+    await assign_address(world, api)
+    for name in ("coder", "coder-workspace", "coder-egress"):
+        api.roll_out(name)
+    await world.settle()
+    api.put(coder(objects))
+    await world.settle()
+    for kind in ("Deployment", "Service", "NetworkPolicy"):
+        assert "coder-egress" not in names_of(api, kind)
+    shell = api.find("Deployment", "coder-workspace")["spec"]["template"]["spec"]["containers"][1]
+    assert "env" not in shell
+    assert "egress" not in api.find("NetworkPolicy", "coder-workspace")["spec"]
+
+
+async def test_new_address_of_the_proxy_reaches_the_shell(world, api, objects):
+    await applied(world, api, coder(objects, network=HOSTS))
+    await assign_address(world, api)
+    await assign_address(world, api, "10.96.7.9")
+    shell = api.find("Deployment", "coder-workspace")["spec"]["template"]["spec"]["containers"][1]
+    assert {"name": "http_proxy", "value": "http://10.96.7.9:7881"} in shell["env"]
+
+
+async def test_suspended_agent_has_no_proxy_pod(world, api, objects):
+    body = coder(objects, network=HOSTS)
+    await applied(world, api, {**body, "spec": {**body["spec"], "suspend": True}})
+    await assign_address(world, api)
+    assert api.find("Deployment", "coder-egress")["spec"]["replicas"] == 0
+    assert world.conditions("Agent", "coder")["WorkspaceReady"][:2] == ("False", "Suspended")
+
+
+@pytest.mark.parametrize(
+    ("host", "reason", "says"),
+    [
+        pytest.param("127.1", "InvalidAddress", "ends in a number", id="a disguised address"),
+        pytest.param("10.0.0.7", "InvalidAddress", "write to.ipBlock instead", id="an address"),
+        pytest.param("localhost", "InvalidAddress", "the agent's own pod", id="the pod itself"),
+        pytest.param("mirror", "ServiceNotFound", "Service 'mirror' does not exist", id="no such Service"),
+    ],
+)
+async def test_unusable_host_of_a_workspace_is_reported(world, api, objects, host, reason, says):
+    egress = [{"to": {"host": host}, "ports": [{"port": 443}]}]
+    await applied(world, api, coder(objects, network={"egress": egress}))
+    stage = "Accepted" if reason == "InvalidAddress" else "ReferencesResolved"
+    status, found, message = world.conditions("Agent", "coder")[stage]
+    assert (status, found) == ("False", reason)
+    assert "spec.workspace.network.egress[0].to.host" in message
+    assert says in message
+    assert "coder-egress" not in names_of(api, "Deployment")
+
+
+async def test_proxy_follows_the_service_that_a_host_names(world, api, objects):
+    egress = [{"to": {"host": "mirror"}, "ports": [{"port": 4873}]}]
+    await applied(world, api, coder(objects, network={"egress": egress}))
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "mirror", "namespace": "shop"},
+        "spec": {"selector": {"app": "mirror"}, "ports": [{"port": 4873, "targetPort": 8080}]},
+    }
+    api.put(service)
+    await world.settle()
+    rules = api.find("NetworkPolicy", "coder-egress")["spec"]["egress"]
+    assert rules[-1]["ports"] == [{"protocol": "TCP", "port": 8080}]
+    assert rules[-1]["to"][0]["podSelector"] == {"matchLabels": {"app": "mirror"}}
+
+
 async def test_suspended_agent_has_no_workspace_pod(world, api, objects):
     body = coder(objects)
     await applied(world, api, {**body, "spec": {**body["spec"], "suspend": True}})

@@ -78,6 +78,7 @@ ENVIRONMENT_ANNOTATION = f"{GROUP}/environment"
 A2A_PORT = 7870
 OPS_PORT = 7871
 WORKSPACE_PORT = 7880
+EGRESS_PROXY_PORT = 7881
 SERVICE_PORT = 80
 TOKEN_KEY = "token"  # noqa: S105 - the name of a Secret's key, not a credential
 NEXT_KEY = "next"
@@ -158,6 +159,11 @@ def agent_memory(agent: str) -> str:
 def workspace(agent: str) -> str:
     """Return the name of all objects of an agent's workspace."""
     return f"{agent}-workspace"
+
+
+def workspace_egress(agent: str) -> str:
+    """Return the name of all objects of the proxy through which an agent's workspace reaches hosts."""
+    return f"{agent}-egress"
 
 
 def approval(agent: str, ask: str) -> str:

@@ -42,6 +42,18 @@ def workspace_policy(owner: Owner, selector: Mapping[str, str], egress_rules: li
     return _policy(owner, name=name, selector=selector, ingress=[rule], egress=policy_rules(egress_rules))
 
 
+def egress_proxy_policy(
+    owner: Owner, selector: Mapping[str, str], *, workspace: Mapping[str, str], egress_rules: list[EgressRule]
+) -> Manifest:
+    """Return the policy of a workspace's egress proxy. Only the pod with the labels `workspace` may reach it."""
+    rule = {
+        "from": [{"podSelector": {"matchLabels": dict(workspace)}}],
+        "ports": [{"protocol": "TCP", "port": names.EGRESS_PROXY_PORT}],
+    }
+    name = names.workspace_egress(owner.name)
+    return _policy(owner, name=name, selector=selector, ingress=[rule], egress=policy_rules(egress_rules))
+
+
 def _policy(
     owner: Owner,
     *,

@@ -61,7 +61,14 @@ def _service(body: Object) -> dict[str, Any]:
     # HTTP uses TCP, and the same number may also be a UDP port.
     tcp = [port for port in service.get("ports", ()) if port.get("protocol", "TCP") == "TCP"]
     ports = {port["port"]: port.get("targetPort", port["port"]) for port in tcp}
-    return {"selector": service.get("selector", {}), "ports": ports, "headless": service.get("clusterIP") == "None"}
+    address = service.get("clusterIP", "")
+    is_headless = address == "None"
+    return {
+        "selector": service.get("selector", {}),
+        "ports": ports,
+        "headless": is_headless,
+        "cluster_ip": "" if is_headless else address,
+    }
 
 
 def _claim(body: Object) -> dict[str, Any]:

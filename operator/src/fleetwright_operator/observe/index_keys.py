@@ -19,6 +19,7 @@ from fleetwright_operator.build.pod.file_references import file_references
 from fleetwright_operator.build.pod.skill_source import source_secret
 from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 from fleetwright_operator.build.workspace.clone import git_source
+from fleetwright_operator.build.workspace.egress_hosts import host_urls
 from fleetwright_operator.kinds.resources import RESOURCES
 from fleetwright_operator.kinds.views import agent_of, approval_of, server_of, skill_of
 from fleetwright_operator.settings import Settings
@@ -117,7 +118,7 @@ class IndexKeys:
 
     def _workspace_index_keys(self, entry: CachedObject) -> Iterator[IndexKey]:
         agent = agent_of(entry)
-        for url in web_addresses(agent):
+        for url in (*web_addresses(agent), *(url for _, url in host_urls(agent))):
             yield from self._reaches(entry, url)
         if git := git_source(agent):
             yield from self._reaches(entry, git.url)

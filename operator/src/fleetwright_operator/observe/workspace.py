@@ -13,9 +13,12 @@ from fleetwright_operator.build.network.addresses import (
     destination,
     parse_address,
 )
-from fleetwright_operator.build.workspace import clone
+from fleetwright_operator.build.network.egress import Services
+from fleetwright_operator.build.workspace import clone, egress_proxy
 from fleetwright_operator.build.workspace.deployment import COMPONENT
+from fleetwright_operator.build.workspace.egress_hosts import host_addresses
 from fleetwright_operator.build.workspace.volume import claim_name
+from fleetwright_operator.observe.references import observe_services
 from fleetwright_operator.settings import Settings
 
 
@@ -24,6 +27,13 @@ class ObservedWorkspace:
     deployment: CachedObject | None
     claim: CachedObject | None
     pods: tuple[CachedObject, ...]
+    services: Services
+    """The Services that hosts of `network.egress` name."""
+    proxy: CachedObject | None
+    """The Deployment of the egress proxy."""
+    proxy_pods: tuple[CachedObject, ...]
+    proxy_address: str
+    """The address of the egress proxy's Service; empty if it has none yet."""
     clones: tuple[CachedObject, ...]
     """The pods that clone the source, and their policies."""
     git_server: Destination | str
@@ -42,10 +52,16 @@ def observe_workspace(
         return None
     space, claim = entry.namespace, claim_name(entry.name, agent.spec.workspace) if agent.spec.workspace else None
     problem, version = _secret(cache, agent)
+    proxy = names.workspace_egress(entry.name)
+    proxy_service = cache.get("Service", space, proxy)
     return ObservedWorkspace(
         deployment=cache.get("Deployment", space, names.workspace(entry.name)),
         claim=cache.get("PersistentVolumeClaim", space, claim) if claim else None,
         pods=tuple(each for each in found if each.labels.get(names.COMPONENT) == COMPONENT),
+        services=observe_services(cache, [address for _, address in host_addresses(agent, settings)]),
+        proxy=cache.get("Deployment", space, proxy),
+        proxy_pods=tuple(each for each in found if each.labels.get(names.COMPONENT) == egress_proxy.COMPONENT),
+        proxy_address="" if proxy_service is None else proxy_service.projection["cluster_ip"],
         clones=tuple(each for each in found if each.labels.get(names.COMPONENT) == clone.COMPONENT),
         git_server=_git_server(cache, agent, settings),
         secret_problem=problem,
@@ -54,12 +70,16 @@ def observe_workspace(
 
 
 def _is_controlled(cache: Cache, found: CachedObject, agent: CachedObject) -> bool:
-    """Return whether the object belongs to the agent: directly, or through the Deployment of its workspace."""
+    """Return whether the object belongs to the agent: directly, or through a Deployment of its workspace."""
     if found.controller is not None and found.controller.uid == agent.uid:
         return True
-    deployment = cache.get("Deployment", agent.namespace, names.workspace(agent.name))
-    is_ours = deployment is not None and deployment.controller is not None and deployment.controller.uid == agent.uid
-    return is_ours and found.labels.get(names.COMPONENT) == COMPONENT
+    deployments = {
+        COMPONENT: names.workspace(agent.name),
+        egress_proxy.COMPONENT: names.workspace_egress(agent.name),
+    }
+    name = deployments.get(found.labels.get(names.COMPONENT, ""))
+    deployment = cache.get("Deployment", agent.namespace, name) if name else None
+    return deployment is not None and deployment.controller is not None and deployment.controller.uid == agent.uid
 
 
 def _secret(cache: Cache, agent: AgentView) -> tuple[str, tuple[str, ...]]:

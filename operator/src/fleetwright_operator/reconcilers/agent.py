@@ -157,7 +157,12 @@ class AgentReconciler:
         is_asleep = sleep is not None and stored_state(observed.entry.projection["status"]) == sleep
         stopped = suspension_reason(observed.agent.spec, observed.team) or (_ASLEEP if is_asleep else "")
         workspace = workspace_children(
-            observed.agent, digests=token_digests(held.tokens.workspace), runs=not stopped, settings=self.settings
+            observed.agent,
+            digests=token_digests(held.tokens.workspace),
+            runs=not stopped,
+            services=observed.workspace.services if observed.workspace else {},
+            proxy_address=observed.workspace.proxy_address if observed.workspace else "",
+            settings=self.settings,
         )
         # The workspace comes first, so that it starts while the agent's next revision is checked.
         written = await self.workspaces.write(observed.agent, observed.workspace, workspace, stopped=stopped)

@@ -16,6 +16,7 @@ from fleetwright_operator.apply.child_writer import write_children
 from fleetwright_operator.build.network.addresses import Destination
 from fleetwright_operator.build.workspace.children import WorkspaceChildren
 from fleetwright_operator.build.workspace.clone import clone_input_hash, clone_manifests, clone_name, git_source
+from fleetwright_operator.build.workspace.egress_hosts import has_hosts
 from fleetwright_operator.build.workspace.volume import claim_name
 from fleetwright_operator.observe.workspace import ObservedWorkspace
 from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbePending
@@ -67,12 +68,17 @@ class WorkspaceStep:
         facts = {**facts, **clone.facts}
         if clone.health is not None:
             return replace(clone, facts={"workspace": facts})
+        if children.awaits_proxy:
+            message = "the Service of the egress proxy was written and is not observed yet"
+            return WorkspaceOutcome(health=WorkloadHealth(None, "NotObserved", message), facts={"workspace": facts})
         failed = await write_children(self.cluster, [children.deployment])
         if failed is not None:
             return WorkspaceOutcome(health=_refused(failed), stopped=failed, facts={"workspace": facts})
         health = deployment_health(
             observed.deployment, observed.pods, revision=None, claim=observed.claim, suspended=stopped
         )
+        if health.status and has_hosts(workspace):
+            health = _with_proxy(health, observed)
         return WorkspaceOutcome(health=health, facts={"workspace": facts})
 
     async def finish(self, observed: ObservedWorkspace | None, outcome: WorkspaceOutcome) -> None:
@@ -117,6 +123,12 @@ class WorkspaceStep:
         if isinstance(result, ProbeFailure):
             return _waiting(_failed(result.message), facts=facts, retry_after=_RETRY_SECONDS)
         return WorkspaceOutcome(facts=facts)
+
+
+def _with_proxy(health: WorkloadHealth, observed: ObservedWorkspace) -> WorkloadHealth:
+    """Return the health of a workspace that runs, or that of its egress proxy, if the proxy does not run."""
+    proxy = deployment_health(observed.proxy, observed.proxy_pods, revision=None)
+    return health if proxy.status else replace(proxy, message=f"the egress proxy: {proxy.message}")
 
 
 def _waiting(

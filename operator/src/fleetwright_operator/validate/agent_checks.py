@@ -34,6 +34,7 @@ from fleetwright_operator.validate.check import Check
 from fleetwright_operator.validate.extra_body_checks import requests_are_the_runtimes
 from fleetwright_operator.validate.fleet_checks import sleepers_can_be_woken
 from fleetwright_operator.validate.tool_reference_checks import named_tools_are_its_own, plugins_are_told_apart
+from fleetwright_operator.validate.workspace_checks import workspace_hosts_are_usable
 
 
 def instructions_are_written(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -225,4 +226,5 @@ ACCEPTED: tuple[Check, ...] = (
     rules_can_be_kept,
     requests_are_the_runtimes,
     sleepers_can_be_woken,
+    workspace_hosts_are_usable,
 )

@@ -94,7 +94,7 @@ class LocalWorkspaces:
 
     def tell(self, fleet: LocalFleet) -> None:
         """Print the folder of each workspace, and how its commands run."""
-        for name in workspace_specs(fleet):
+        for name, spec in workspace_specs(fleet).items():
             self._say(f"agent {name}: its workspace is {self._folder(name)}")
             if not self.runs_commands:
                 self._say(
@@ -103,6 +103,11 @@ class LocalWorkspaces:
                 )
             elif self._bwrap is None:
                 self._say(f"agent {name}: commands run WITHOUT a sandbox and may do whatever you may do")
+            elif spec.network.egress:
+                self._say(
+                    f"agent {name}: commands reach no network here; spec.workspace.network.egress needs network"
+                    " policies, and has an effect only in a cluster"
+                )
 
     def start(
         self, fleet: LocalFleet, changed: Set[str], *, ports: Mapping[str, int], tokens: Mapping[str, str]

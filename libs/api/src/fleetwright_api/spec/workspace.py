@@ -6,7 +6,7 @@ The operator applies the defaults of `storage`. The runtime applies the defaults
 from dataclasses import dataclass
 
 from fleetwright_api.spec.fields import one_of
-from fleetwright_api.spec.network import AddedEgressSpec
+from fleetwright_api.spec.network import AddedEgressSpec, NetworkPeerSpec
 from fleetwright_api.spec.references import ObjectReference
 from fleetwright_api.spec.resources import ResourcesSpec
 
@@ -63,10 +63,22 @@ class WorkspaceShellSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspacePeerSpec(NetworkPeerSpec):
+    """Pods, a range of addresses, or a host by its name, which commands reach through the egress proxy."""
+
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceEgressSpec(AddedEgressSpec):
+    to: WorkspacePeerSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceNetworkSpec:
     """The destinations of the workspace's pod. Without any, its shell reaches nothing."""
 
-    egress: tuple[AddedEgressSpec, ...] = ()
+    egress: tuple[WorkspaceEgressSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,8 @@ class ServiceInfo:
     ports: Mapping[int, int | str]
     headless: bool = False
     """True for a headless Service. Its name resolves to pods, so no port is translated and ports need not be listed."""
+    cluster_ip: str = ""
+    """The address that the API server has assigned; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

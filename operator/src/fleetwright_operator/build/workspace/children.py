@@ -8,11 +8,13 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.workspace import WorkspaceSpec
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.build.network.addresses import pods
-from fleetwright_operator.build.network.egress import EgressRule
+from fleetwright_operator.build.network.egress import EgressRule, Services
 from fleetwright_operator.build.network.network_additions import added_rules
 from fleetwright_operator.build.network_policy import workspace_policy
 from fleetwright_operator.build.secrets import workspace_secret
 from fleetwright_operator.build.workspace.deployment import workspace_deployment, workspace_selector
+from fleetwright_operator.build.workspace.egress_hosts import FIELD, has_hosts, proxied_rules
+from fleetwright_operator.build.workspace.egress_proxy import proxy_children, proxy_environment, proxy_rule
 from fleetwright_operator.build.workspace.volume import files_claim
 from fleetwright_operator.settings import Settings
 
@@ -20,9 +22,12 @@ from fleetwright_operator.settings import Settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceChildren:
     prepared: list[Manifest]
-    """What the pod needs: its volume, its Secret, its policy and its Service."""
+    """What the pod needs: its volume, its Secret, its policy, its Service and its egress proxy."""
     deployment: Manifest
     egress_rules: list[EgressRule]
+    """What commands may reach, each with its reason."""
+    awaits_proxy: bool
+    """True until the Service of the egress proxy has an address. The Deployment is not written before."""
 
     @property
     def manifests(self) -> list[Manifest]:
@@ -30,33 +35,54 @@ class WorkspaceChildren:
 
 
 def workspace_children(
-    agent: AgentView, *, digests: Sequence[str], runs: bool, settings: Settings
+    agent: AgentView,
+    *,
+    digests: Sequence[str],
+    runs: bool,
+    services: Services | None = None,
+    proxy_address: str = "",
+    settings: Settings,
 ) -> WorkspaceChildren | None:
     """Return the children; None if the agent has no workspace.
 
     Args:
         digests: The digests of the tokens with which the agent may use its workspace.
         runs: False while the agent is suspended or asleep.
+        services: The Services that hosts of `network.egress` name.
+        proxy_address: The address of the egress proxy's Service; empty if it has none yet.
+
+    Raises:
+        ValueError: A host does not resolve; the checks report it first.
     """
     workspace = agent.spec.workspace
     if workspace is None:
         return None
     owner = owner_of(agent)
     claim = files_claim(owner, workspace)
-    rules = workspace_egress_rules(workspace, settings)
+    selector = workspace_selector(owner.name)
+    direct, is_proxied = _direct_rules(workspace, settings), has_hosts(workspace)
+    reached = [*([proxy_rule(agent)] if is_proxied else []), *direct]
     prepared = [
         *([claim] if claim else []),
         workspace_secret(owner, digests),
-        workspace_policy(owner, workspace_selector(owner.name), rules),
+        workspace_policy(owner, selector, reached),
         _service(owner),
     ]
-    deployment = workspace_deployment(owner, workspace, runs=runs, settings=settings)
-    return WorkspaceChildren(prepared=prepared, deployment=deployment, egress_rules=rules)
+    if is_proxied:
+        prepared += proxy_children(agent, services or {}, workspace=selector, runs=runs, settings=settings)
+    environment = proxy_environment(proxy_address, workspace) if is_proxied and proxy_address else []
+    return WorkspaceChildren(
+        prepared=prepared,
+        deployment=workspace_deployment(owner, workspace, runs=runs, environment=environment, settings=settings),
+        egress_rules=[*proxied_rules(workspace), *direct],
+        awaits_proxy=is_proxied and not proxy_address,
+    )
 
 
-def workspace_egress_rules(workspace: WorkspaceSpec, settings: Settings) -> list[EgressRule]:
-    """Return what commands of the workspace may reach, each with its reason."""
-    return list(added_rules(workspace.network.egress, why="spec.workspace.network.egress", settings=settings))
+def _direct_rules(workspace: WorkspaceSpec, settings: Settings) -> list[EgressRule]:
+    """Return what commands may reach without the proxy."""
+    added = [rule for rule in workspace.network.egress if rule.to.host is None]
+    return list(added_rules(added, why=FIELD, settings=settings))
 
 
 def runner_rule(agent: AgentView) -> EgressRule:

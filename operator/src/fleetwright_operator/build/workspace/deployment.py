@@ -5,7 +5,7 @@ shell has only the files, its home folder and the socket on which it takes comma
 else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fleetwright_api import names
@@ -13,8 +13,9 @@ from fleetwright_api.spec.encoder import encode
 from fleetwright_api.spec.workspace import WorkspaceSpec
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir, limited, sizes
-from fleetwright_operator.build.pod.pod_security import container_security, http_probe, pull_secrets, sealed_pod
+from fleetwright_operator.build.pod.pod_security import http_probe, pull_secrets, sealed_pod
 from fleetwright_operator.build.pod.user_volumes import secret_volume
+from fleetwright_operator.build.workspace.container import program_container
 from fleetwright_operator.build.workspace.volume import FILES, files_volume
 from fleetwright_operator.settings import Settings
 
@@ -42,8 +43,20 @@ def workspace_selector(agent: str) -> dict[str, str]:
     return {names.WORKSPACE_LABEL: agent, names.COMPONENT: COMPONENT}
 
 
-def workspace_deployment(owner: Owner, workspace: WorkspaceSpec, *, runs: bool, settings: Settings) -> Manifest:
-    """Args: `runs` is False while the agent is suspended or asleep."""
+def workspace_deployment(
+    owner: Owner,
+    workspace: WorkspaceSpec,
+    *,
+    runs: bool,
+    environment: Sequence[Mapping[str, str]] = (),
+    settings: Settings,
+) -> Manifest:
+    """Return the Deployment.
+
+    Args:
+        runs: False while the agent is suspended or asleep.
+        environment: Variables of the shell.
+    """
     return {
         **manifest("apps/v1", "Deployment", name=names.workspace(owner.name), owner=owner),
         "spec": {
@@ -52,12 +65,14 @@ def workspace_deployment(owner: Owner, workspace: WorkspaceSpec, *, runs: bool, 
             "strategy": {"type": "Recreate"},
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": workspace_selector(owner.name)},
-            "template": _template(owner, workspace, settings),
+            "template": _template(owner, workspace, environment, settings),
         },
     }
 
 
-def _template(owner: Owner, workspace: WorkspaceSpec, settings: Settings) -> dict[str, Any]:
+def _template(
+    owner: Owner, workspace: WorkspaceSpec, environment: Sequence[Mapping[str, str]], settings: Settings
+) -> dict[str, Any]:
     labels = {
         names.MANAGED_BY: names.FIELD_MANAGER,
         names.NAME: owner.name,
@@ -81,7 +96,7 @@ def _template(owner: Owner, workspace: WorkspaceSpec, settings: Settings) -> dic
             "shareProcessNamespace": False,
             "terminationGracePeriodSeconds": _ENDING_SECONDS,
             "initContainers": [_installer(settings)],
-            "containers": [_runner(settings), _shell(workspace, resources)],
+            "containers": [_runner(settings), _shell(workspace, resources, environment)],
             "volumes": [*volumes, empty_dir("runner-tmp", "32Mi"), empty_dir("tmp", tmp)],
         },
     }
@@ -90,8 +105,7 @@ def _template(owner: Owner, workspace: WorkspaceSpec, settings: Settings) -> dic
 def _installer(settings: Settings) -> dict[str, Any]:
     """Return the init container that copies the command executor from the agent image for the user's image."""
     return {
-        "name": "install",
-        **_container(settings.agent_image, _RUNNER_RESOURCES),
+        **program_container("install", settings.agent_image, _RUNNER_RESOURCES),
         "command": ["python", "-m", "fleetwright_workspace.install", _PROGRAM],
         "volumeMounts": [{"name": "program", "mountPath": _PROGRAM}],
     }
@@ -99,8 +113,7 @@ def _installer(settings: Settings) -> dict[str, Any]:
 
 def _runner(settings: Settings) -> dict[str, Any]:
     return {
-        "name": "runner",
-        **_container(settings.agent_image, _RUNNER_RESOURCES),
+        **program_container("runner", settings.agent_image, _RUNNER_RESOURCES),
         "command": ["python", "-m", "fleetwright_workspace.runner"],
         "args": [
             f"--root={FOLDER}",
@@ -124,12 +137,14 @@ def _runner(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _shell(workspace: WorkspaceSpec, resources: Mapping[str, Any]) -> dict[str, Any]:
+def _shell(
+    workspace: WorkspaceSpec, resources: Mapping[str, Any], environment: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
     return {
-        "name": "shell",
-        **_container(workspace.image, resources),
+        **program_container("shell", workspace.image, resources),
         "command": ["python3", f"{_PROGRAM}/executor.pyz"],
         "args": [f"--socket={_SOCKET}", f"--root={FOLDER}", f"--home={_HOME}"],
+        **({"env": [dict(each) for each in environment]} if environment else {}),
         "workingDir": FOLDER,
         "volumeMounts": [
             {"name": FILES, "mountPath": FOLDER, "subPath": "files"},
@@ -138,14 +153,4 @@ def _shell(workspace: WorkspaceSpec, resources: Mapping[str, Any]) -> dict[str, 
             {"name": "sockets", "mountPath": _SOCKETS},
             {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the container's own, an emptyDir
         ],
-    }
-
-
-def _container(image: str, resources: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "resources": {part: dict(values) for part, values in resources.items()},
-        "securityContext": container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
