@@ -50,7 +50,31 @@ async def test_list_shows_an_agent_its_colleagues_only(api, client):
         "version": "0.1.0",
         "phase": "Pending",
         "skills": [{"id": "sum", "name": "Sum", "description": "Adds numbers.", "tags": ["math"]}],
+        "outcomes": [],
+        "weight": 1.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "weights", "weight"),
+    [
+        pytest.param([{"tasks": 200, "succeeded": 180}], [0.9], 0.9, id="no price"),
+        pytest.param([{"tasks": 10, "succeeded": 8, "costUSD": "8"}], [0.4], 0.4, id="a dollar for each success"),
+        pytest.param([{"tasks": 3, "succeeded": 0, "costUSD": "1"}], [0.0], 0.0, id="no success"),
+        pytest.param(
+            [{"tasks": 2, "succeeded": 2, "costUSD": "2"}, {"skill": "sum", "tasks": 2, "succeeded": 0}],
+            [0.5, 0.0],
+            0.5,
+            id="two skills, one without a price",
+        ),
+    ],
+)
+async def test_agents_show_outcomes_and_a_weight(api, client, outcomes, weights, weight):
+    api.set_status(names.AGENT, "callee", {"activity": {"outcomes": outcomes}})
+    found = await json_of(client, "/v1/agents/team/callee", token=caller_token(api))
+    assert [each["weight"] for each in found["outcomes"]] == weights
+    assert [each["skill"] for each in found["outcomes"]] == [each.get("skill", "") for each in outcomes]
+    assert found["weight"] == weight
 
 
 async def test_list_shows_a_person_the_namespaces_that_rbac_allows(api, client):

@@ -22,6 +22,7 @@ from fleetwright_agent.components import (
     build_turn_dependencies,
     call_each,
     declare_metrics,
+    skill_ids,
 )
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.file_watcher import FileWatcher
@@ -43,6 +44,7 @@ from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALL
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability
 from fleetwright_agent.server.ops.task_activity import TaskActivity
+from fleetwright_agent.server.ops.task_outcomes import TaskOutcomes
 from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
@@ -100,12 +102,13 @@ def create_app(
     activity = TaskActivity(clock)
     redact = redactor(layout)
     approvals = OpenApprovals(task_log, redact=redact)
-    hooks = (activity.on_event, approvals.on_event, *([pushes.on_event] if pushes else []))
+    card, extended_card = (FileWatcher(path, parse_card) for path in (layout.card_file, layout.extended_card_file))
+    outcomes = TaskOutcomes(storage.usage, clock, skills=partial(skill_ids, (card, extended_card)))
+    hooks = (activity.on_event, outcomes.on_event, approvals.on_event, *([pushes.on_event] if pushes else []))
     tasks = ActiveTasks(task_log, clock, on_event=call_each(hooks), on_forget=approvals.forget)
     worker = build_executor(parts, executor, turns, last_compaction)
     runs = build_task_runner(parts, worker)
     callers, admission = FileWatcher(layout.callers_file, parse_callers), Admission()
-    card, extended_card = (FileWatcher(path, parse_card) for path in (layout.card_file, layout.extended_card_file))
     is_custom = executor is not None and not isinstance(executor, Executor)
     # The public card may omit skills that authenticated callers may use.
     cards = (extended_card, card)
@@ -124,6 +127,7 @@ def create_app(
             last_compaction=last_compaction,
             task_log=task_log,
             activity=activity,
+            outcomes=outcomes,
             active_tasks=tasks,
             task_runner=runs,
             message_acceptor=acceptor,

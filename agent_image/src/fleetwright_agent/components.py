@@ -1,6 +1,6 @@
 """Builds the parts of the application from the agent's configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fleetwright_a2a.card import Card
@@ -163,6 +163,12 @@ def build_push_service(parts: TurnDependencies, log: TaskLog, times: DeliveryTim
         times=times,
         denied=parts.config.denied_ranges,
     )
+
+
+def skill_ids(cards: Iterable[FileWatcher[Card]]) -> frozenset[str]:
+    """Return the ids of the skills that any of the cards shows."""
+    read = [card for card, _ in (each.recent() for each in cards) if card is not None]
+    return frozenset[str]().union(*(card.skills for card in read))
 
 
 def call_each(hooks: Sequence[PublishHook]) -> PublishHook:

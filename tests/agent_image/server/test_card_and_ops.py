@@ -115,6 +115,7 @@ async def test_status_page_reports_the_runtime_state(open_door: Open, mounted: A
         "runningTasks": 0,
         "modelCalls": {"calls": 0, "errors": 0, "seconds": 60},
         "spentUsd": 0.0,
+        "outcomes": [],
         "lastCompaction": None,
         "mcpServers": [],
         "ready": True,

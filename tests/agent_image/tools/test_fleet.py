@@ -238,6 +238,15 @@ async def test_list_agents_names_each_colleague(tmp_path):
     assert "- cook: cooks" in tools["ask_agent"].description
 
 
+async def test_list_agents_shows_how_tasks_ended(tmp_path):
+    gateway = Gateway()
+    outcomes = [{"skill": "", "tasks": 3, "succeeded": 2}, {"skill": "soup", "tasks": 1, "succeeded": 1}]
+    gateway.peers = {"items": [{**COOK, "outcomes": outcomes}]}
+    tools = await named(tools_over(gateway, tmp_path))
+    assert await tools["list_agents"].run(call()) == "- cook: cooks (3 of its last 4 tasks succeeded)"
+    assert "succeeded" not in tools["ask_agent"].description
+
+
 async def test_list_agents_of_an_agent_without_colleagues(tmp_path):
     gateway = Gateway()
     gateway.peers = {"items": []}

@@ -329,6 +329,35 @@ async def test_damaged_counts_of_model_calls_degrade_nothing(poet, api, told):
 QUIET = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPushes": 0}
 
 
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        pytest.param(
+            [{"tasks": 200, "succeeded": 180, "costUsd": "1.2345"}, {"skill": "refund", "tasks": 2, "succeeded": 0}],
+            [
+                {"tasks": 200, "succeeded": 180, "costUSD": "1.2"},
+                {"skill": "refund", "tasks": 2, "succeeded": 0},
+            ],
+            id="two skills",
+        ),
+        pytest.param(
+            [{"tasks": 1, "succeeded": 2}, {"tasks": "1", "succeeded": 0}, "none", {"tasks": 0, "succeeded": 0}],
+            None,
+            id="invalid",
+        ),
+        pytest.param(
+            [{"skill": "a b", "tasks": 1, "succeeded": 1, "costUsd": "1e9"}],
+            [{"tasks": 1, "succeeded": 1}],
+            id="invalid parts",
+        ),
+    ],
+)
+async def test_status_shows_the_outcomes_of_the_last_tasks(poet, api, told, shown):
+    started = {"activity": {**QUIET, "startedAt": "2026-03-01T12:04:05Z"}}
+    await say(poet, report(api) | started | {"outcomes": told})
+    assert api.find("Agent", "poet")["status"]["activity"].get("outcomes") == shown
+
+
 async def test_activity_is_rounded_and_refreshed_every_ten_minutes(poet, api):
     started = {"activity": {**QUIET, "startedAt": "2026-03-01T12:04:05Z"}}
     await say(poet, report(api) | started | {"runningTasks": 3, "spentUsd": 1.37})

@@ -92,6 +92,7 @@ class Application:
         if not self._leaving:
             self._waiting_for = _STARTING  # Replaces the reason for which the log could not be opened.
         await self._parts.storage.file.check()
+        await self._dependencies.outcomes.load()
         self._parts.plugins.begin()
         self._beside(self._maintenance.run())
         self._beside(self._dependencies.reachability.watch())
@@ -138,6 +139,7 @@ class Application:
         self._dependencies.open_approvals.close()
         await self._runs.drain(self._parts.config.drain_seconds)
         self._dependencies.active_tasks.let_go()
+        self._dependencies.outcomes.store()
         if self._pushes:
             await self._pushes.flush()
 
@@ -196,6 +198,7 @@ class Application:
             **({"damagedTasks": damaged} if damaged else {}),
             "modelCalls": self._parts.metrics.model_health.report(),
             "spentUsd": self._parts.metrics.spent_usd(),
+            "outcomes": self._dependencies.outcomes.report,
             "lastCompaction": self._dependencies.last_compaction.seen,
             **_audit(self._parts.audit_trail),
             **({"budgets": self._parts.cost_accounting.report()} if config.budgets else {}),

@@ -16,6 +16,7 @@ from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability
 from fleetwright_agent.server.ops.task_activity import TaskActivity
+from fleetwright_agent.server.ops.task_outcomes import TaskOutcomes
 from fleetwright_agent.server.push.service import PushService
 from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
@@ -37,6 +38,7 @@ class Dependencies:
 
     task_log: TaskLog
     activity: TaskActivity
+    outcomes: TaskOutcomes
     active_tasks: ActiveTasks
     task_runner: TaskRunner
     message_acceptor: MessageAcceptor

@@ -120,6 +120,12 @@ class UsageStore(Protocol):
         The sums of one day are sorted by caller, model and purpose.
         """
 
+    def put_task_outcomes(self, body: Any) -> None:
+        """Queue the outcomes of the last tasks, as JSON, without waiting for the write. They replace older ones."""
+
+    async def task_outcomes(self) -> Any:
+        """Return the stored outcomes of the last tasks, or None before the first write."""
+
 
 class InflightUsage(Protocol):
     """The methods raise MemoryUnusable if the usage cannot be read or written."""

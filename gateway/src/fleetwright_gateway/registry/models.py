@@ -17,6 +17,14 @@ class SkillModel(RegistryModel):
     tags: list[str]
 
 
+class OutcomeModel(RegistryModel):
+    skill: Annotated[str, Field(description="The skill that the callers named; empty for tasks without one.")]
+    tasks: Annotated[int, Field(description="The number of the last tasks that ended, at most 200.")]
+    succeeded: int
+    cost_usd: Annotated[str | None, Field(description="The cost of these tasks; null if the agent has no prices.")]
+    weight: Annotated[float, Field(description="Share of successes / (1 + US dollars for each success).")]
+
+
 class AgentModel(RegistryModel):
     namespace: str
     name: str
@@ -25,6 +33,8 @@ class AgentModel(RegistryModel):
     version: str
     phase: Annotated[str, Field(description="Pending, Running, Degraded, Asleep, Suspended or Failed.")]
     skills: list[SkillModel]
+    outcomes: Annotated[list[OutcomeModel], Field(description="The outcomes of the agent's last tasks, by skill.")]
+    weight: Annotated[float, Field(description="The weight over all skills; 1 for an agent without outcomes.")]
 
 
 class AgentPage(RegistryModel):

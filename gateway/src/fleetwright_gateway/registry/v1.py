@@ -25,6 +25,7 @@ from fleetwright_gateway.registry.models import (
     AgentPage,
     SkillModel,
 )
+from fleetwright_gateway.registry.outcomes import outcomes_of, weight_of
 from fleetwright_gateway.registry.pages import MAX_PAGE, page_of
 from fleetwright_gateway.registry.search_index import Document, Filters, SearchIndex
 
@@ -142,6 +143,7 @@ def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses, addresse
 
 def _fields(document: Document, base: str) -> dict[str, Any]:
     view = document.view
+    outcomes = outcomes_of(view.status)
     return {
         "namespace": view.namespace,
         "name": view.name,
@@ -158,4 +160,6 @@ def _fields(document: Document, base: str) -> dict[str, Any]:
             )
             for each in document.skills
         ],
+        "outcomes": outcomes,
+        "weight": weight_of(outcomes),
     }

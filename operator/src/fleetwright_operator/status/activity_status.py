@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_kube.timestamps import format_timestamp
-from fleetwright_operator.status.agent_reports import AgentReport
+from fleetwright_operator.status.agent_reports import AgentReport, OutcomeReport
 
 REFRESH_SECONDS: Final = 600
 _STEPS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -24,7 +24,17 @@ def activity_status(report: AgentReport | None) -> Mapping[str, Any]:
             "runningTasks": max(step for step in _STEPS if step <= report.running_tasks),
             "lastActive": format_timestamp(active - active % REFRESH_SECONDS),
             "spentUSD": _rounded(report.spent_usd),
+            **({"outcomes": [_outcome(each) for each in report.outcomes]} if report.outcomes else {}),
         }
+    }
+
+
+def _outcome(outcome: OutcomeReport) -> Mapping[str, Any]:
+    return {
+        **({"skill": outcome.skill} if outcome.skill else {}),
+        "tasks": outcome.tasks,
+        "succeeded": outcome.succeeded,
+        **({} if outcome.usd is None else {"costUSD": _rounded(outcome.usd)}),
     }
 
 

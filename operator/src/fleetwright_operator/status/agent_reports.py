@@ -17,6 +17,7 @@ _MESSAGE_LIMIT = 300
 _SERVERS_LIMIT = 64
 _MISSING_LIMIT = 20
 _PLUGINS_LIMIT = 16
+_OUTCOMES_LIMIT = 32
 _COUNT_LIMIT = 100_000
 CARD_PATIENCE = 90
 """Seconds after a card update in which a report may still show the old card.
@@ -36,6 +37,8 @@ _DOLLARS_LIMIT = 1e9
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _PERIODS = ("Hour", "Day", "Month")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SKILL = re.compile(r"[!-~]{1,64}")
+_AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,12})?")
 _TOOL = re.compile(r"[!-~]{1,128}")
 
 
@@ -56,6 +59,18 @@ class BudgetReport:
     period: str
     exceeded: bool
     resets_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeReport:
+    """The outcomes of the last tasks of one skill."""
+
+    skill: str
+    """Empty for tasks whose callers named no skill."""
+    tasks: int
+    succeeded: int
+    usd: float | None
+    """The cost of these tasks, or None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +109,7 @@ class AgentReport:
     """The reason of the last failure in the last minute."""
     running_tasks: int = field(default=0, compare=False)
     spent_usd: float = field(default=0.0, compare=False)
+    outcomes: tuple[OutcomeReport, ...] = field(default=(), compare=False)
     audit_process: str = ""
     """The process whose trail `audit` describes. A new process triggers a reconcile."""
     activity: Activity | None = field(default=None, compare=False)
@@ -178,6 +194,7 @@ def parse_report(document: Any, *, pod: str = "", read_at: int = 0) -> AgentRepo
         model_error=_model_error(document.get("modelCalls")),
         running_tasks=_count(document.get("runningTasks")),
         spent_usd=_dollars(document.get("spentUsd")),
+        outcomes=_outcomes(document.get("outcomes")),
         audit_process=audit.process if audit else "",
         audit=audit,
     )
@@ -204,6 +221,22 @@ def _count(value: Any) -> int:
 def _dollars(value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value <= _DOLLARS_LIMIT else 0.0
+
+
+def _outcomes(listed: Any) -> tuple[OutcomeReport, ...]:
+    if not isinstance(listed, list):
+        return ()
+    found = [each for each in listed[:_OUTCOMES_LIMIT] if isinstance(each, Mapping)]
+    return tuple(outcome for each in found if (outcome := _outcome(each)) is not None)
+
+
+def _outcome(told: Mapping[str, Any]) -> OutcomeReport | None:
+    tasks, succeeded = _count(told.get("tasks")), _count(told.get("succeeded"))
+    if not 0 <= succeeded <= tasks or not tasks:
+        return None
+    cost = _matching(_AMOUNT, told.get("costUsd"))
+    usd = float(cost) if cost else None
+    return OutcomeReport(skill=_matching(_SKILL, told.get("skill")), tasks=tasks, succeeded=succeeded, usd=usd)
 
 
 def _audit(told: Any) -> AuditReport | None:

@@ -69,6 +69,13 @@ async def test_call_sizes_replace_the_stored_ones(storage: Storage) -> None:
     assert await storage.usage.call_sizes() == {"smallest": ["0.1", 7]}
 
 
+async def test_task_outcomes_replace_the_stored_ones(storage: Storage) -> None:
+    assert await storage.usage.task_outcomes() is None
+    storage.usage.put_task_outcomes({"": [[True, "0.1"]]})
+    storage.usage.put_task_outcomes({"": [[True, "0.1"], [False, "0"]]})
+    assert await storage.usage.task_outcomes() == {"": [[True, "0.1"], [False, "0"]]}
+
+
 async def test_begin_deletes_earlier_lines_and_ended_turns(storage: Storage) -> None:
     await storage.inflight.add("a", "old", {"n": 1})
     storage.inflight.end("a", "old", at=10.0)

@@ -71,6 +71,8 @@ class MemoryTables:
     """The cost sums by process, hour, model, purpose and caller."""
     call_sizes: str | None = None
     """The sizes of the known model calls, as JSON."""
+    task_outcomes: str | None = None
+    """The outcomes of the last tasks, as JSON."""
     processes: int = 0
     inflight: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     """The usage of running turns as lines of JSON, by owner and task."""

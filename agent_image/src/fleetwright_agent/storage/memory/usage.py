@@ -52,6 +52,12 @@ class MemoryUsageStore:
     async def call_sizes(self) -> Any:
         return None if self._tables.call_sizes is None else json.loads(self._tables.call_sizes)
 
+    def put_task_outcomes(self, body: Any) -> None:
+        self._tables.task_outcomes = json.dumps(body)
+
+    async def task_outcomes(self) -> Any:
+        return None if self._tables.task_outcomes is None else json.loads(self._tables.task_outcomes)
+
     async def of_this_life(self) -> dict[str, UsageSum]:
         ours = {key: each for key, each in self._tables.usage.items() if key[0] == self._process}
         models = dict.fromkeys(key[2] for key in ours)

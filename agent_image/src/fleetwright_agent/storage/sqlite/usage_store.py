@@ -71,6 +71,21 @@ class SqliteUsageStore:
         row = await self._database.read(lambda db: db.execute("SELECT body FROM call_sizes").fetchone())
         return None if row is None else json.loads(row[0])
 
+    def put_task_outcomes(self, body: Any) -> None:
+        """Queue the outcomes of the last tasks, as JSON, without waiting for the write. They replace older ones."""
+        write = "INSERT OR REPLACE INTO task_outcomes (one, body) VALUES (1, ?)"
+        writing = self._database.put(lambda db: _run(db, write, json.dumps(body)))
+        writing.add_done_callback(_outcomes_written)
+
+    async def task_outcomes(self) -> Any:
+        """Return the stored outcomes of the last tasks, or None before the first write.
+
+        Raises:
+            MemoryUnusable: The outcomes cannot be read.
+        """
+        row = await self._database.read(lambda db: db.execute("SELECT body FROM task_outcomes").fetchone())
+        return None if row is None else json.loads(row[0])
+
     async def of_this_life(self) -> dict[str, UsageSum]:
         """Return the sums of this process by model."""
         query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - interpolates only constants
@@ -125,6 +140,11 @@ def _written(writing: "asyncio.Future[None]") -> None:
 def _sizes_written(writing: "asyncio.Future[None]") -> None:
     if error := writing.exception():
         _log.error("the sizes of model calls could not be stored: %s", error)
+
+
+def _outcomes_written(writing: "asyncio.Future[None]") -> None:
+    if error := writing.exception():
+        _log.error("the outcomes of tasks could not be stored: %s", error)
 
 
 def _run(db: sqlite3.Connection, statement: str, *values: str) -> None:

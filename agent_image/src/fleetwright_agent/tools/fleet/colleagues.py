@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ class Colleague:
     name: str
     description: str = ""
     phase: str = ""
+    outcomes: str = ""
+    """How its last tasks ended, as a phrase; empty if nothing is known."""
 
 
 class Colleagues:
@@ -111,4 +113,12 @@ class Colleagues:
 def _colleague(document: Any) -> Colleague:
     """Raises: KeyError, TypeError or AttributeError if the document is no agent."""
     about, phase = str(document.get("description") or ""), str(document.get("phase") or "")
-    return Colleague(str(document["namespace"]), str(document["name"]), about[:_MOST_OF_DESCRIPTION], phase)
+    name, outcomes = str(document["name"]), _outcomes(document.get("outcomes") or ())
+    return Colleague(str(document["namespace"]), name, about[:_MOST_OF_DESCRIPTION], phase, outcomes)
+
+
+def _outcomes(found: Iterable[Any]) -> str:
+    """Return a phrase for the model, such as `190 of its last 200 tasks succeeded`."""
+    counts = [(int(each["tasks"]), int(each["succeeded"])) for each in found]
+    tasks, succeeded = (sum(numbers) for numbers in zip(*counts, strict=True)) if counts else (0, 0)
+    return f"{succeeded} of its last {tasks} tasks succeeded" if tasks else ""

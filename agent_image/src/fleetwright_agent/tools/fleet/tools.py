@@ -106,7 +106,7 @@ class FleetTools:
             found = await self._colleagues.list()
         except GatewayUnavailable as error:
             raise ToolError(f"the agents cannot be listed right now: {error}") from None
-        return "\n".join(_line(each, self._me) for each in found) or "There are no other agents to ask."
+        return "\n".join(_outcome_line(each, self._me) for each in found) or "There are no other agents to ask."
 
     async def _ask(self, call: ToolCall) -> str:
         peer = self._colleagues.peer(call.arguments["agent"])
@@ -151,6 +151,12 @@ def _description(found: tuple[Colleague, ...], me: str) -> str:
     lines = [_line(each, me) for each in found[:_LISTED]]
     more = [f"- and {len(found) - _LISTED} more, which list_agents returns"] if len(found) > _LISTED else []
     return "\n".join(["Ask one of these agents and wait for its answer:", *lines, *more])
+
+
+def _outcome_line(colleague: Colleague, me: str) -> str:
+    """Return the line with the outcomes. They change often, so the descriptions of tools leave them out."""
+    line = _line(colleague, me)
+    return f"{line} ({colleague.outcomes})" if colleague.outcomes else line
 
 
 def _line(colleague: Colleague, me: str) -> str:

@@ -97,4 +97,20 @@ _TITLED: Final = """
 CREATE TABLE titles (thread TEXT NOT NULL PRIMARY KEY, title TEXT NOT NULL) WITHOUT ROWID;
 """
 """Version 10: the titles that callers give to their conversations."""
-SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING, _GRANTED, _SIZED, _DELEGATED, _WORKED, _FORKED, _TITLED)
+_COUNTED: Final = """
+CREATE TABLE task_outcomes (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);
+"""
+"""Version 11: the outcomes of the last tasks, which name no caller and no content."""
+SCHEMA: Final = (
+    _FIRST,
+    _USED,
+    _TOLD,
+    _FAILING,
+    _GRANTED,
+    _SIZED,
+    _DELEGATED,
+    _WORKED,
+    _FORKED,
+    _TITLED,
+    _COUNTED,
+)
