@@ -5,7 +5,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from a2a.types.a2a_pb2 import Task, TaskState
 
+from fleetwright_a2a.clock import Clock
 from fleetwright_agent.protocol.frames import (
     Frame,
     InterruptKind,
@@ -15,7 +17,8 @@ from fleetwright_agent.protocol.frames import (
     TurnRequest,
     Usage,
 )
-from fleetwright_agent.server.ops.task_outcomes import MOST
+from fleetwright_agent.server.ops.task_outcomes import MOST, TaskOutcomes
+from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.memory.storage import memory_storage
 
 Open = Callable[..., Any]
@@ -76,6 +79,34 @@ async def test_only_the_last_tasks_count(open_door: Open) -> None:
     for _ in range(MOST):
         await door.say("0.01")
     assert await outcomes(door) == [{"tasks": MOST, "succeeded": MOST, "costUsd": "2.000000"}]
+
+
+class ClosedStore:
+    """A store whose file is closed."""
+
+    async def task_outcomes(self) -> None:
+        raise MemoryUnusable("closed")
+
+    def put_task_outcomes(self, body: Any) -> None:
+        raise MemoryUnusable("closed")
+
+
+class EndedTask:
+    busy = False
+    state = TaskState.TASK_STATE_COMPLETED
+    task = Task()
+
+
+async def test_failing_store_only_leaves_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    outcomes = TaskOutcomes(ClosedStore(), Clock(), skills=frozenset)
+    await outcomes.load()
+    outcomes.on_event(EndedTask())
+    outcomes.store()
+    assert outcomes.report == [{"tasks": 1, "succeeded": 1, "costUsd": "0.000000"}]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the outcomes of earlier tasks cannot be read: closed",
+        "the outcomes of tasks cannot be stored: closed",
+    ]
 
 
 @pytest.mark.parametrize("restarts", [1, 2])

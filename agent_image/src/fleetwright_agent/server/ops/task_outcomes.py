@@ -82,12 +82,15 @@ class TaskOutcomes:
         if not self._is_changed:
             return
         self._stored_at, self._is_changed = self._clock.now(), False
-        self._usage.put_task_outcomes(
-            {
-                skill: [[each.succeeded, None if each.usd is None else str(each.usd)] for each in outcomes]
-                for skill, outcomes in self._outcomes.items()
-            }
-        )
+        body = {
+            skill: [[each.succeeded, None if each.usd is None else str(each.usd)] for each in outcomes]
+            for skill, outcomes in self._outcomes.items()
+        }
+        try:
+            self._usage.put_task_outcomes(body)
+        except MemoryUnusable as error:
+            # The end of a task must not fail because of a statistic.
+            _logger.error("the outcomes of tasks cannot be stored: %s", error)
 
     def _skill_of(self, task: Task) -> str:
         """Return the skill that the first message names, or an empty text."""
