@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace cluster up down status format generated pictures krew locks clean
+.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace cluster up down status format generated pictures krew krew-archives locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -88,6 +88,9 @@ generated: env ## Regenerate agent-config.schema.json from the runtime's model
 
 pictures: env ## Record the pictures of the terminal in docs/pictures anew
 	@PYTHONPATH=. $(PYTHON) docs/pictures/record.py
+
+krew-archives: env ## Build the archives for krew in build/krew (VERSION=v1.2.3, PLATFORMS="linux-amd64 …" for some)
+	@$(PYTHON) cli/krew/archives.py --version "$(VERSION)" --output build/krew $(PLATFORMS)
 
 krew: env ## Write build/krew/fleetwright.yaml from the archives of a release (VERSION=v1.2.3 URL=… HOMEPAGE=… ARCHIVES="…")
 	@$(PYTHON) cli/krew/manifest.py --version "$(VERSION)" --url "$(URL)" --homepage "$(HOMEPAGE)" --output build/krew $(ARCHIVES)

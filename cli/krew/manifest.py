@@ -1,7 +1,8 @@
 """Writes the krew manifest of `kubectl fleetwright` from the archives of a release, for `make krew`.
 
-An archive holds the self-contained program for one platform, and is named `kubectl-fleetwright-OS-ARCH.tar.gz`. krew
-installs only what the manifest names, so each archive is checked for the program and the license.
+An archive holds the program for one platform, and is named `kubectl-fleetwright-OS-ARCH.tar.gz`. `make krew-archives`
+builds such archives. krew installs only what the manifest names, so each archive is checked for the program and the
+license. The folder `lib` of an archive is installed too.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import yaml
 NAME: Final = "fleetwright"
 _PROGRAM: Final = "kubectl-fleetwright"
 _LICENSE: Final = "LICENSE"
+_LIBRARY: Final = "lib"
 _ARCHIVE: Final = re.compile(r"kubectl-fleetwright-(?P<os>linux|darwin|windows)-(?P<arch>amd64|arm64)\.tar\.gz")
 _VERSION: Final = re.compile(r"v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", re.ASCII)
 _ABOUT: Final = "Talk to, inspect and manage A2A agents"
@@ -29,7 +31,8 @@ tasks with their cost, follows the log lines of a task across agents, and
 manages memory, learned skills and tokens.
 """
 _CAVEATS: Final = """\
-The chart of Fleetwright must be installed in the cluster.
+The plugin needs python3 of version 3.11 to 3.14 on this machine. The chart
+of Fleetwright must be installed in the cluster.
 For completion, put a link named kubectl_complete-fleetwright to the
 program kubectl-fleetwright into a folder of your PATH.
 """
@@ -85,13 +88,14 @@ def _platform(archive: Path, url: str) -> dict[str, Any]:
         digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     except (OSError, tarfile.TarError) as error:
         raise InvalidRelease(f"{archive.name}: cannot be read: {error}") from None
+    folders = [_LIBRARY] if any(name.startswith(f"{_LIBRARY}/") for name in files) else []
     if missing := sorted({program, _LICENSE} - files):
         raise InvalidRelease(f"{archive.name}: has no file {missing[0]} in its top folder")
     return {
         "selector": {"matchLabels": {"os": named["os"], "arch": named["arch"]}},
         "uri": f"{url}/{archive.name}",
         "sha256": digest,
-        "files": [{"from": program, "to": "."}, {"from": _LICENSE, "to": "."}],
+        "files": [{"from": name, "to": "."} for name in (program, _LICENSE, *folders)],
         "bin": program,
     }
 
