@@ -36,14 +36,14 @@ async def test_budget_exhaustion_is_typed_and_usage_survives_a_kill(agent_proces
         assert (told["metadata"]["budget"]["period"], told["metadata"]["budget"]["tokens"]) == ("Month", 4000)
         assert told["metadata"]["budget"]["resetsAt"].endswith("-01T00:00:00Z")
         await guest.kill()
-    async with agent_process(budgets=[TINY]) as guest:
+    async with agent_process(budgets=[{**TINY, "tokens": 3200}]) as guest:
         again = await guest.say("Book table for 4")
         assert again["status"]["state"] == "TASK_STATE_REJECTED"
         assert await guest.metric('budget_rejections_total{period="Month"}') == 1
         async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
             (budget,) = (await http.get("/status")).json()["budgets"]
-        assert (budget["exceeded"], budget["tokens"]) == (True, 4000)
-        assert budget["spentTokens"] <= 4000
+        assert (budget["exceeded"], budget["exhausted"], budget["tokens"]) == (True, True, 3200)
+        assert 2200 < budget["spentTokens"] <= 3200, "the rest is smaller than the output limit"
     assert house.ledger == []
 
 

@@ -161,6 +161,47 @@ async def test_budget_is_not_exceeded_once_a_smaller_call_fits(open_books: Any) 
     assert [each["exceeded"] for each in books.report()] == [False]
 
 
+async def _refuse(books: CostAccounting, *, tokens_in: int, fixed_in: int | None) -> None:
+    with pytest.raises(OverBudget):
+        async with books.reserved(
+            PRICE, tokens_in=tokens_in, tokens_out=100, fixed_in=None if fixed_in is None else lambda: fixed_in
+        ):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("limit", "refused", "exhausted"),
+    [
+        pytest.param(1000, [], False, id="no call was refused"),
+        pytest.param(1000, [(900, 500)], True, id="an empty conversation does not fit either"),
+        pytest.param(1000, [(900, 300)], False, id="an empty conversation fits"),
+        pytest.param(1000, [(900, 500), (900, 300)], False, id="another model needs less"),
+        pytest.param(1000, [(450, 500)], True, id="the provider reports fewer tokens than the estimate"),
+        pytest.param(1000, [(900, None)], False, id="no task begins with the call"),
+        pytest.param(550, [(900, 500)], False, id="larger than the whole budget"),
+    ],
+)
+async def test_budget_is_exhausted_if_no_task_can_begin(
+    open_books: Any, limit: int, refused: list[tuple[int, int | None]], exhausted: bool
+) -> None:
+    books, _, _, clock = open_books({"period": "Day", "tokens": limit})
+    await books.look()
+    books.charge(reply(500, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
+    for tokens_in, fixed_in in refused:
+        await _refuse(books, tokens_in=tokens_in, fixed_in=fixed_in)
+    assert [each["exhausted"] for each in books.report()] == [exhausted]
+    clock[0] += 86400
+    await books.look()
+    assert [each["exhausted"] for each in books.report()] == [False], "a new day has begun"
+
+
+async def test_budget_is_not_exhausted_by_running_calls(open_books: Any) -> None:
+    books, *_ = open_books({"period": "Day", "tokens": 1000})
+    async with books.reserved(PRICE, tokens_in=700, tokens_out=100):
+        await _refuse(books, tokens_in=300, fixed_in=300)
+        assert [(each["exceeded"], each["exhausted"]) for each in books.report()] == [(True, False)]
+
+
 async def _make_call(books: CostAccounting, *, reserved: int, used: int) -> None:
     with suppress(OverBudget):
         async with books.reserved(PRICE, tokens_in=reserved, tokens_out=0):

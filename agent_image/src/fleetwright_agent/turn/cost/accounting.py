@@ -21,10 +21,11 @@ from fleetwright_agent.protocol.frames import TurnRequest, Usage
 from fleetwright_agent.storage.open_model_calls import OpenModelCalls
 from fleetwright_agent.storage.usage import ModelCallUsage, TaskUsageLine, UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.cost.budget_report import budget_report
 from fleetwright_agent.turn.cost.budgets import BudgetUsage, BudgetWindow, cheaper, exceeded, too_small, window
 from fleetwright_agent.turn.cost.known_calls import KnownCalls
 from fleetwright_agent.turn.cost.task_usage import body_of, usage_from
-from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, count, usage_of
+from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, count, maximum_usage, usage_of
 
 if TYPE_CHECKING:
     # For type checking only: the status page imports this module, but LangChain is loaded later, by the first task.
@@ -81,19 +82,31 @@ class CostAccounting:
         return cheaper(await self._current(), running=self._running)
 
     @asynccontextmanager
-    async def reserved(self, price: Price | None, *, tokens_in: int, tokens_out: int) -> AsyncIterator[None]:
+    async def reserved(
+        self,
+        price: Price | None,
+        *,
+        tokens_in: int,
+        tokens_out: int,
+        fixed_in: Callable[[], int] | None = None,
+    ) -> AsyncIterator[None]:
         """Reserve the maximum cost of a call until the call has ended.
+
+        Args:
+            price: The price of the model.
+            tokens_in: The estimated tokens of the prompt.
+            tokens_out: The limit of the output in tokens.
+            fixed_in: Returns the tokens of the prompt in an empty conversation; None if no task begins with the call.
 
         Raises:
             OverBudget: The call does not fit into a budget.
         """
         windows = await self._current()
-        # Writing tokens to the provider's cache may cost more than plain input.
-        dear = partial(cost_usd, price, input_tokens=tokens_in, output_tokens=tokens_out)
-        usd = max(dear() or Decimal(0), dear(cache_write_tokens=tokens_in) or Decimal(0))
-        most = BudgetUsage(usd, tokens_in + tokens_out)
+        most = maximum_usage(price, tokens_in=tokens_in, tokens_out=tokens_out)
         if full := exceeded(windows, running=self._running, call=most):
-            self._known_calls.refuse(most)
+            fixed = None if fixed_in is None else min(fixed_in(), tokens_in)
+            least = None if fixed is None else maximum_usage(price, tokens_in=fixed, tokens_out=tokens_out)
+            self._known_calls.refuse(most, least=least)
             raise OverBudget(full, alone=too_small(full.budget, most))
         if windows:
             self._known_calls.admit(most, since=_start(windows))
@@ -214,7 +227,11 @@ class CostAccounting:
         """The budgets for the status page; empty before the windows are opened."""
         now = datetime.fromtimestamp(self._now(), UTC)
         current = [each for each in self._windows.values() if each.opened and each.ends > now]
-        return [_reported(each, fits=self._known_calls.fit(each, running=self._running)) for each in current]
+        calls = self._known_calls
+        return [
+            budget_report(each, fits=calls.fit(each, running=self._running), exhausted=calls.none_fits(each))
+            for each in current
+        ]
 
     async def _current(self) -> list[BudgetWindow]:
         """Return the current budget windows. A window is read from the ledger when this process first uses it."""
@@ -267,17 +284,6 @@ def _start(windows: Sequence[BudgetWindow]) -> float:
     return min(each.begins for each in windows).timestamp()
 
 
-def _reported(each: BudgetWindow, *, fits: bool) -> dict[str, Any]:
-    """Args: `fits` is False if no known call fits. The budget then counts as exceeded."""
-    budget = each.budget
-    limits = {
-        **({"usd": str(budget.usd), "spentUsd": str(round(each.spent.usd, 6))} if budget.usd is not None else {}),
-        **({"tokens": budget.tokens, "spentTokens": each.spent.tokens} if budget.tokens is not None else {}),
-    }
-    state = {"exceeded": not fits or each.has_used(Decimal(1), BudgetUsage()), "low": each.warned}
-    return {"period": budget.period.value, **limits, **state, "resetsAt": moment(each.ends)}
-
-
 def _readable(recorded: Any) -> Usage | None:
     """Return the usage of a recorded call; None if another version of the runtime wrote it in another format."""
     try:
@@ -285,7 +291,3 @@ def _readable(recorded: Any) -> Usage | None:
     except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
         _log.error("an interrupted model call is not charged, because its record cannot be read: %s", error)
         return None
-
-
-def moment(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -2,6 +2,9 @@
 
 Known are the smallest call that was admitted, and the call that was refused last if no call was admitted since. The
 sizes are stored, so that they survive a restart. A size from before all current budget windows is ignored at a start.
+
+Known is also how small a refused call would have been in an empty conversation. This size is not stored, because
+another revision may need less.
 """
 
 import logging
@@ -10,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwright_agent.storage.usage import UsageStore
-from fleetwright_agent.turn.cost.budgets import BudgetUsage, BudgetWindow
+from fleetwright_agent.turn.cost.budgets import BudgetUsage, BudgetWindow, too_small
 
 _log = logging.getLogger(__name__)
 
@@ -22,6 +25,7 @@ class KnownCalls:
         self._now = now
         self._smallest: BudgetUsage | None = None
         self._refused: BudgetUsage | None = None
+        self._least: BudgetUsage | None = None
         self._stored_at: float | None = None
         """The time of the last write; None until the sizes were read."""
 
@@ -52,8 +56,13 @@ class KnownCalls:
             self._smallest, self._refused = smallest, None
             self._store()
 
-    def refuse(self, call: BudgetUsage) -> None:
-        """Note a call that does not fit."""
+    def refuse(self, call: BudgetUsage, *, least: BudgetUsage | None = None) -> None:
+        """Note a call that does not fit.
+
+        Args: `least` is the size of the same call in an empty conversation; None if no task begins with such a call.
+        """
+        if least is not None:
+            self._least = least if self._least is None else self._least.least(least)
         if call != self._refused:
             self._refused = call
             self._store()
@@ -65,6 +74,14 @@ class KnownCalls:
         """
         smallest_fits = self._smallest is None or window.fits(self._smallest)
         return smallest_fits and (self._refused is None or window.fits(running + self._refused))
+
+    def none_fits(self, window: BudgetWindow) -> bool:
+        """Return True if a call was refused and would not fit even in an empty conversation.
+
+        Return False if it would not fit into the unused budget either, because then no reset helps.
+        """
+        least = self._least
+        return least is not None and not window.fits(least) and not too_small(window.budget, least)
 
     def _store(self) -> None:
         self._stored_at = self._now()

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fleetwright_agent.config.model import Price
 from fleetwright_agent.protocol.frames import Purpose, Usage
 from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.cost.budgets import BudgetUsage
 
 if TYPE_CHECKING:
     # For type checking only: the status page imports this module, but LangChain is loaded later, by the first task.
@@ -33,6 +35,14 @@ def cost_usd(
     fresh = max(0, input_tokens - cache_read_tokens - cache_write_tokens)
     total = fresh * usual + cache_read_tokens * read + cache_write_tokens * write
     return (total + output_tokens * price.output_per_million) / _MILLION
+
+
+def maximum_usage(price: Price | None, *, tokens_in: int, tokens_out: int) -> BudgetUsage:
+    """Return the largest possible cost of a call. Args: `tokens_out` is the limit of its output."""
+    # Writing tokens to the provider's cache may cost more than plain input.
+    dear = partial(cost_usd, price, input_tokens=tokens_in, output_tokens=tokens_out)
+    usd = max(dear() or Decimal(0), dear(cache_write_tokens=tokens_in) or Decimal(0))
+    return BudgetUsage(usd, tokens_in + tokens_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from fleetwright_agent.config.callers import is_client
 from fleetwright_agent.protocol.frames import InterruptKind, TurnFailed
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.cost.accounting import OverBudget, moment
+from fleetwright_agent.turn.cost.accounting import OverBudget
+from fleetwright_agent.turn.cost.budget_report import moment
 from fleetwright_agent.turn.cost.budgets import BudgetWindow
 
 REASON = "budget_exceeded"

@@ -27,7 +27,7 @@ from fleetwright_agent.protocol.frames import (
 )
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
-from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
+from fleetwright_agent.turn.compaction.measure import estimate
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.accounting import CostAccounting, OverBudget
 from fleetwright_agent.turn.cost.usage import CostAccount
@@ -35,6 +35,7 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.pipeline.model.budget_limit import enforce_budget
 from fleetwright_agent.turn.pipeline.model.chat_span import chat_span
 from fleetwright_agent.turn.pipeline.model.model_choice import ModelChoice
+from fleetwright_agent.turn.pipeline.model.prompt_size import fixed_prompt_size, prompt_size
 from fleetwright_agent.turn.providers.characters import WholeCharacters
 from fleetwright_agent.turn.providers.factory import Chat
 from fleetwright_agent.turn.providers.failures import ModelFailure, backoff, classify, provider_text, usage_of_failure
@@ -89,12 +90,15 @@ class ModelCalls:
         context = request.runtime.context
         if not self._accounting.has_budgets:
             return await self._answered(request, call, context)
-        declared, size = _chat(request), _size(request)
+        declared, size = _chat(request), prompt_size(request)
+        fixed = None if context.request.sub_agent else partial(fixed_prompt_size, request)
         while True:
             chat = await self.choice.instead_of(declared, context)
             most = chat.endpoint.max_output_tokens
             try:
-                async with self._accounting.reserved(chat.endpoint.price, tokens_in=size, tokens_out=most):
+                async with self._accounting.reserved(
+                    chat.endpoint.price, tokens_in=size, tokens_out=most, fixed_in=fixed
+                ):
                     return await self._answered(_by(chat, request), call, context)
             except OverBudget as over:
                 enforce_budget(over, context, self._metrics)
@@ -104,7 +108,7 @@ class ModelCalls:
         account = CostAccount(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
 
         async def once() -> Reply:
-            with self._accounting.recorded(account, context.request, tokens_in=_size(request)) as name:
+            with self._accounting.recorded(account, context.request, tokens_in=prompt_size(request)) as name:
                 return await self._once(request, call, context, account, name)
 
         try:
@@ -218,7 +222,7 @@ class ModelCalls:
             # The provider has read the prompt and charges for it, even if the call was cancelled.
             cut = heard.characters or isinstance(broken, asyncio.CancelledError)
             if cut and usage_of_failure(broken) is None:
-                self._charge_estimate(_size(request), account, context, heard.characters, name)
+                self._charge_estimate(prompt_size(request), account, context, heard.characters, name)
             raise
         self._metrics.llm_latency.labels(account.model).observe(time.perf_counter() - started)
         self._metrics.count_model_call(account.model, "ok")
@@ -228,10 +232,10 @@ class ModelCalls:
         assign_unique_ids(message, request.state["messages"])
         if end_of(message.response_metadata) is FinishReason.LIMIT:
             self._metrics.llm_cut_answers.labels(account.model).inc()
-        self._charge(message, partial(_size, request), account, context, name)
+        self._charge(message, partial(prompt_size, request), account, context, name)
         if not context.request.sub_agent:
             usage = message.usage_metadata
-            tokens = usage["input_tokens"] if usage else _size(request)
+            tokens = usage["input_tokens"] if usage else prompt_size(request)
             context.emit(ContextReport(account.model, tokens, _chat(request).endpoint.window))
         return reply
 
@@ -287,11 +291,3 @@ def _by(chat: Chat, request: Request) -> Request:
 
 def _chat(request: Request) -> Chat:
     return cast("Chat", request.model)
-
-
-def _size(request: Request) -> int:
-    system = request.system_message.text if request.system_message else ""
-    tools = [tool for tool in request.tools if isinstance(tool, dict)]
-    standing = request.runtime.context.standing
-    view = standing.view if standing else None
-    return prompt_tokens(request.messages, system=system, tools=tools, trusted_from=view.newest if view else None)
