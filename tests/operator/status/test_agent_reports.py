@@ -19,6 +19,8 @@ GOOD = {
     "mcpServers": [{"name": "tools", "reachable": True, "message": "", "tools": 3, "missing": ["drop"]}],
 }
 TOOLS = ServerReport(tools=3, missing=("drop",))
+MIDNIGHT = "2026-01-02T00:00:00Z"
+FAR = "2030-01-02T00:00:00Z"
 SAID = [
     pytest.param(
         GOOD, AgentReport(revision="0123456789", card_digest=DIGEST, servers={"tools": TOOLS}), id="all that fits"
@@ -87,6 +89,20 @@ SAID = [
         {"budgets": [{"period": "Year"}, 7, {"period": "Hour", "exceeded": "yes", "resetsAt": "soon"}]},
         AgentReport(budgets=(BudgetReport(period="Hour", exceeded=False, resets_at=""),)),
         id="budgets of another shape",
+    ),
+    pytest.param(
+        {"budgets": [{"period": "Day", "usd": "2.50", "tokens": 9, "exhausted": True, "resetsAt": MIDNIGHT}]},
+        AgentReport(
+            budgets=(
+                BudgetReport(period="Day", exceeded=False, resets_at=MIDNIGHT, usd="2.50", tokens=9, exhausted=True),
+            )
+        ),
+        id="a budget with which no task can begin",
+    ),
+    pytest.param(
+        {"budgets": [{"period": "Day", "usd": 2, "tokens": "9", "exhausted": 1, "resetsAt": "2026-13-02T00:00:00Z"}]},
+        AgentReport(budgets=(BudgetReport(period="Day", exceeded=False, resets_at=""),)),
+        id="a budget with values of other types",
     ),
 ]
 
@@ -289,6 +305,28 @@ async def test_budget_exceeded_is_a_condition_until_the_budget_resets(poet, api)
     assert poet.conditions("Agent", "poet")["BudgetExceeded"] == ("True", "UsedUp", message)
     await say(poet, report(api, budgets=[{**full[0], "exceeded": False}]))
     assert "BudgetExceeded" not in poet.conditions("Agent", "poet")
+
+
+async def test_exhausted_budget_is_in_the_status_and_written_once(poet, api, make_world):
+    body = api.find("Agent", "poet")
+    api.put({**body, "spec": {**body["spec"], "budgets": [{"period": "Day", "tokens": 5}]}})
+    await poet.settle()
+    day = {"period": "Day", "tokens": 5, "exceeded": False, "exhausted": False, "resetsAt": FAR}
+    await say(poet, report(api, budgets=[day]))
+    assert api.find("Agent", "poet")["status"]["budgets"] == [{"period": "Day", "tokens": 5}]
+    full = {**day, "exceeded": True, "exhausted": True}
+    await say(poet, report(api, budgets=[full]))
+    shown = [{"period": "Day", "tokens": 5, "exhaustedUntil": FAR}]
+    assert api.find("Agent", "poet")["status"]["budgets"] == shown
+    api.writes.clear()
+    await say(poet, report(api, budgets=[{**full, "spentTokens": 5}]))
+    assert api.writes == [], "a repeated report causes no write"
+    await poet.stop()
+    another = make_world(api)
+    await another.start()
+    await another.settle()
+    assert api.find("Agent", "poet")["status"]["budgets"] == shown, "an operator without a report keeps the entry"
+    await another.stop()
 
 
 def calls(total, errors, **more):

@@ -50,6 +50,7 @@ from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.activity_status import activity_status
 from fleetwright_operator.status.agent_reports import AgentReports
 from fleetwright_operator.status.audit_record import lost_lines
+from fleetwright_operator.status.budget_status import budget_status
 from fleetwright_operator.status.runtime_report import degraded, drift, model_fails, over_budget, tools_of
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.validate.agent_checks import ACCEPTED
@@ -230,6 +231,7 @@ class AgentReconciler:
                 "tools": tools or None,
                 "auditTrail": record,
                 **activity_status(observed.report),
+                **budget_status(status, observed.report, observed.agent.spec.budgets, now=parse_timestamp(self.now())),
             },
         )
 

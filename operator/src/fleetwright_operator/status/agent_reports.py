@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.status.activity import Activity, parse_activity
 
 _MESSAGE_LIMIT = 300
@@ -35,6 +36,8 @@ _FAILING_FROM = 0.5
 _HEALTHY_BELOW = 0.1
 _DOLLARS_LIMIT = 1e9
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
+_TOKENS_LIMIT = 10**12
 _PERIODS = ("Hour", "Day", "Month")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SKILL = re.compile(r"[!-~]{1,64}")
@@ -59,6 +62,12 @@ class BudgetReport:
     period: str
     exceeded: bool
     resets_at: str
+    usd: str = ""
+    """The limit in US dollars; empty if the budget has none."""
+    tokens: int = 0
+    """The limit in tokens; 0 if the budget has none."""
+    exhausted: bool = False
+    """True if no task can begin before the reset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,11 +292,26 @@ def _budgets(listed: Any) -> tuple[BudgetReport, ...]:
         BudgetReport(
             period=each["period"],
             exceeded=each.get("exceeded") is True,
-            resets_at=_matching(_MOMENT, each.get("resetsAt")),
+            resets_at=_moment(each.get("resetsAt")),
+            usd=_matching(_AMOUNT, each.get("usd")),
+            tokens=_token_limit(each.get("tokens")),
+            exhausted=each.get("exhausted") is True,
         )
         for each in listed[: len(_PERIODS)]
         if isinstance(each, Mapping) and each.get("period") in _PERIODS
     )
+
+
+def _moment(value: Any) -> str:
+    try:
+        parse_timestamp(_matching(_MOMENT, value))
+    except ValueError:
+        return ""
+    return str(value)
+
+
+def _token_limit(value: Any) -> int:
+    return value if type(value) is int and 0 < value <= _TOKENS_LIMIT else 0
 
 
 def _server(server: Mapping[str, Any]) -> ServerReport:
