@@ -51,6 +51,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
             "requestsPerMinute": 60,
             "idleSeconds": 20,
             "wakeSeconds": 5,
+            "refuseUnreportedBudgets": True,
         },
     )
     assert settings_from(environment(documents, GATEWAY)) == replace(
@@ -66,6 +67,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
         requests_per_minute=60,
         idle_seconds=20.0,
         wake_seconds=5.0,
+        refuse_unreported_budgets=True,
     )
 
 

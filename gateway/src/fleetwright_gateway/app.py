@@ -24,6 +24,7 @@ from fleetwright_gateway.identity.token_reviewer import TokenReviewer
 from fleetwright_gateway.identity.token_shape import issuer_of
 from fleetwright_gateway.process.ops import ops_app
 from fleetwright_gateway.proxy.agent_proxy import AgentProxy
+from fleetwright_gateway.proxy.budget_check import BudgetCheck
 from fleetwright_gateway.proxy.forwarder import Forwarder
 from fleetwright_gateway.proxy.paths import is_proxied
 from fleetwright_gateway.proxy.redirects import Redirects
@@ -109,6 +110,7 @@ async def build_gateway(
     proxy = AgentProxy(
         admission=admission,
         visibility=visibility,
+        budgets=BudgetCheck(clock, refuse_unreported=settings.refuse_unreported_budgets),
         chains=chains,
         tokens=tokens,
         waker=waker,

@@ -46,6 +46,8 @@ class GatewaySettings:
     connect_seconds: float = 2.0
     wake_seconds: float = 30.0
     """Seconds for which a request waits for a sleeping agent."""
+    refuse_unreported_budgets: bool = False
+    """True if an agent with budgets gets no messages before its status shows them. By default the agent decides."""
     resync_seconds: float = 180.0
     drain_seconds: float = 30.0
     """Seconds that open requests get when the process stops."""

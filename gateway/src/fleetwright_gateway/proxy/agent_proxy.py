@@ -1,7 +1,7 @@
 """The route `/agents/<namespace>/<name>`: checks a request in a fixed order, and forwards it to the agent's pod.
 
-The order is: credential, cache, rate limit, permission, size of the body, pod, forwarding. An agent that the caller may
-not call gets the same answer as an agent that does not exist.
+The order is: credential, cache, rate limit, permission, size of the body, budget, pod, forwarding. An agent
+that the caller may not call gets the same answer as an agent that does not exist.
 """
 
 import logging
@@ -23,6 +23,7 @@ from fleetwright_gateway.http.admission import Admitted, Refused, RequestAdmissi
 from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.identity.errors import IdentityError, Unauthenticated
 from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, Principal
+from fleetwright_gateway.proxy.budget_check import BudgetCheck
 from fleetwright_gateway.proxy.envelope import ENVELOPE, HEADER, InvalidBody, repaired
 from fleetwright_gateway.proxy.forwarder import (
     REFUSED,
@@ -54,6 +55,7 @@ class AgentProxy:
         *,
         admission: RequestAdmission,
         visibility: Visibility,
+        budgets: BudgetCheck,
         chains: CallChains,
         tokens: PairTokenIssuer,
         waker: Waker,
@@ -66,6 +68,7 @@ class AgentProxy:
     ) -> None:
         self._admission = admission
         self._visibility = visibility
+        self._budgets = budgets
         self._chains = chains
         self._tokens = tokens
         self._waker = waker
@@ -161,6 +164,7 @@ class AgentProxy:
         """Forward a request whose caller, agent and size were checked. Raises: Refused, ResponseAborted."""
         asked = Headers(scope=scope)
         idle, body = _idle_seconds(asked, self._default_idle_seconds), _completed(body, asked)
+        self._budgets.require(agent, scope["method"], path.rest, body)
         token, delegation = self._credentials(admitted, chain, agent)
         # Only a POST may send a message, and so begin or continue a task.
         delegation = delegation if scope["method"] == "POST" else ""

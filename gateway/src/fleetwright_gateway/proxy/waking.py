@@ -1,10 +1,11 @@
-"""Which requests wake a sleeping agent: messages, and requests about tasks. Pure.
+"""Which requests wake a sleeping agent: messages, and requests about tasks. Which of them are messages. Pure.
 
 A card, an unknown path and a body that is no A2A call do not wake an agent. A test compares the tables with the
 dialects, which the gateway does not import because of their size.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from a2a.utils.errors import A2AError
@@ -12,7 +13,20 @@ from a2a.utils.errors import A2AError
 from fleetwright_a2a.errors import RPC_PATH
 from fleetwright_a2a.http.envelope import opened, parse
 
-METHODS: Final = frozenset(
+MESSAGES: Final = frozenset(
+    {
+        "SendMessage",
+        "SendStreamingMessage",
+        "message/send",
+        "message/sendStream",
+        "message/sendSubscribe",
+        "message/stream",
+        "tasks/send",
+        "tasks/sendSubscribe",
+    }
+)
+"""The methods of JSON-RPC that send a message, in all dialects."""
+METHODS: Final = MESSAGES | frozenset(
     {
         "CancelTask",
         "CreateTaskPushNotificationConfig",
@@ -21,13 +35,7 @@ METHODS: Final = frozenset(
         "GetTaskPushNotificationConfig",
         "ListTaskPushNotificationConfigs",
         "ListTasks",
-        "SendMessage",
-        "SendStreamingMessage",
         "SubscribeToTask",
-        "message/send",
-        "message/sendStream",
-        "message/sendSubscribe",
-        "message/stream",
         "tasks/cancel",
         "tasks/get",
         "tasks/pushNotification/get",
@@ -37,8 +45,6 @@ METHODS: Final = frozenset(
         "tasks/pushNotificationConfig/list",
         "tasks/pushNotificationConfig/set",
         "tasks/resubscribe",
-        "tasks/send",
-        "tasks/sendSubscribe",
     }
 )
 """The methods of JSON-RPC, in all dialects."""
@@ -48,20 +54,32 @@ _PATHS: Final = {
     "DELETE": re.compile(r"/tasks/[^/]+/pushNotificationConfigs/[^/]+"),
 }
 """The paths of HTTP+JSON by verb, below one of the prefixes."""
+_MESSAGE_PATHS: Final = {"POST": re.compile(r"/message:(send|stream)")}
 _PREFIX: Final = re.compile(rf"({re.escape(RPC_PATH)})?(/v1)?(?=/)")
 
 
 def may_wake(verb: str, path: str, body: bytes) -> bool:
     """Return whether a request may wake the agent. Args: `path` is the path at the agent."""
+    return _is_one_of(METHODS, _PATHS, verb, path, body)
+
+
+def sends_message(verb: str, path: str, body: bytes) -> bool:
+    """Return whether a request begins or continues a task. Args: `path` is the path at the agent."""
+    return _is_one_of(MESSAGES, _MESSAGE_PATHS, verb, path, body)
+
+
+def _is_one_of(
+    methods: frozenset[str], paths: Mapping[str, re.Pattern[str]], verb: str, path: str, body: bytes
+) -> bool:
     if verb == "POST" and path in {RPC_PATH, f"{RPC_PATH}/"}:
-        return _is_call(body)
+        return _is_call(methods, body)
     prefix = _PREFIX.match(path)
-    pattern = _PATHS.get("GET" if verb == "HEAD" else verb)
+    pattern = paths.get("GET" if verb == "HEAD" else verb)
     return prefix is not None and pattern is not None and pattern.fullmatch(path, prefix.end()) is not None
 
 
-def _is_call(body: bytes) -> bool:
+def _is_call(methods: frozenset[str], body: bytes) -> bool:
     try:
-        return opened(parse(body)).method in METHODS
+        return opened(parse(body)).method in methods
     except A2AError:
         return False
