@@ -55,6 +55,7 @@ def show_command(agent: str, name: str, owner: str | None, output: str, **option
 @click.option("--as", "new_name", metavar="NAME", help="Another name for the Skill.")
 @click.option("--apply", "applies", is_flag=True, help="Apply the Skill to the namespace instead of printing it.")
 @click.option("--yes", is_flag=True, help="With --apply, do not ask whether to replace a Skill that exists.")
+@click.option("--force-conflicts", is_flag=True, help="With --apply, take over fields that another manager owns.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 def promote_command(
     agent: str,
@@ -63,6 +64,7 @@ def promote_command(
     new_name: str | None,
     applies: bool,
     yes: bool,
+    force_conflicts: bool,
     output: str,
     **options: Any,
 ) -> None:
@@ -80,12 +82,11 @@ def promote_command(
         raise click.ClickException(f"{error}; --as gives it another name") from None
     chosen = manifest["metadata"]["name"]
     if applies:
-        from fleetwright_cli.administration.skill_replacement import confirm_replacement
+        from fleetwright_cli.administration.skill_replacement import apply_skill
         from fleetwright_cli.cluster.client import ClusterClient
 
         cluster = ClusterClient.connect(context=options["context"], namespace=options["namespace"])
-        confirm_replacement(cluster.find(manifest["kind"], chosen), manifest, yes=yes)
-        cluster.apply(manifest)
+        apply_skill(cluster, manifest, yes=yes, force=force_conflicts)
         click.echo(f"Skill {chosen} is applied in namespace {cluster.namespace}.")
     else:
         print_result(output, str, manifest)

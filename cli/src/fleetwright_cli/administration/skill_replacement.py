@@ -1,14 +1,57 @@
-"""Asks before a Skill of the cluster gets another content."""
+"""Applies a Skill to the cluster, and asks before one that exists gets another content."""
 
 import sys
 from collections.abc import Mapping
 from difflib import unified_diff
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from fleetwright_api.spec.skill import parse_skill
+from fleetwright_api.spec.fields import crd_fields, crd_name
+from fleetwright_api.spec.skill import SkillSourceSpec, parse_skill
+from fleetwright_cli.cluster.client import ApiRefusal, ClusterClient
 from fleetwright_cli.cluster.tables import visible
+
+_CONFLICT: Final = 409
+_FORBIDDEN: Final = 403
+
+
+def apply_skill(cluster: ClusterClient, manifest: Mapping[str, Any], *, yes: bool, force: bool) -> None:
+    """Apply the Skill, after a question if it replaces another content.
+
+    Args:
+        yes: Do not ask.
+        force: Take over fields of other managers, such as a GitOps controller.
+
+    Raises:
+        click.ClickException: The API server refuses it, or the Skill has another source. The message has the remedy.
+        click.Abort: The user does not want it.
+    """
+    try:
+        found = cluster.find(manifest["kind"], manifest["metadata"]["name"])
+        _check_source(found)
+        confirm_replacement(found, manifest, yes=yes)
+        cluster.apply(manifest, force=force)
+    except ApiRefusal as refusal:
+        remedy = {
+            _CONFLICT: "Change the Skill where its owner keeps it, give the new one another name with --as, or take"
+            " the fields over with --force-conflicts",
+            _FORBIDDEN: "You need the rights to get, create and patch skills in this namespace",
+        }.get(refusal.status)
+        raise click.ClickException(f"{refusal.message}. {remedy}" if remedy else refusal.message) from None
+
+
+def _check_source(found: Mapping[str, Any] | None) -> None:
+    """Raises: click.ClickException: The files of the Skill come from somewhere else than the object."""
+    if found is None:
+        return
+    source = _source(found)
+    others = [crd_name(each) for each in crd_fields(source) if getattr(source, each.name) is not None]
+    if source.inline is None and others:
+        name = found["metadata"]["name"]
+        raise click.ClickException(
+            f"Skill {name} has its files from {others[0]}; change them there, or name the new one with --as"
+        )
 
 
 def confirm_replacement(found: Mapping[str, Any] | None, manifest: Mapping[str, Any], *, yes: bool) -> None:
@@ -37,6 +80,10 @@ def confirm_replacement(found: Mapping[str, Any] | None, manifest: Mapping[str, 
 
 def _files(skill: Mapping[str, Any]) -> dict[str, str]:
     """Return the files of a Skill; none if their source is not the object itself."""
-    # A manifest without a namespace is for that of the kubeconfig.
-    inline = parse_skill({**skill, "metadata": {"namespace": "", **skill["metadata"]}}).spec.source.inline
+    inline = _source(skill).inline
     return dict(inline.files) if inline else {}
+
+
+def _source(skill: Mapping[str, Any]) -> SkillSourceSpec:
+    # A manifest without a namespace is for that of the kubeconfig.
+    return parse_skill({**skill, "metadata": {"namespace": "", **skill["metadata"]}}).spec.source

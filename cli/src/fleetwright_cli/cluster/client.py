@@ -35,6 +35,14 @@ _PLURALS: Final = {
 }
 
 
+class ApiRefusal(click.ClickException):
+    """The API server refuses a request. The message is one line for the user, without a remedy."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class ClusterClient:
     """One cluster and the namespace that commands use unless an option names another."""
 
@@ -156,11 +164,17 @@ class ClusterClient:
                 )
             )
 
-    def apply(self, manifest: Mapping[str, Any]) -> None:
-        """Apply a manifest server-side. A field that another manager owns is an error, as with `kubectl apply`."""
+    def apply(self, manifest: Mapping[str, Any], *, force: bool = False) -> None:
+        """Apply a manifest server-side.
+
+        Args: `force` takes over fields of other managers.
+
+        Raises:
+            ApiRefusal: The API server refuses it, with status 409 if another manager owns a field.
+        """
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         with _explained(f"{kind} {name}", self.namespace):
-            options: dict[str, Any] = {"field_manager": FIELD_MANAGER, "_content_type": _APPLY}
+            options: dict[str, Any] = {"field_manager": FIELD_MANAGER, "force": force, "_content_type": _APPLY}
             if kind == CONFIG_MAP:
                 self._core.patch_namespaced_config_map(name, self.namespace, dict(manifest), **options)
             else:
@@ -183,7 +197,7 @@ def _explained(subject: str, namespace: str) -> Iterator[None]:
         where = f"{subject} in namespace {namespace}"
         if error.status == _NOT_FOUND:
             raise click.ClickException(f"{where}: not found; --namespace names another namespace") from None
-        raise click.ClickException(f"{where}: {_message_of(error)} (HTTP {error.status})") from None
+        raise ApiRefusal(f"{where}: {_message_of(error)} (HTTP {error.status})", error.status or 0) from None
     except HTTPError as error:
         raise click.ClickException(f"the API server is not reachable: {error}") from None
 
