@@ -11,9 +11,6 @@ from fleetwright_a2a.extensions import ASK, COST, KAGENT_HITL
 ASKING = {"subAgents": [WAITER], "approvals": {"tools": ["house__charge_card"]}}
 
 
-CHARGED = 'tool_calls_total{outcome="ok",tool="house__charge_card"}'
-
-
 def prompt(task):
     return task["status"]["message"]["parts"][0]["text"]
 
@@ -57,16 +54,18 @@ async def test_sub_agent_question_survives_a_kill(agent_process, states, house, 
     assert house.ledger == ["table for 4", *(["charged 30"] if said == "yes" else [])]
 
 
-async def test_sub_agent_killed_after_an_approval_repeats_no_call(agent_process, states, house):
+async def test_sub_agent_killed_after_an_approval_repeats_no_call(agent_process, states, house, model):
     """The kill hits while the sub-agent makes its next call. The approval does not hold for another call."""
-    both = {"subAgents": [WAITER], "approvals": {"tools": ["house__charge_card", "house__book_table"]}}
+    recorder, offline = model
+    approvals = {"tools": ["house__charge_card", "house__book_table"]}
+    both = {"subAgents": [WAITER], "approvals": approvals, "model": offline}
     async with agent_process(**both) as guest:
         asked = await guest.say(order("Charge card 30; hello [[pause:0.8]]; book table for 4"))
         assert states(await guest.say("yes", taskId=asked["id"], now=True)) in ("working", "submitted")
         async with asyncio.timeout(90):
-            while not await guest.metric(CHARGED):  # noqa: ASYNC110 - it looks from outside
+            # The model has been asked what follows the approved call. It pauses between the pieces of its answer.
+            while not any("The card is charged 30." in str(each["messages"]) for each in recorder.asked):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
-        await asyncio.sleep(0.3)
         await guest.kill()
     async with agent_process(**both) as guest:
         asked = await guest.rested(asked)
