@@ -96,12 +96,33 @@ def test_exported_team_can_be_imported_in_another_namespace(
     assert [each["name"] for each in again] == ["lead", "one", "below", "two"]
 
 
+def test_team_expands_and_collapses_a_lead(team: Run, space: Any, operator: Any) -> None:
+    reader = {"name": "reader", "description": "Reads", "instructions": "You read.", "timeout": "90s"}
+    space.agent("lead", subAgents=[{**reader, "maxModelCalls": 9}])
+    printed = team(space, "expand", "lead", "--dry-run", "-o", "yaml")
+    assert [each["metadata"]["name"] for each in yaml.safe_load_all(printed.stdout)] == ["lead", "reader"]
+    assert space.find("Agent", "reader") is None
+    done = team(space, "expand", "lead")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["agent/reader created", "agent/lead changed"]
+    assert "subAgents" not in space.get("Agent", "lead")["spec"]
+    found = json.loads(team(space, "tree", "lead", "-o", "json").stdout)
+    assert [(each["name"], each["depth"]) for each in found] == [("lead", 0), ("reader", 1)]
+    done = team(space, "collapse", "lead", "--no-handoff", "--yes")
+    assert done.returncode == 0, done.stderr
+    (folded,) = space.get("Agent", "lead")["spec"]["subAgents"]
+    assert folded == {**reader, "maxModelCalls": 9}
+    space.eventually(lambda: space.find("Agent", "reader") is None, "the child is deleted")
+
+
 @pytest.mark.parametrize(
     ("words", "stdin", "wanted"),
     [
         pytest.param(["tree", "nobody"], "", "Agent nobody in namespace", id="an unknown lead"),
         pytest.param(["suspend", "nobody"], "", "not found; --namespace names another namespace", id="suspend it"),
         pytest.param(["export", "nobody"], "", "not found", id="export it"),
+        pytest.param(["expand", "nobody"], "", "not found", id="expand it"),
+        pytest.param(["collapse", "nobody"], "", "not found", id="collapse it"),
         pytest.param(["import", "-f", "-"], "kind: Secret", "kind must be one of ConfigMap", id="another kind"),
         pytest.param(["import", "-f", "-"], "a: [", "not YAML", id="no YAML"),
         pytest.param(

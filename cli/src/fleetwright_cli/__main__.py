@@ -212,7 +212,7 @@ def deny(cluster: "ClusterClient", name: str, reason: str, wait: float) -> None:
 
 @main.group()
 def team() -> None:
-    """Show, suspend, export and import an agent with its descendants."""
+    """Show, suspend, resize, export and import an agent with its descendants."""
 
 
 @team.command("tree")
@@ -266,6 +266,50 @@ def team_import(cluster: "ClusterClient", file: Path) -> None:
     from fleetwright_cli.team import command
 
     command.import_(cluster, file)
+
+
+@team.command("expand")
+@click.argument("lead")
+@click.option(
+    "-f",
+    "--filename",
+    "file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A list of sub-agents, as in spec.subAgents; those of LEAD by default.",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing.")
+@click.option("-o", "--output", type=click.Choice(["text", "yaml"]), default="text", show_default=True)
+@on_cluster
+def team_expand(cluster: "ClusterClient", lead: str, file: Path | None, dry_run: bool, output: str) -> None:
+    """Make an agent of each sub-agent of LEAD, with LEAD as its parent."""
+    from fleetwright_cli.team import resize_command
+
+    resize_command.expand(cluster, lead, file=file, dry_run=dry_run, output=output)
+
+
+@team.command("collapse")
+@click.argument("lead")
+@click.option("--no-handoff", is_flag=True, help="Do not ask the children for a handoff.")
+@click.option("--force", is_flag=True, help="Also delete children whose tasks run.")
+@click.option("--yes", is_flag=True, help="Do not ask whether to delete the children.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, and ask no child.")
+@click.option("-o", "--output", type=click.Choice(["text", "yaml"]), default="text", show_default=True)
+@on_cluster
+def team_collapse(
+    cluster: "ClusterClient", lead: str, no_handoff: bool, force: bool, yes: bool, dry_run: bool, output: str
+) -> None:
+    """Make a sub-agent of each child of LEAD, and delete the children. Each child writes a handoff first."""
+    from fleetwright_cli.team import resize_command
+
+    resize_command.collapse(
+        cluster,
+        lead,
+        with_handoff=not no_handoff,
+        force=force,
+        confirmed=yes,
+        dry_run=dry_run,
+        output=output,
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,15 @@ from contextlib import contextmanager
 from typing import Any, Final, Self
 
 import click
-from kubernetes.client import ApiClient, AuthenticationV1Api, CoreV1Api, CustomObjectsApi, V1SelfSubjectReview
+from kubernetes.client import (
+    ApiClient,
+    AuthenticationV1Api,
+    CoreV1Api,
+    CustomObjectsApi,
+    V1DeleteOptions,
+    V1Preconditions,
+    V1SelfSubjectReview,
+)
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException, list_kube_config_contexts, new_client_from_config
 from kubernetes.watch import Watch
@@ -46,7 +54,9 @@ class ApiRefusal(click.ClickException):
 class ClusterClient:
     """One cluster and the namespace that commands use unless an option names another."""
 
-    def __init__(self, client: ApiClient, namespace: str) -> None:
+    def __init__(self, client: ApiClient, namespace: str, *, context: str | None = None) -> None:
+        """Args: `context` is the context of the kubeconfig that the user has named."""
+        self.context = context
         self._client = client
         self._custom = CustomObjectsApi(client)
         self._core = CoreV1Api(client)
@@ -68,7 +78,7 @@ class ClusterClient:
             reason = str(error).rstrip(".")
             raise click.ClickException(f"{reason}; set KUBECONFIG, or give --context") from None
         chosen = next((each for each in contexts if each["name"] == context), active)
-        return cls(client, namespace or chosen["context"].get("namespace") or "default")
+        return cls(client, namespace or chosen["context"].get("namespace") or "default", context=context)
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
         """Raises: click.ClickException if the object does not exist, or may not be read."""
@@ -179,6 +189,20 @@ class ClusterClient:
                 self._core.patch_namespaced_config_map(name, self.namespace, dict(manifest), **options)
             else:
                 self._custom.patch_namespaced_custom_object(*self._place(kind), name, dict(manifest), **options)
+
+    def create(self, manifest: Mapping[str, Any]) -> None:
+        """Create an object of one of our kinds. Raises: click.ClickException if it exists or may not be created."""
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        with _explained(f"{kind} {name}", self.namespace):
+            self._custom.create_namespaced_custom_object(
+                *self._place(kind), dict(manifest), field_manager=FIELD_MANAGER
+            )
+
+    def delete(self, kind: str, name: str, *, uid: str) -> None:
+        """Delete an object of one of our kinds, unless another object has replaced it."""
+        with _explained(f"{kind} {name}", self.namespace):
+            options = V1DeleteOptions(preconditions=V1Preconditions(uid=uid))
+            self._custom.delete_namespaced_custom_object(*self._place(kind), name, body=options)
 
     def _place(self, kind: str) -> tuple[str, str, str, str]:
         return names.GROUP, names.VERSION, self.namespace, _PLURALS[kind]
