@@ -64,8 +64,14 @@ async def test_list_shows_an_agent_its_colleagues_only(api, client):
         pytest.param(
             [{"tasks": 2, "succeeded": 2, "costUSD": "2"}, {"skill": "sum", "tasks": 2, "succeeded": 0}],
             [0.5, 0.0],
-            0.5,
+            0.25,
             id="two skills, one without a price",
+        ),
+        pytest.param(
+            [{"tasks": 2, "succeeded": 2, "costUSD": "2"}, {"skill": "sum", "tasks": 2, "succeeded": 2}],
+            [0.5, 1.0],
+            0.5,
+            id="the price of one skill stands for both",
         ),
     ],
 )

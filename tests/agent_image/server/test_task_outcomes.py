@@ -5,9 +5,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from a2a.types.a2a_pb2 import Task, TaskState
+from a2a.types.a2a_pb2 import Message, Task, TaskState, TaskStatus
 
 from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.extension_codec import attach
+from fleetwright_a2a.extensions import COST
 from fleetwright_agent.protocol.frames import (
     Frame,
     InterruptKind,
@@ -17,7 +19,7 @@ from fleetwright_agent.protocol.frames import (
     TurnRequest,
     Usage,
 )
-from fleetwright_agent.server.ops.task_outcomes import MOST, TaskOutcomes
+from fleetwright_agent.server.ops.task_outcomes import MOST, TaskOutcomes, cost_of
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.memory.storage import memory_storage
 
@@ -59,10 +61,26 @@ async def test_outcomes_are_counted_by_the_skills_of_the_card(open_door: Open) -
     ]
 
 
-async def test_tasks_without_a_price_hide_the_cost(open_door: Open) -> None:
+async def test_tasks_without_a_price_add_no_cost(open_door: Open) -> None:
     door = await open_door(script)
     await door.say("free")
     assert await outcomes(door) == [{"tasks": 1, "succeeded": 1}]
+    await door.say("0.25")
+    assert await outcomes(door) == [{"tasks": 2, "succeeded": 2, "costUsd": "0.250000"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        pytest.param("0.25", Decimal("0.25"), id="a text"),
+        pytest.param(0.25, Decimal("0.25"), id="a number"),
+        *(pytest.param(value, None, id=repr(value)) for value in ("n/a", "Infinity", "NaN", 1e300, -1, [], None)),
+    ],
+)
+def test_cost_of_a_task_is_a_finite_amount(value: Any, wanted: Decimal | None) -> None:
+    task = Task(status=TaskStatus(message=Message(message_id="m")))
+    attach(task.status.message, COST, {"costUsd": value, "modelCalls": 1})
+    assert cost_of(task) == wanted
 
 
 async def test_cancelled_and_waiting_tasks_do_not_count(open_door: Open) -> None:

@@ -69,6 +69,31 @@ async def test_idle_agent_sleeps_and_stays_ready(fleet, api, objects):
     assert (status["phase"], status["sleep"]["since"]) == ("Asleep", format_timestamp(fleet.moment))
 
 
+async def test_outcomes_of_a_busy_agent_cause_few_writes(fleet, api, objects):
+    """An agent that may sleep is reconciled after each report."""
+    pod = await running(fleet, api, objects, sleep={"afterIdle": "1h"})
+    started = format_timestamp(fleet.moment)
+
+    async def tell(active, tasks):
+        activity = {**QUIET, "startedAt": started, "lastTaskActivity": active}
+        document = {"activity": activity, "outcomes": [{"tasks": tasks, "succeeded": tasks}]}
+        fleet.manager.report_handler.handle(fleet.manager.cache.get("Pod", "shop", pod), document)
+        await fleet.settle()
+
+    await tell(started, 0)
+    api.writes.clear()
+    for tasks in range(1, 31):
+        await fleet.later(60)
+        active = format_timestamp(fleet.moment)
+        await tell(active, tasks)
+    assert len(api.writes) <= 4
+    for _ in range(12):  # The agent is idle, so its last outcomes appear.
+        await fleet.later(60)
+        await tell(active, tasks)
+    assert api.find("Agent", "poet")["status"]["activity"]["outcomes"] == [{"tasks": tasks, "succeeded": tasks}]
+    assert len(api.writes) <= 5
+
+
 async def test_sleeping_agent_causes_no_write(fleet, api, objects):
     await asleep(fleet, api, objects)
     writes = len(api.writes)

@@ -21,7 +21,7 @@ class OutcomeModel(RegistryModel):
     skill: Annotated[str, Field(description="The skill that the callers named; empty for tasks without one.")]
     tasks: Annotated[int, Field(description="The number of the last tasks that ended, at most 200.")]
     succeeded: int
-    cost_usd: Annotated[str | None, Field(description="The cost of these tasks; null if the agent has no prices.")]
+    cost_usd: Annotated[str | None, Field(description="The cost of the tasks with a price; null if none has one.")]
     weight: Annotated[float, Field(description="Share of successes / (1 + US dollars for each success).")]
 
 

@@ -16,28 +16,28 @@ def outcomes_of(status: Mapping[str, Any]) -> list[OutcomeModel]:
 
 
 def weight_of(outcomes: Iterable[OutcomeModel]) -> float:
-    """Return the weight of an agent over all its skills."""
+    """Return the weight of an agent over all its skills. The cost of a success is that of the skills with a price."""
     known = list(outcomes)
-    costs = [each.cost_usd for each in known]
-    cost = None if None in costs else sum(float(each or 0) for each in costs)
+    priced = [each for each in known if each.cost_usd is not None]
+    cost = _each(sum(float(each.cost_usd or 0) for each in priced), sum(each.succeeded for each in priced))
     return _weight(sum(each.tasks for each in known), sum(each.succeeded for each in known), cost)
 
 
 def _outcome(found: Mapping[str, Any]) -> OutcomeModel:
     tasks, succeeded, cost = found["tasks"], found["succeeded"], found.get("costUSD")
-    weight = _weight(tasks, succeeded, None if cost is None else float(cost))
+    weight = _weight(tasks, succeeded, _each(float(cost or 0), succeeded))
     return OutcomeModel(
         skill=found.get("skill", ""), tasks=tasks, succeeded=succeeded, cost_usd=cost, weight=weight
     )  # fmt: skip
 
 
-def _weight(tasks: int, succeeded: int, cost: float | None) -> float:
+def _each(cost: float, succeeded: int) -> float:
+    return cost / succeeded if succeeded else 0.0
+
+
+def _weight(tasks: int, succeeded: int, cost_of_success: float) -> float:
     """Return the share of successful tasks, divided by one plus the cost in US dollars of each success.
 
     An agent without a price counts as free of charge.
     """
-    if tasks == 0:
-        return UNKNOWN
-    if succeeded == 0:
-        return 0.0
-    return round(succeeded / tasks / (1 + (cost or 0.0) / succeeded), 3)
+    return round(succeeded / tasks / (1 + cost_of_success), 3) if tasks else UNKNOWN

@@ -14,17 +14,27 @@ REFRESH_SECONDS: Final = 600
 _STEPS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
-def activity_status(report: AgentReport | None) -> Mapping[str, Any]:
-    """Return the field `activity` of the status, or nothing if the agent has not reported any."""
+def activity_status(report: AgentReport | None, previous: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the field `activity` of the status, or nothing if the agent has not reported any.
+
+    Args:
+        previous: The field so far; empty if there is none.
+    """
     if report is None or report.activity is None:
         return {}
     active = report.activity.last_active
+    last_active = format_timestamp(active - active % REFRESH_SECONDS)
+    outcomes = [_outcome(each) for each in report.outcomes]
+    # Outcomes are exact counts, which every task changes. They are refreshed with the time, and when an agent is idle.
+    is_idle = report.activity.read_at - active >= REFRESH_SECONDS
+    if previous.get("lastActive") == last_active and not is_idle:
+        outcomes = previous.get("outcomes", outcomes)
     return {
         "activity": {
             "runningTasks": max(step for step in _STEPS if step <= report.running_tasks),
-            "lastActive": format_timestamp(active - active % REFRESH_SECONDS),
+            "lastActive": last_active,
             "spentUSD": _rounded(report.spent_usd),
-            **({"outcomes": [_outcome(each) for each in report.outcomes]} if report.outcomes else {}),
+            **({"outcomes": outcomes} if outcomes else {}),
         }
     }
 

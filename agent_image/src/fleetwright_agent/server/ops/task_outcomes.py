@@ -1,14 +1,14 @@
 """The outcomes of the agent's last tasks, by the skill that the caller named, for the status page.
 
 Other agents and people choose between agents by these figures. A task that its caller cancelled does not count. The
-figures survive a restart; a killed process loses at most those of its last minute.
+figures survive a restart. A killed process loses those since its last write, which happens at most once a minute.
 """
 
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from a2a.types.a2a_pb2 import Artifact, Message, Task, TaskState
@@ -24,6 +24,7 @@ MOST: Final = 200
 """The number of tasks of each skill that count, the newest ones."""
 MOST_SKILLS: Final = 32
 _STORE_SECONDS: Final = 60
+_MOST_DOLLARS: Final = 1_000_000
 _COUNTED: Final = {TaskState.TASK_STATE_COMPLETED: True, TaskState.TASK_STATE_FAILED: False}
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class TaskOutcomes:
         self._outcomes = {}
         for skill, outcomes in stored.items():
             for succeeded, usd in outcomes:
-                self._add(skill, TaskOutcome(succeeded, None if usd is None else Decimal(usd)))
+                self._add(skill, TaskOutcome(succeeded, _amount(usd)))
         for skill, added in newer.items():
             for outcome in added:
                 self._add(skill, outcome)
@@ -113,8 +114,17 @@ def cost_of(task: Task) -> Decimal | None:
     sources: list[Message | Artifact] = [*task.artifacts, task.status.message]
     found = next((cost for source in reversed(sources) if (cost := read(source, COST)) is not None), {})
     if "costUsd" in found:
-        return Decimal(str(found["costUsd"]))
+        return _amount(found["costUsd"])
     return None if found.get("modelCalls") else Decimal(0)
+
+
+def _amount(value: Any) -> Decimal | None:
+    """Return the amount, or None for anything else. An executor of one's own code may have attached any value."""
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return amount if amount.is_finite() and 0 <= amount <= _MOST_DOLLARS else None
 
 
 def _report(skill: str, outcomes: Collection[TaskOutcome]) -> dict[str, Any]:
@@ -123,5 +133,5 @@ def _report(skill: str, outcomes: Collection[TaskOutcome]) -> dict[str, Any]:
         **({"skill": skill} if skill else {}),
         "tasks": len(outcomes),
         "succeeded": sum(outcome.succeeded for outcome in outcomes),
-        **({"costUsd": str(round(sum(costs, Decimal(0)), 6))} if len(costs) == len(outcomes) else {}),
+        **({"costUsd": f"{sum(costs, Decimal(0)):.6f}"} if costs else {}),
     }
