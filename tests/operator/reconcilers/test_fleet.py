@@ -227,6 +227,27 @@ async def test_new_revision_wakes_the_agent(fleet, api, objects):
     assert replicas(api) == 1
 
 
+@pytest.mark.parametrize("writes", range(4))
+async def test_killed_operator_still_tries_a_new_revision(make_world, with_gateway, api, objects, writes):
+    """The operator is killed after each number of writes of the wake: two ConfigMaps, the Deployment and the status."""
+    first = make_world(api, with_gateway)
+    await asleep(first, api, objects)
+    slept = api.find("Deployment", "poet")["metadata"]["annotations"]
+    made = len(api.writes)
+    api.fault = lambda number, _: TimeoutError("killed") if number >= made + writes else None
+    api.put(objects.agent("poet", sleep={"afterIdle": "15m"}, description="changed"))
+    await first.until(lambda: len(api.writes) >= made + min(writes + 1, 4))
+    await first.stop()
+    api.fault = lambda *_: None
+    second = make_world(api, with_gateway)
+    await second.start()
+    await second.settle()
+    await second.stop()
+    assert replicas(api) == 1
+    assert api.find("Deployment", "poet")["metadata"]["annotations"] != slept
+    assert "sleep" not in api.find("Agent", "poet")["status"]
+
+
 async def test_busy_agent_does_not_sleep(fleet, api, objects):
     await asleep(fleet, api, objects, runningTasks=1)
     assert replicas(api) == 1
