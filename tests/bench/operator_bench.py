@@ -18,7 +18,7 @@ from tests.bench.parts import rows_of
 from tests.bench.stage import CONTROLLERS, Stage
 from tests.bench.table import Row, tell
 
-PARTS = ("ceilings", "alone", "hundred", "latency", "burst", "floor", "rest", "failover", "churn")
+PARTS = ("ceilings", "alone", "hundred", "latency", "burst", "floor", "rest", "asleep", "failover", "churn")
 APART = frozenset({"floor"})
 """Parts that need an empty control plane."""
 

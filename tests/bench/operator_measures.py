@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from e2e.control_plane.process import OperatorProcess
-from tests.bench.stage import FEW, OURS, Stage
+from tests.bench.stage import ASLEEP, FEW, OURS, Stage
 from tests.bench.table import Row
 
 _CHILD_KINDS = (
@@ -22,6 +22,12 @@ _CHILD_KINDS = (
     "ConfigMap",
     "PersistentVolumeClaim",
 )
+_SLEEP = {"since": "2026-01-01T00:00:00Z"}
+_GATEWAY = {
+    "FLEETWRIGHT_GATEWAY_URL": "http://gateway.example",
+    "FLEETWRIGHT_GATEWAY_PODS": '{"namespace": "fleetwright-system"}',
+}
+"""An agent sleeps only in an installation with a gateway."""
 _CHILDREN = 11
 """Objects that the operator keeps of one Agent: the Agent and its children."""
 
@@ -222,6 +228,41 @@ async def rest(stage: Stage) -> list[Row]:
     ]
 
 
+async def asleep(stage: Stage, *, agents: int = 1000) -> list[Row]:
+    """Measure the writes of two resyncs and of a restart in a fleet of which half sleeps."""
+    where = {"FLEETWRIGHT_NAMESPACES": ASLEEP, **_GATEWAY}
+    names = [f"sleeper-{number:04}" for number in range(agents)]
+    operator = stage.operator("sleepers", **where)
+    await operator.started()
+    await stage.create(names, space=ASLEEP, sleep={"afterIdle": "15m"})
+    await operator.stop()
+    # Nothing runs pods here, so no agent reports that it is idle. These are the writes of an operator that heard so.
+    for name in names[::2]:
+        await stage.client.merge("Deployment", ASLEEP, name, {"spec": {"replicas": 0}})
+        await stage.client.merge("Agent", ASLEEP, name, {"status": {"sleep": _SLEEP}}, subresource="/status")
+
+    resyncing = stage.operator("asleep", **where, FLEETWRIGHT_RESYNC_SECONDS="8")
+    await resyncing.started()
+    await _until(lambda: _sleeping(stage, agents // 2), pause=0.5)
+    # The operator spreads its Events over time. They belong to the transition, and not to the rest after it.
+    await _until(lambda: _writes_nothing(resyncing), pause=0.5)
+    before = await resyncing.total("fleetwright_api_writes_total")
+    passes = await resyncing.total("fleetwright_reconcile_total") + 2 * agents
+    await _until(lambda: _passed(resyncing, passes), pause=1.0)
+    resync_writes = await resyncing.total("fleetwright_api_writes_total") - before
+    await resyncing.stop()
+
+    restarted = stage.operator("asleep-again", **where)
+    await restarted.started()
+    await _until(lambda: _passed(restarted, agents), pause=0.5)
+    restart_writes = await restarted.total("fleetwright_api_writes_total")
+    await restarted.stop()
+    return [
+        Row(f"writes in two resyncs with {agents} agents, half of them asleep", resync_writes, "", 0),
+        Row("writes in a restart of this operator", restart_writes, "", 0),
+    ]
+
+
 async def failover(stage: Stage, *, agents: int = 100) -> list[Row]:
     """Measure the time from the end of the leader to an edit served by the standby, which lists everything first."""
     few = {"FLEETWRIGHT_NAMESPACES": FEW}
@@ -289,6 +330,12 @@ def _is_of(item: dict, prefix: str) -> bool:
     return item["metadata"].get("labels", {}).get("fleetwright.dev/agent", "").startswith(prefix)
 
 
+async def _sleeping(stage: Stage, wanted: int) -> bool:
+    found = stage.cache.objects(ASLEEP)
+    phases = [body.get("status", {}).get("phase") for (kind, _), body in found.items() if kind == "Agent"]
+    return phases.count("Asleep") == wanted
+
+
 async def _cached(stage: Stage) -> int:
     """Return how many objects an operator caches. If there are too few to compare, create some first."""
     present = len(stage.cache.objects(OURS))
@@ -306,6 +353,12 @@ def _some_agent(stage: Stage) -> str:
 
 async def _at_rest(operator: OperatorProcess) -> bool:
     return (await operator.metrics())["fleetwright_queue_depth"] == 0
+
+
+async def _writes_nothing(operator: OperatorProcess, *, seconds: float = 10.0) -> bool:
+    before = await operator.total("fleetwright_api_writes_total")
+    await asyncio.sleep(seconds)
+    return await _at_rest(operator) and await operator.total("fleetwright_api_writes_total") == before
 
 
 async def _passed(operator: OperatorProcess, passes: float) -> bool:

@@ -25,7 +25,7 @@ from e2e.faults.proxy import FaultProxy
 from tests.bench.recording import NAME, SPACE, Recorder
 
 CONTROLLERS = ("--controllers=namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller",)
-OURS, BARE, FEW = "bench-ours", "bench-bare", "bench-few"
+OURS, BARE, FEW, ASLEEP = "bench-ours", "bench-bare", "bench-few", "bench-asleep"
 CONNECTIONS = 32
 _IMAGE = Path(__file__).parent / "image"
 _QUIET = {
@@ -52,8 +52,8 @@ class Stage:
         client = Client(self.plane.server, self.plane.token, self.plane.ca, connections=CONNECTIONS)
         self.client = await self._stack.enter_async_context(client)
         await install_crds(self.client)
-        self.installation: Installation = await install_release(self.client, "fleetwright-system")
-        for space in (OURS, BARE, FEW, SPACE):
+        self.installation: Installation = await install_release(self.client, "fleetwright-system", gateway=True)
+        for space in (OURS, BARE, FEW, ASLEEP, SPACE):
             await make_namespace(self.client, space)
         self.cache = await self._stack.enter_async_context(WatchCache(self.client, kinds=("Agent", "Deployment")))
         await self._record()
@@ -73,8 +73,10 @@ class Stage:
         self._operators.append(process)
         return process
 
-    async def create(self, names: Sequence[str], *, rate: float = 0.0, space: str = OURS) -> tuple[list[float], float]:
-        """Create Agents and wait for all.
+    async def create(
+        self, names: Sequence[str], *, rate: float = 0.0, space: str = OURS, **spec: Any
+    ) -> tuple[list[float], float]:
+        """Create Agents and wait for all. Args: `spec` has more fields for each Agent.
 
         Return the seconds from creation to Programmed for each, and the total.
         """
@@ -95,7 +97,7 @@ class Stage:
 
         async def one(name: str) -> None:
             async with gate:
-                await self.client.request("POST", path_of("Agent", space), agent(name, space))
+                await self.client.request("POST", path_of("Agent", space), agent(name, space, **spec))
                 made[name] = time.monotonic()
 
         started = time.monotonic()

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.controlplane.conftest import Operator, Space
 
-AGENTS = 100
+AGENTS = 40
 SLEEP = {"since": "2026-01-01T00:00:00Z"}
 
 
@@ -23,7 +23,7 @@ def has_phases(space: Space, wanted: dict[str, str]) -> bool:
 
 def test_fleet_half_asleep_causes_no_write(space: Space, alone: Callable[..., Operator]) -> None:
     operator = alone("gated", gateway={"enabled": True})
-    names = [f"agent-{number:03}" for number in range(AGENTS)]
+    names = [f"agent-{number:02}" for number in range(AGENTS)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: space.agent(name, sleep={"afterIdle": "10s"}), names))
     space.eventually(lambda: has_phases(space, dict.fromkeys(names, "Pending")), "all are written", seconds=300)
