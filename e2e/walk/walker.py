@@ -123,6 +123,8 @@ class Walker:
 
     def _stopped(self) -> str:
         for condition in self._conditions(self._space):
-            if condition["type"] in _STAGES and condition["status"] == "False":
+            is_stage = condition["type"] in _STAGES and condition["status"] == "False"
+            # A workspace is no stage of its agent, but its volume may refuse a change too.
+            if is_stage or (condition["type"], condition["reason"]) == ("WorkspaceReady", "Rejected"):
                 return f"{condition['reason']}: {condition['message']}"
         return ""
