@@ -156,6 +156,7 @@ def test_expand_and_collapse_change_the_cluster_in_order(capsys):
     assert cluster.writes == ["create reader", "create clerk", "change lead"]
     assert sorted(cluster.agents) == ["clerk", "lead", "reader"]
     cluster.agents["clerk"]["status"] = {"phase": "Asleep"}
+    cluster.agents["clerk"]["spec"] |= {"workspace": {"image": "x"}, "peers": []}
     cluster.writes.clear()
 
     async def ask(child):
@@ -165,7 +166,10 @@ def test_expand_and_collapse_change_the_cluster_in_order(capsys):
     capsys.readouterr()
     collapse(cluster, "lead", **options, ask=ask, sleep=lambda _: None)
     assert cluster.writes == ["wake clerk", "change lead", "delete clerk", "delete reader"]
-    shown = yaml.safe_load(capsys.readouterr().out.split("---")[-1])["spec"]["subAgents"]
+    printed = capsys.readouterr()
+    assert "memory export clerk -n n --owner OWNER" in printed.err
+    assert "- the settings of clerk in spec.budgets, spec.workspace" in printed.err
+    shown = yaml.safe_load(printed.out.split("---")[-1])["spec"]["subAgents"]
     assert shown == cluster.agents["lead"]["spec"]["subAgents"]
     assert [each["instructions"].splitlines()[-1] for each in shown] == ["clerk knows.", "reader knows."]
 

@@ -13,6 +13,22 @@ HANDOFF: Final = "## Handoff"
 _LONGEST: Final = 16_384
 """The most characters of the instructions of a sub-agent."""
 _LONGEST_HANDOFF: Final = 4_000
+_ONLY_AGENTS: Final = (
+    "a2a",
+    "allowedCallers",
+    "askHuman",
+    "auth",
+    "budgets",
+    "compaction",
+    "executor",
+    "memory",
+    "peers",
+    "plugins",
+    "podTemplate",
+    "toolSearch",
+    "workspace",
+)
+"""Fields of an Agent that a sub-agent does not have."""
 _ADDRESS: Final = ("provider", "baseURL", "proxyURL")
 
 
@@ -47,6 +63,11 @@ def sub_agent_of(child: Mapping[str, Any], lead: Mapping[str, Any], *, handoff: 
         **calls,
         **timeout,
     }
+
+
+def lost_fields(child: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a child's spec that its sub-agent does not have."""
+    return [f"spec.{key}" for key in _ONLY_AGENTS if child["spec"].get(key)]
 
 
 def folded_sub_agents(lead: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from fleetwright_api import names
 from fleetwright_cli.cluster.client import ClusterClient
 from fleetwright_cli.team.bundle import document, portable
 from fleetwright_cli.team.expansion import expansion, lead_changes
-from fleetwright_cli.team.folding import folded_sub_agents, sub_agent_of
+from fleetwright_cli.team.folding import folded_sub_agents, lost_fields, sub_agent_of
 from fleetwright_cli.team.handoff import request_handoff
 from fleetwright_cli.team.tree import name_of, parent_of
 from fleetwright_cli.terminal.transport.agent_client import AgentClient
@@ -74,8 +74,8 @@ def collapse(
     _check(lead, children, agents, force=force)
     for child in children:
         sub_agent_of(child, body)  # Refuse before any agent is asked.
+    click.echo(_losses(children, cluster.namespace), err=True)
     if not dry_run and not confirmed:
-        click.echo(_losses([name_of(child) for child in children], cluster.namespace), err=True)
         click.confirm(f"Fold {len(children)} agents into {lead} and delete them?", abort=True, err=True)
     asks = ask or (lambda child: _asked(child, context=cluster.context, namespace=cluster.namespace))
     texts = _handoffs(cluster, children, asks, sleep) if with_handoff and not dry_run else {}
@@ -130,16 +130,17 @@ def _running(child: Agent) -> int:
     return int(activity.get("runningTasks", 0))
 
 
-def _losses(children: Sequence[str], namespace: str) -> str:
+def _losses(children: Sequence[Agent], namespace: str) -> str:
     lines = [
         "The sub-agents have the instructions, the tools and the handoffs of these agents. You lose for each of them:",
         "- its address, its clients' tokens, and its place in the registry",
         "- its tasks, and what it remembers. To keep the memory of an owner, first run:",
-        *(
-            f"    kubectl fleetwright memory export {child} -n {namespace} --owner OWNER --file {child}.jsonl"
-            for child in children
-        ),
     ]
+    for name in map(name_of, children):
+        export = f"kubectl fleetwright memory export {name} -n {namespace} --owner OWNER --file {name}.jsonl"
+        lines.append(f"    {export}")
+    fields = {name_of(child): lost_fields(child) for child in children}
+    lines += [f"- the settings of {name} in {', '.join(found)}" for name, found in fields.items() if found]
     return "\n".join(lines)
 
 
