@@ -8,6 +8,8 @@ from tests.bench.compaction import measures, own
 from tests.bench.compaction.ours import opener
 from tests.bench.compaction.targets import TARGETS
 
+pytestmark = pytest.mark.long
+
 _TIMED = {"speed", "large"}
 
 
@@ -26,7 +28,7 @@ async def _measured():
     return await measures.run(opener(), shared, quick=True) | await own.run(alone, quick=True)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "target", [pytest.param(target, id=target.check) for target in TARGETS if not target.unit.endswith("ms")]
 )

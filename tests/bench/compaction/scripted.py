@@ -21,9 +21,11 @@ from tests.bench.compaction.summarisers import Summarise
 
 def as_text(message: BaseMessage) -> str:
     """Return one message of a prompt as the provider would receive it."""
-    calls = json.dumps([[c["name"], c["args"]] for c in getattr(message, "tool_calls", None) or []])
+    # Measures convert each message again for each prompt, so only messages with tool calls pay for them.
+    made = message.tool_calls if isinstance(message, AIMessage) else ()
+    calls = json.dumps([[c["name"], c["args"]] for c in made]) if made else ""
     text = message.content if isinstance(message.content, str) else json.dumps(message.content)
-    return f"{message.type}: {text} {calls if calls != '[]' else ''}"
+    return f"{message.type}: {text} {calls}"
 
 
 @dataclass
@@ -59,7 +61,7 @@ class Script:
         prompt = [json.dumps(list(tools), default=str), *(as_text(message) for message in messages)]
         total, known = self._taken(prompt, summary=False)
         self.prompt = prompt
-        self.wrong.update(self._wrong(messages))
+        self.wrong.update(self._wrong(messages, "\n".join(prompt[1:])))
         self.systems |= {as_text(message) for message in messages if message.type == "system"}
         turn = self.conversation.turns[self.turn]
         name = f"call-{self.turn}-{self.step}"
@@ -71,7 +73,7 @@ class Script:
         told = _told(turn.answer or "Done.", [], total, known, self.provider)
         return told.model_copy(update={"usage_metadata": None}) if self.silent else told
 
-    def _wrong(self, messages: Sequence[BaseMessage]) -> set[str]:
+    def _wrong(self, messages: Sequence[BaseMessage], everything: str) -> set[str]:
         found: set[str] = set()
         waiting: set[str] = set()
         for message in messages:
@@ -80,12 +82,11 @@ class Script:
                 waiting.discard(message.tool_call_id)
                 continue
             found |= {"orphans"} if waiting else set()
-            waiting = {call["id"] or "" for call in getattr(message, "tool_calls", None) or []}
+            waiting = {call["id"] or "" for call in message.tool_calls} if isinstance(message, AIMessage) else set()
         asked = self.conversation.turns[self.turn].asked
         said = "\n".join(str(message.content) for message in messages if message.type == "human")
         found |= set() if asked in said else {"lost requests"}
         rules = [rule for rule in self.conversation.rules if self._said(rule)]
-        everything = "\n".join(as_text(message) for message in messages)
         return found | (set() if all(rule in said for rule in rules) else {"lost rules"}) | self._lost(everything)
 
     def _lost(self, prompt: str) -> set[str]:
