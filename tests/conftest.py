@@ -7,6 +7,7 @@ virtual time.
 """
 
 import asyncio
+import gc
 import socket
 import sys
 from collections.abc import Callable, Generator, Mapping
@@ -56,6 +57,7 @@ _GUARD = _Guard()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "process: starts a process or opens a socket; not part of the ring `unit`")
+    config.addinivalue_line("markers", "long: a module that takes long and starts first, so that no worker ends late")
     sys.addaudithook(_GUARD)
 
 
@@ -64,6 +66,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _needs_process(item):
             item.add_marker(pytest.mark.process)
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the imported modules from garbage collection, which would otherwise traverse them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

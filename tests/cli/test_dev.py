@@ -30,6 +30,8 @@ from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.provider import SubstituteProvider, provider_from, substitutions, with_provider
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples/quickstart"
 AGENT = """\

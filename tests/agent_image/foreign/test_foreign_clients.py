@@ -31,6 +31,8 @@ from fleetwright_operator.credentials.jws import new_secret, signing_key
 from fleetwright_operator.credentials.keyring import CardKey, card_signatures, key_set, ring_text
 from fleetwright_operator.settings import GatewayReference, PodSelector
 
+pytestmark = pytest.mark.long
+
 CLIENTS = Path(__file__).with_name("clients")
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parents[1] / "server/agent_process.py"

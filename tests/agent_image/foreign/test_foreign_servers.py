@@ -20,6 +20,8 @@ from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.tools.mcp.server import McpConnection
 from fleetwright_agent.tools.port import ToolCall, ToolError
 
+pytestmark = pytest.mark.long
+
 AGENT = (sys.executable, "-m", "fleetwright_agent")
 BRIDGE = (*AGENT, "bridge", "--host", "127.0.0.1", "--port", "$(PORT)")
 REQUEST = TurnRequest("o", "c", "t", "x")

@@ -6,12 +6,15 @@ from threading import Event
 from typing import Any
 
 import anyio
+import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from tests.agent_image.life.scripted_model import Step, answered
 from tests.workspace.conftest import LocalWorkspace
+
+pytestmark = pytest.mark.long
 
 TURNS = 50
 KILLED_IN_A_MODEL_CALL = 17

@@ -11,6 +11,8 @@ from tests.agent_image.plain import NO_TLS
 
 from fleetwright_cli.offline.model import OfflineModel
 
+pytestmark = pytest.mark.long
+
 WINDOW = 8000
 
 

@@ -21,6 +21,8 @@ from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.__main__ import last_words
 
+pytestmark = pytest.mark.long
+
 PROGRAM = Path(__file__).with_name("agent_process.py")
 EXAMPLE = Path(__file__).parents[3] / "examples/foreign-executor"
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}

@@ -9,13 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from fleetwright_a2a.bindings.rest import _PATHS
 
+pytestmark = pytest.mark.long
+
 DOCUMENT = Path(__file__).with_name("rest.openapi.yaml")
 LEFT_OUT = "positive_data_acceptance,negative_data_rejection"
-SECONDS = 15
+SECONDS = 6
 
 
 def test_openapi_document_has_every_path_and_verb() -> None:

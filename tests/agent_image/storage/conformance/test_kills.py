@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.agent_image.storage.conformance.units_of_work import UNITS
 
+pytestmark = pytest.mark.long
+
 _ROOT = Path(__file__).parents[4]
 
 
