@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from e2e.faults import flows
 from e2e.faults.plan import Fault
 
@@ -72,6 +73,7 @@ async def test_o15_skill_shared_by_30_agents_rolls_out_each_once(stand):
     assert made == len(names)
 
 
+@pytest.mark.timeout(600)
 async def test_o18_failing_agent_in_a_burst_does_not_delay_the_others(stand):
     """O18: 200 agents are created, edited and deleted at once.
 

@@ -47,7 +47,7 @@ async def test_o13_suspended_leader_writes_nothing_when_it_resumes(stand, capsys
 
 async def _all_writes_wait(plan, space):
     """Return when the operator has sent writes, and sends no other until one of them gets its response."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         sent = 0
         while not sent or plan.total_writes(space) != sent:
             sent = plan.total_writes(space)
@@ -59,7 +59,7 @@ async def _stood_back(process) -> bool:
 
     It becomes a standby if it was stopped during its request for the Lease and got the answer late.
     """
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while process.exit_code is None:
             if (await process.metrics()).get("fleetwright_leader") == 0.0:
                 return True

@@ -29,7 +29,7 @@ async def test_o8_children_without_managed_fields_are_adopted_again(stand):
     kinds = ("ServiceAccount", "Service", "NetworkPolicy", "Deployment")
     for kind in kinds:
         await stand.client.merge(kind, space, "poet", {"metadata": {"managedFields": [{}]}})
-    await stand.until(space, lambda: stand.state(space) == before, "as before, our fields recorded again", seconds=20)
+    await stand.until(space, lambda: stand.state(space) == before, "as before, our fields recorded again")
     await stand.quiet(space)
     assert operator.plan.total_writes(space) - writes <= 2 * len(kinds)
 
@@ -81,7 +81,7 @@ async def _walk(stand, space: str, child: Object) -> list[tuple[float, str]]:
                 seen = now is not None and int(now["metadata"]["resourceVersion"]) >= version
                 return seen and _state(now, space) == before
 
-            await stand.until(space, as_before, f"{kind} {name} after {patch!r}", seconds=30)
+            await stand.until(space, as_before, f"{kind} {name} after {patch!r}")
             healed.append((time.monotonic() - began, f"{kind} {name} {patch!r}"))
     return healed
 
@@ -147,14 +147,14 @@ async def test_o8_foreign_replacement_of_a_child_is_a_named_conflict(stand):
     def in_conflict() -> bool:
         return "Service 'poet'" in stand.condition("Agent", space, "poet", "Conflict").get("message", "")
 
-    await stand.until(space, in_conflict, "the conflict", seconds=20)
+    await stand.until(space, in_conflict, "the conflict")
     await stand.quiet(space)
     assert stand.cache.find("Service", space, "poet")["spec"]["selector"] == {"app": "other"}
     assert await operator.passes() - passes <= 20
 
     operator.proxy.first = _as_usual
     await stand.client.delete("Service", space, "poet")
-    await stand.programmed(space, "poet", seconds=20)
+    await stand.programmed(space, "poet")
     assert stand.cache.find("Service", space, "poet")["spec"]["selector"] != {"app": "other"}
 
 
@@ -182,7 +182,7 @@ async def test_o14_field_of_another_manager_is_reclaimed_once(stand):
         service, deployment = (stand.cache.find(kind, space, "poet") for kind in ("Service", "Deployment"))
         return service["spec"]["ports"][0]["targetPort"] == "a2a" and deployment["spec"]["replicas"] == 1
 
-    await stand.until(space, ours_again, "as we want it", seconds=20)
+    await stand.until(space, ours_again, "as we want it")
     await stand.quiet(space)
     fresh = operator.plan.writes[space] - writes
     assert fresh["apply deployments/poet"] < 3
@@ -198,7 +198,7 @@ async def test_o14_field_of_another_manager_is_reclaimed_once(stand):
     patch = {"metadata": {"labels": {"team": "web"}}, "spec": {"replicas": 2, "revisionHistoryLimit": 7}}
     path = path_of("Deployment", space, "poet") + "?fieldManager=kubectl-patch"
     await stand.client.request("PATCH", path, patch, content=MERGE)
-    await stand.until(space, ours_again, "as we want it, again", seconds=20)
+    await stand.until(space, ours_again, "as we want it, again")
     await stand.quiet(space)
     fresh = operator.plan.writes[space] - writes
     assert fresh["apply deployments/poet"] < 3

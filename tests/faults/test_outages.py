@@ -30,7 +30,7 @@ LASTING = (
 async def test_o2_agent_is_programmed_soon_after_30_s_of_write_errors(stand, capsys):
     """O2: each class of fault for 30 seconds, concurrently.
 
-    The operator promises 2 seconds; the test allows ten times that.
+    The operator promises 2 seconds. The test allows twenty times that, which is less than the retry after a minute.
     """
     spaces = {await stand.space(): fault for fault in LASTING}
     # Errors that need a person are retried after a minute, as by default.
@@ -45,7 +45,7 @@ async def test_o2_agent_is_programmed_soon_after_30_s_of_write_errors(stand, cap
     asked = {space: operator.plan.total_writes(space) for space in spaces}
 
     async def healed(space: str) -> float:
-        await stand.programmed(space, "poet", seconds=20)
+        await stand.programmed(space, "poet", seconds=40)
         return time.monotonic() - over
 
     figures = dict(zip(spaces.values(), await asyncio.gather(*map(healed, spaces)), strict=True))

@@ -21,14 +21,14 @@ ROOT = Path(__file__).parents[2]
 async def test_o20_idle_operator_and_restart_write_nothing(stand):
     """O20: a dozen resyncs and a restart cause no write and no read of a single object."""
     space = await stand.space()
-    operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="4")
+    operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="2")
     await stand.fleet(space)
     await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready")
     await stand.quiet(space, seconds=3)
     before, gets = stand.versions(space), operator.proxy.requests["GET"]
     written = operator.plan.total_writes(space)
     passes = await operator.passes()
-    await asyncio.sleep(50)
+    await asyncio.sleep(26)
     assert await operator.passes() > passes, "it did resync"
     assert await operator.process.stop() == 0
     await operator.process.started()

@@ -97,7 +97,6 @@ async def test_o16_helm_upgrade_adds_fields_and_changes_no_child(stand_on, own_p
             space,
             lambda: NEWER in stand.cache.find("Agent", space, "poet")["spec"],
             "the field is kept",
-            seconds=20,
         )
         await stand.programmed(space, "poet")
 
