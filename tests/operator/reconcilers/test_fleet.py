@@ -94,6 +94,20 @@ async def test_outcomes_of_a_busy_agent_cause_few_writes(fleet, api, objects):
     assert len(api.writes) <= 5
 
 
+async def test_sleeping_agent_shows_its_last_outcomes(fleet, api, objects):
+    pod = await running(fleet, api, objects, sleep={"afterIdle": "1m"})
+    started = format_timestamp(fleet.moment)
+    for tasks, pause in ((5, 1), (6, 1), (6, 300)):
+        await fleet.later(pause)
+        activity = {**QUIET, "startedAt": started, "lastTaskActivity": started}
+        document = {"activity": activity, "outcomes": [{"tasks": tasks, "succeeded": tasks}]}
+        fleet.manager.report_handler.handle(fleet.manager.cache.get("Pod", "shop", pod), document)
+        await fleet.settle()
+    status = api.find("Agent", "poet")["status"]
+    assert "sleep" in status
+    assert status["activity"]["outcomes"] == [{"tasks": 6, "succeeded": 6}]
+
+
 async def test_sleeping_agent_causes_no_write(fleet, api, objects):
     await asleep(fleet, api, objects)
     writes = len(api.writes)

@@ -230,7 +230,7 @@ class AgentReconciler:
                 **agent_facts(observed, children, held, cache=self.cluster.cache, settings=self.settings),
                 "tools": tools or None,
                 "auditTrail": record,
-                **activity_status(observed.report, status.get("activity", {})),
+                **activity_status(observed.report, status.get("activity", {}), is_asleep=is_asleep),
                 **budget_status(status, observed.report, observed.agent.spec.budgets, now=parse_timestamp(self.now())),
             },
         )

@@ -14,11 +14,14 @@ REFRESH_SECONDS: Final = 600
 _STEPS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
-def activity_status(report: AgentReport | None, previous: Mapping[str, Any]) -> Mapping[str, Any]:
+def activity_status(
+    report: AgentReport | None, previous: Mapping[str, Any], *, is_asleep: bool = False
+) -> Mapping[str, Any]:
     """Return the field `activity` of the status, or nothing if the agent has not reported any.
 
     Args:
         previous: The field so far; empty if there is none.
+        is_asleep: True if the agent sleeps, so that this report is its last one.
     """
     if report is None or report.activity is None:
         return {}
@@ -26,7 +29,7 @@ def activity_status(report: AgentReport | None, previous: Mapping[str, Any]) -> 
     last_active = format_timestamp(active - active % REFRESH_SECONDS)
     outcomes = [_outcome(each) for each in report.outcomes]
     # Outcomes are exact counts, which every task changes. They are refreshed with the time, and when an agent is idle.
-    is_idle = report.activity.read_at - active >= REFRESH_SECONDS
+    is_idle = is_asleep or report.activity.read_at - active >= REFRESH_SECONDS
     if previous.get("lastActive") == last_active and not is_idle:
         outcomes = previous.get("outcomes", outcomes)
     return {
