@@ -180,12 +180,16 @@ def test_manifest_of_a_skill_keeps_its_name(changes) -> None:
         pytest.param("Old text", ["--yes"], None, (0, "is applied", True), id="yes"),
         pytest.param("Old text", [], b"y\n", (0, "-Old text", True), id="agreed"),
         pytest.param("Old text", [], b"n\n", (1, "-Old text", False), id="declined"),
+        pytest.param("more files", ["--yes"], None, (1, "other files too (scripts/run.py)", False), id="more files"),
     ],
 )
 def test_promotion_asks_before_it_replaces_a_skill(desk, tmp_path: Path, existing, words, typed, wanted) -> None:
     manifest = skill_manifest(desk.skills[0], name=None, namespace="team")
-    if existing not in (None, "same"):
-        manifest["spec"]["source"]["inline"]["files"]["SKILL.md"] = existing
+    files = manifest["spec"]["source"]["inline"]["files"]
+    if existing == "more files":
+        files["scripts/run.py"] = "print(1)"
+    elif existing not in (None, "same"):
+        files["SKILL.md"] = existing
     applied: list[bytes] = []
 
     async def skill(request: Request) -> Response:

@@ -58,15 +58,19 @@ def confirm_replacement(found: Mapping[str, Any] | None, manifest: Mapping[str, 
     """Show how the manifest differs from the Skill that exists, and ask whether to replace it.
 
     Raises:
-        click.ClickException: There is no terminal to ask at.
+        click.ClickException: There is no terminal to ask at, or the Skill has files that the manifest does not have.
         click.Abort: The user does not want it.
     """
-    if found is None or yes:
+    if found is None:
         return
-    old, new = _files(found), _files(manifest)
-    if old == new:
+    old, new, name = _files(found), _files(manifest), manifest["metadata"]["name"]
+    if others := sorted(old.keys() - new.keys()):
+        # Server-side apply would leave the files of another manager in place.
+        raise click.ClickException(
+            f"Skill {name} has other files too ({', '.join(others)}); remove them first, or name the new one with --as"
+        )
+    if yes or old == new:
         return
-    name = manifest["metadata"]["name"]
     for file in sorted({*old, *new}):
         before, after = old.get(file, "").splitlines(), new.get(file, "").splitlines()
         for line in unified_diff(before, after, f"{file} (exists)", f"{file} (new)", lineterm=""):
