@@ -49,6 +49,8 @@ def _egress(space):
     [
         pytest.param({**HOST, "to": {"host": "https://a.example.com"}}, "name of a host", id="a URL"),
         pytest.param({**HOST, "to": {"host": "10.0.0.1"}}, "for an IP address use ipBlock", id="an address"),
+        pytest.param({**HOST, "to": {"host": "a..example.com"}}, "labels of 1 to 63", id="an empty label"),
+        pytest.param({**HOST, "to": {"host": f"{'a' * 64}.example.com"}}, "labels of 1 to 63", id="a long label"),
         pytest.param({**HOST, "to": {**HOST["to"], **BLOCK["to"]}}, "needs either host", id="host and range"),
         pytest.param({**HOST, "to": {}}, "needs either host", id="nothing"),
         pytest.param({**HOST, "ports": [{"port": 53, "protocol": "UDP"}]}, "over TCP only", id="UDP"),

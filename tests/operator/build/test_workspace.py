@@ -179,6 +179,25 @@ def test_proxy_rules_of_the_operator_are_read_by_the_proxy(objects, settings):
     assert [str(each) for each in rules.denied] == ["198.51.100.0/24"]
 
 
+@pytest.mark.parametrize(
+    "services",
+    [
+        pytest.param({}, id="no Service"),
+        pytest.param({("shop", "mirror"): ServiceInfo(selector={"app": "mirror"}, ports={80: 80})}, id="another port"),
+        pytest.param({("shop", "mirror"): ServiceInfo(selector={}, ports={4873: 80})}, id="no selector"),
+    ],
+)
+def test_unresolved_host_is_absent_from_the_proxy_rules(objects, settings, services):
+    egress = [
+        {"to": {"host": "registry.example.com"}, "ports": [{"port": 443}]},
+        {"to": {"host": "mirror"}, "ports": [{"port": 4873}]},
+    ]
+    view = objects.agent_view(workspace={"image": "debian", "network": {"egress": egress}})
+    assert list(parse_rules(json.dumps(proxy_document(view, services, settings))).hosts) == ["registry.example.com"]
+    (reason,) = children(view, settings, services=services).unresolved_hosts
+    assert reason.startswith("spec.workspace.network.egress[1].to.host names mirror: Service 'mirror' ")
+
+
 def test_auth_secret_holds_the_token_of_the_workspace(objects, settings):
     view = objects.agent_view(workspace={"image": "debian"})
     parts = replace(AgentParts(agent=view), tokens=Tokens(workspace=("in-use", "next")))

@@ -148,39 +148,62 @@ async def test_suspended_agent_has_no_proxy_pod(world, api, objects):
 
 
 @pytest.mark.parametrize(
-    ("host", "reason", "says"),
+    ("host", "says"),
     [
-        pytest.param("127.1", "InvalidAddress", "ends in a number", id="a disguised address"),
-        pytest.param("10.0.0.7", "InvalidAddress", "write to.ipBlock instead", id="an address"),
-        pytest.param("localhost", "InvalidAddress", "the agent's own pod", id="the pod itself"),
-        pytest.param("mirror", "ServiceNotFound", "Service 'mirror' does not exist", id="no such Service"),
+        pytest.param("127.1", "ends in a number", id="a disguised address"),
+        pytest.param("10.0.0.7", "write to.ipBlock instead", id="an address"),
+        pytest.param("localhost", "the agent's own pod", id="the pod itself"),
     ],
 )
-async def test_unusable_host_of_a_workspace_is_reported(world, api, objects, host, reason, says):
+async def test_unusable_host_of_a_workspace_is_reported(world, api, objects, host, says):
     egress = [{"to": {"host": host}, "ports": [{"port": 443}]}]
     await applied(world, api, coder(objects, network={"egress": egress}))
-    stage = "Accepted" if reason == "InvalidAddress" else "ReferencesResolved"
-    status, found, message = world.conditions("Agent", "coder")[stage]
-    assert (status, found) == ("False", reason)
+    status, found, message = world.conditions("Agent", "coder")["Accepted"]
+    assert (status, found) == ("False", "InvalidAddress")
     assert "spec.workspace.network.egress[0].to.host" in message
     assert says in message
     assert "coder-egress" not in names_of(api, "Deployment")
 
 
-async def test_proxy_follows_the_service_that_a_host_names(world, api, objects):
-    egress = [{"to": {"host": "mirror"}, "ports": [{"port": 4873}]}]
-    await applied(world, api, coder(objects, network={"egress": egress}))
-    service = {
+def mirror(*ports: int):
+    return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": "mirror", "namespace": "shop"},
-        "spec": {"selector": {"app": "mirror"}, "ports": [{"port": 4873, "targetPort": 8080}]},
+        "spec": {"selector": {"app": "mirror"}, "ports": [{"port": port, "targetPort": 8080} for port in ports]},
     }
-    api.put(service)
+
+
+async def test_proxy_follows_the_service_that_a_host_names(world, api, objects):
+    egress = [{"to": {"host": "mirror"}, "ports": [{"port": 4873}]}]
+    await applied(world, api, coder(objects, network={"egress": egress}))
+    api.put(mirror(4873))
     await world.settle()
     rules = api.find("NetworkPolicy", "coder-egress")["spec"]["egress"]
     assert rules[-1]["ports"] == [{"protocol": "TCP", "port": 8080}]
     assert rules[-1]["to"][0]["podSelector"] == {"matchLabels": {"app": "mirror"}}
+
+
+async def test_missing_service_of_a_host_never_blocks_agent(world, api, objects):
+    egress = [*HOSTS["egress"], {"to": {"host": "mirror"}, "ports": [{"port": 4873}]}]
+    await applied(world, api, coder(objects, network={"egress": egress}))
+    await assign_address(world, api)
+    for name in ("coder", "coder-workspace", "coder-egress"):
+        api.roll_out(name)
+    await world.settle()
+    conditions = world.conditions("Agent", "coder")
+    assert conditions["Ready"][0] == "True"
+    status, reason, message = conditions["WorkspaceReady"]
+    assert (status, reason) == ("False", "ServiceNotFound")
+    assert message.startswith("spec.workspace.network.egress[1].to.host names mirror: Service 'mirror' does not exist")
+    api.put(mirror(80))
+    await world.settle()
+    assert "has no TCP port 4873" in world.conditions("Agent", "coder")["WorkspaceReady"][2]
+    api.put(mirror(4873))
+    await world.settle()
+    api.roll_out("coder-egress")
+    await world.settle()
+    assert world.conditions("Agent", "coder")["WorkspaceReady"][:2] == ("True", "RolledOut")
 
 
 async def test_suspended_agent_has_no_workspace_pod(world, api, objects):

@@ -79,6 +79,8 @@ class WorkspaceStep:
         )
         if health.status and has_hosts(workspace):
             health = _with_proxy(health, observed)
+        if health.status and children.unresolved_hosts:
+            health = WorkloadHealth(False, "ServiceNotFound", children.unresolved_hosts[0])
         return WorkspaceOutcome(health=health, facts={"workspace": facts})
 
     async def finish(self, observed: ObservedWorkspace | None, outcome: WorkspaceOutcome) -> None:

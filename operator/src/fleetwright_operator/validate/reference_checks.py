@@ -24,7 +24,6 @@ from fleetwright_operator.settings import Settings
 from fleetwright_operator.validate.address_checks import resolution_problems
 from fleetwright_operator.validate.check import Check
 from fleetwright_operator.validate.mcp_server_checks import secrets_exist, server_accepted
-from fleetwright_operator.validate.workspace_checks import workspace_hosts_resolve
 
 _BY_HAND = ", or open its addresses under spec.network.egress"
 
@@ -154,5 +153,4 @@ RESOLVED: tuple[Check, ...] = (
     tools_are_as_pinned,
     peers_exist_and_agree,
     addresses_resolve,
-    workspace_hosts_resolve,
 )

@@ -6,7 +6,7 @@ from fleetwright_api.violation import Violation
 from fleetwright_operator.build.workspace.egress_hosts import host_addresses, host_urls
 from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.validate.address_checks import address_problems, resolution_problems
+from fleetwright_operator.validate.address_checks import address_problems
 
 
 def workspace_hosts_are_usable(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
@@ -15,9 +15,3 @@ def workspace_hosts_are_usable(observed: ObservedAgent, settings: Settings) -> I
     for field, address in host_addresses(observed.agent, settings):
         if address.ip is not None:
             yield Violation("InvalidAddress", f"{field}: {address.ip} is not a name; write to.ipBlock instead")
-
-
-def workspace_hosts_resolve(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    services = observed.workspace.services if observed.workspace else {}
-    for field, address in host_addresses(observed.agent, settings):
-        yield from resolution_problems(field, address, services, settings)

@@ -13,7 +13,7 @@ from fleetwright_operator.build.network.network_additions import added_rules
 from fleetwright_operator.build.network_policy import workspace_policy
 from fleetwright_operator.build.secrets import workspace_secret
 from fleetwright_operator.build.workspace.deployment import workspace_deployment, workspace_selector
-from fleetwright_operator.build.workspace.egress_hosts import FIELD, has_hosts, proxied_rules
+from fleetwright_operator.build.workspace.egress_hosts import FIELD, has_hosts, proxied_rules, unresolved_hosts
 from fleetwright_operator.build.workspace.egress_proxy import proxy_children, proxy_environment, proxy_rule
 from fleetwright_operator.build.workspace.volume import files_claim
 from fleetwright_operator.settings import Settings
@@ -28,6 +28,8 @@ class WorkspaceChildren:
     """What commands may reach, each with its reason."""
     awaits_proxy: bool
     """True until the Service of the egress proxy has an address. The Deployment is not written before."""
+    unresolved_hosts: tuple[str, ...]
+    """Why hosts of `network.egress` cannot be reached. They are absent from the rules of the proxy."""
 
     @property
     def manifests(self) -> list[Manifest]:
@@ -50,9 +52,6 @@ def workspace_children(
         runs: False while the agent is suspended or asleep.
         services: The Services that hosts of `network.egress` name.
         proxy_address: The address of the egress proxy's Service; empty if it has none yet.
-
-    Raises:
-        ValueError: A host does not resolve; the checks report it first.
     """
     workspace = agent.spec.workspace
     if workspace is None:
@@ -76,6 +75,7 @@ def workspace_children(
         deployment=workspace_deployment(owner, workspace, runs=runs, environment=environment, settings=settings),
         egress_rules=[*proxied_rules(workspace), *direct],
         awaits_proxy=is_proxied and not proxy_address,
+        unresolved_hosts=tuple(unresolved_hosts(agent, services or {}, settings)),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_api.spec.workspace import WorkspaceEgressSpec, WorkspaceSpec
 from fleetwright_operator.build.network.addresses import (
+    Destination,
     HostAddress,
     UnusableAddress,
     destination,
@@ -54,24 +55,37 @@ def proxied_rules(workspace: WorkspaceSpec) -> Iterator[EgressRule]:
             yield EgressRule(to=to, why=FIELD if rule.why is None else rule.why, peers=(), ports=())
 
 
-def proxy_egress_rules(agent: AgentView, services: Services, settings: Settings) -> Iterator[EgressRule]:
-    """Yield what the proxy may reach: its hosts, and the ranges of the spec, to which names of hosts may lead.
-
-    Raises:
-        ValueError: A host does not resolve; the checks report it first.
-    """
+def unresolved_hosts(agent: AgentView, services: Services, settings: Settings) -> Iterator[str]:
+    """Yield why a host cannot be reached, such as a Service that does not exist. The proxy refuses these hosts."""
     for field, address in host_addresses(agent, settings):
         found = destination(address, services, settings)
         if isinstance(found, str):
-            raise ValueError(found)
+            yield f"{field} names {address.host}: {found}"
+
+
+def _resolved_hosts(
+    agent: AgentView, services: Services, settings: Settings
+) -> Iterator[tuple[str, HostAddress, Destination]]:
+    for field, address in host_addresses(agent, settings):
+        found = destination(address, services, settings)
+        if isinstance(found, Destination):
+            yield field, address, found
+
+
+def proxy_egress_rules(agent: AgentView, services: Services, settings: Settings) -> Iterator[EgressRule]:
+    """Yield what the proxy may reach: the hosts that resolve, and the ranges of the spec."""
+    for field, _, found in _resolved_hosts(agent, services, settings):
         yield EgressRule(to=found.text, why=field, peers=found.peers, ports=(("TCP", found.port),))
     yield from added_rules(_ranges(agent), why=FIELD, settings=settings)
 
 
 def proxy_document(agent: AgentView, services: Services, settings: Settings) -> dict[str, Any]:
-    """Return the rules of the proxy, as `fleetwright_workspace.proxy` reads them."""
+    """Return the rules of the proxy, as `fleetwright_workspace.proxy` reads them.
+
+    Hosts that do not resolve are absent: a Service without a selector could lead to any host.
+    """
     hosts: dict[str, dict[str, Any]] = {}
-    for _, address in host_addresses(agent, settings):
+    for _, address, _ in _resolved_hosts(agent, services, settings):
         known = hosts.setdefault(address.host, {"host": address.host, "ports": []})
         known["ports"] = sorted({*known["ports"], address.port})
         if address.service is not None and (address.surely_service or address.service in services):
