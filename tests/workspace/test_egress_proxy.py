@@ -21,10 +21,14 @@ RULES = {
         {"host": "registry.example.com", "ports": [443, 80]},
         {"host": "mirror", "ports": [4873], "service": "mirror.shop.svc.cluster.local"},
     ],
-    "ranges": [{"cidr": "10.9.0.0/16", "except": ["10.9.9.0/24"], "ports": [443]}],
+    "ranges": [
+        {"cidr": "10.9.0.0/16", "except": ["10.9.9.0/24"], "ports": [443]},
+        {"cidr": "203.0.113.0/28", "ports": [443]},
+    ],
     "denied": ["203.0.113.0/24", "8.8.8.0/24"],
 }
 TUNNEL = b"CONNECT registry.example.com:443 HTTP/1.1\r\nHost: registry.example.com:443\r\n\r\n"
+PLAIN = b"GET http://registry.example.com/ HTTP/1.1\r\n\r\n"
 READY = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
@@ -42,6 +46,7 @@ class ProxyWorld:
         self.lookups: list[str] = []
         self.connected: list[tuple[str, int]] = []
         self.hosts: list[Streams] = []
+        self.reached = asyncio.Event()
         self.unreachable: set[str] = set()
         self.clients: list[Streams] = []
         self.lines: list[str] = []
@@ -67,6 +72,7 @@ class ProxyWorld:
         self.connected.append((str(ip), port))
         host, mine = await pair(limit=1 << 15)
         self.hosts.append(host)
+        self.reached.set()
         return mine
 
     async def client(self, data: bytes) -> Streams:
@@ -129,12 +135,48 @@ def test_proxy_connects_to_the_resolved_address(target, lookup, address):
     run(main)
 
 
+def test_proxy_connects_to_an_address_of_a_range():
+    async def main():
+        world = ProxyWorld()
+        client = await world.client(connect_to("10.9.1.1:443"))
+        assert await client[0].readexactly(len(READY)) == READY
+        assert (world.lookups, world.connected) == ([], [("10.9.1.1", 443)])
+        await end(world)
+
+    run(main)
+
+
+def test_refused_address_gets_advice_that_the_api_accepts():
+    with pytest.raises(EgressRefusedError) as refused:
+        parse_rules(json.dumps(RULES)).rule_for("10.20.0.5", 5432)
+    assert "{to: {ipBlock: {cidr: 10.20.0.5/32}}, ports: [{port: 5432}]}" in str(refused.value)
+    assert "NO_PROXY=10.20.0.5" in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["a..example.com", f"{'a' * 64}.example.com"])
+def test_proxy_answers_if_a_label_cannot_be_resolved(host):
+    async def main():
+        log: list[str] = []
+        rules = parse_rules(json.dumps({"hosts": [{"host": host, "ports": [443]}]}))
+        world = ProxyWorld()
+        world.proxy = EgressProxy(rules, log=log.append)
+        assert (await world.ask(connect_to(f"{host}:443"))).startswith(b"HTTP/1.1 502 ")
+        assert log[0].startswith(f"failed host={host} port=443 ")
+        await end(world)
+
+    run(main)
+
+
 FIELD = b"spec.workspace.network.egress"
 REFUSED = [
     pytest.param("other.example.com:443", [PUBLIC], "host not allowed", id="another host"),
     pytest.param("a.registry.example.com:443", [PUBLIC], "host not allowed", id="a host below an allowed one"),
-    pytest.param(f"{PUBLIC}:443", [PUBLIC], "host not allowed", id="an address instead of its name"),
-    pytest.param("[::1]:443", [PUBLIC], "host not allowed", id="an IPv6 address"),
+    pytest.param(f"{PUBLIC}:443", [PUBLIC], "address not allowed", id="an address instead of its name"),
+    pytest.param("[::1]:443", [PUBLIC], "address not allowed", id="an IPv6 address"),
+    pytest.param("10.9.1.1:80", [PUBLIC], "address not allowed", id="an address of a range with another port"),
+    pytest.param("10.9.9.1:443", [PUBLIC], "address not allowed", id="an address that its range excepts"),
+    pytest.param("[::ffff:10.9.1.1]:443", [PUBLIC], "address not allowed", id="a mapped address of a range"),
+    pytest.param("203.0.113.7:443", [PUBLIC], "address denied", id="an address of a range that is denied"),
     pytest.param("registry.example.com:22", [PUBLIC], "port not allowed", id="another port"),
     pytest.param("registry.example.com:443", [PRIVATE], "private address", id="a private address"),
     pytest.param("registry.example.com:443", ["10.9.9.1"], "private address", id="an exception of a range"),
@@ -210,15 +252,45 @@ def test_tunnel_passes_the_end_of_one_direction_on():
     run(main)
 
 
-def test_tunnel_resets_the_client_if_the_host_fails():
+async def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    """Return two connected TCP sockets. Other pairs of sockets know no reset."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
+    return near, far
+
+
+UPLOAD = b"POST http://registry.example.com/ HTTP/1.1\r\nContent-Length: 2\r\n\r\n"
+
+
+@pytest.mark.parametrize("request_bytes", [TUNNEL, UPLOAD], ids=["tunnel", "plain HTTP"])
+@pytest.mark.process
+def test_client_is_reset_if_the_host_fails(request_bytes):
+    """A body that was cut must not look complete."""
+
     async def main():
         world = ProxyWorld()
-        client, host = await world.tunnel()
+        near, far = await tcp_pair()
+        client = await asyncio.open_connection(sock=near)
+        world.clients.append(client)
+        mine = await asyncio.open_connection(sock=far, limit=HEAD_LIMIT)
+        world.served.append(asyncio.create_task(world.proxy.serve(*mine)))
+        client[1].write(request_bytes)
+        head = READY if request_bytes == TUNNEL else b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+        await world.reached.wait()
+        (host,) = world.hosts
+        if request_bytes == UPLOAD:
+            host[1].write(b"HTTP/1.1 200 OK\r\n\r\n")
+        assert await client[0].readexactly(len(head)) == head
         host[1].write(b"half of ")
-        # Unread bytes turn the close of the host's end into a reset.
-        client[1].write(b"never read")
+        assert await client[0].readexactly(8) == b"half of "
+        # Unread bytes turn the close of the host's end into a failure.
+        host[1].transport.pause_reading()
+        client[1].write(b"it")
         await asyncio.sleep(1)
         host[1].transport.abort()
+        with pytest.raises(ConnectionResetError):
+            await client[0].read()
         await end(world)
 
     run(main)
@@ -294,6 +366,7 @@ def test_proxy_bounds_its_connections():
         world = ProxyWorld(limits=ProxyLimits(connections=1))
         await world.tunnel()
         assert (await world.ask(TUNNEL)).startswith(b"HTTP/1.1 503 ")
+        assert (await world.ask(b"GET /healthz HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
         await end(world)
         assert (await world.ask(b"GET /healthz HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
         await end(world)
@@ -324,6 +397,9 @@ def test_proxy_ends_open_connections_when_it_stops():
         pytest.param(b"GET / HTTP/1.1\r\n\r\n", 400, id="a request for a server"),
         pytest.param(b"GET https://registry.example.com/ HTTP/1.1\r\n\r\n", 400, id="https without a tunnel"),
         pytest.param(b"GET http://registry.example.com/\xff HTTP/1.1\r\n\r\n", 400, id="no ASCII"),
+        pytest.param(b"GET http://registry.example.com/a\nb HTTP/1.1\r\n\r\n", 400, id="a line feed in the target"),
+        pytest.param(b"POST http://a/ HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 400, id="another encoding"),
+        pytest.param(b"POST http://a/ HTTP/1.1\r\nContent-Length: +1\r\n\r\n", 400, id="a length that is no number"),
         pytest.param(b"GET http://registry.example.com/ HTTP/1.1\r\nA : b\r\n\r\n", 400, id="a space before a colon"),
         pytest.param(b"GET http://registry.example.com/ HTTP/1.1\r\nA: b\nB: c\r\n\r\n", 400, id="a line feed alone"),
         pytest.param(
@@ -363,7 +439,55 @@ def test_plain_request_is_forwarded_for_its_host_only():
         assert world.connected == [(PUBLIC, 80)]
         host[1].write(b"HTTP/1.1 204 No Content\r\n\r\n")
         host[1].close()
-        assert await client[0].read() == b"HTTP/1.1 204 No Content\r\n\r\n"
+        assert await client[0].read() == b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
+        await end(world)
+
+    run(main)
+
+
+BODIES = [
+    pytest.param(b"Content-Length: 4\r\n\r\nbody", id="a length"),
+    pytest.param(b"Transfer-Encoding: chunked\r\n\r\n4;a=b\r\nbody\r\n0\r\nX: y\r\n\r\n", id="chunks"),
+    pytest.param(b"\r\n", id="no body"),
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("size", [1, 1000], ids=["single bytes", "at once"])
+def test_second_request_never_reaches_the_first_host(body, size):
+    async def main():
+        world = ProxyWorld()
+        client = await world.client(b"POST http://registry.example.com/ HTTP/1.1\r\n")
+        second = b"GET http://other.example.com/ HTTP/1.1\r\nAuthorization: Basic c2VjcmV0\r\n\r\n"
+        for i in range(0, len(body), size):
+            client[1].write(body[i : i + size])
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
+        (host,) = world.hosts
+        received = await host[0].readuntil(b"\r\n\r\n")
+        sent = body.partition(b"\r\n\r\n")[2]
+        assert await host[0].readexactly(len(sent)) == sent
+        host[1].write(b"HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok")
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+        assert await client[0].readexactly(len(answer)) == answer
+        client[1].write(second)
+        assert await host[0].read() == b""
+        assert b"Authorization" not in received
+        await end(world)
+
+    run(main)
+
+
+def test_interim_response_passes_before_the_final_one():
+    async def main():
+        world = ProxyWorld()
+        client = await world.client(PLAIN)
+        await asyncio.sleep(1)
+        (host,) = world.hosts
+        host[1].write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\n\r\nok")
+        host[1].close()
+        expected = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok"
+        assert await client[0].read() == expected
         await end(world)
 
     run(main)

@@ -1,5 +1,6 @@
 """The egress proxy as a process, with real connections."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.workspace.conftest import SOURCE, wait_until
 
 BODY = 64 * 1024 * 1024
 GROWTH = 16 * 1024 * 1024
+STALLED = 40
 START = """
 import ipaddress
 from fleetwright_workspace.proxy import __main__ as program
@@ -23,7 +26,7 @@ from fleetwright_workspace.proxy.proxy_server import EgressProxy
 async def resolve(name, port):
     return [ipaddress.ip_address("127.0.0.1")]
 
-program.main(lambda rules: EgressProxy(rules, resolve=resolve))
+program.main(lambda rules: EgressProxy(rules, resolve=resolve), endpoint_seconds=ENDPOINT_SECONDS)
 """
 """The program with a resolver that needs no name server."""
 READY = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -49,21 +52,30 @@ def host(process_ring: None) -> Iterator[int]:
         yield int(listener.getsockname()[1])
 
 
-@pytest.fixture
-def proxy(host: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
+@contextlib.contextmanager
+def running(host: int, *, endpoint_seconds: float = 0) -> Iterator[tuple[subprocess.Popen[str], int]]:
     port = free_port()
     local = [{"cidr": "127.0.0.0/8", "ports": [host]}]
     rules = json.dumps({"hosts": [{"host": "mirror", "ports": [host]}], "ranges": local})
+    program = START.replace("ENDPOINT_SECONDS", str(endpoint_seconds))
     process = subprocess.Popen(
-        [sys.executable, "-c", START, f"--listen=127.0.0.1:{port}", f"--rules={rules}"],
+        [sys.executable, "-c", program, f"--listen=127.0.0.1:{port}", f"--rules={rules}"],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
         stderr=subprocess.PIPE,
         text=True,
     )
     wait_until(lambda: ask(port, b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 "))
-    yield process, port
-    process.kill()
-    process.communicate(timeout=20)
+    try:
+        yield process, port
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+@pytest.fixture
+def proxy(host: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    with running(host) as started:
+        yield started
 
 
 def ask(port: int, request: bytes) -> bytes:
@@ -96,6 +108,49 @@ def test_large_body_passes_with_flat_memory(proxy, host):
     print(f"memory before {before >> 20} MB, grown by {grown >> 10} kB")  # noqa: T201 - the figure
     assert received == BODY + len(READY)
     assert grown < GROWTH
+
+
+def fill(streams: list[socket.socket]) -> None:
+    """Send on each connection until nothing takes more bytes. Nobody reads."""
+    piece, idle = b"x" * (1 << 18), 0
+    while idle < 5:
+        sent = 0
+        for stream in streams:
+            with contextlib.suppress(BlockingIOError):
+                sent += stream.send(piece)
+        idle = 0 if sent else idle + 1
+        time.sleep(0.05)
+
+
+@pytest.mark.process
+def test_stalled_tunnels_stay_within_the_memory_limit():
+    """The container of the proxy has a memory limit of 128Mi, and the proxy serves at most 256 connections."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
+        host = int(listener.getsockname()[1])
+        process, port = stack.enter_context(running(host))
+        before, streams = peak_memory(process), []
+        for _ in range(STALLED):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            client.sendall(f"CONNECT mirror:{host} HTTP/1.1\r\n\r\n".encode())
+            assert client.recv(len(READY)) == READY
+            accepted, _ = listener.accept()
+            streams += [client, stack.enter_context(accepted)]
+        for stream in streams:
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                stream.setsockopt(socket.SOL_SOCKET, option, 16 * 1024)
+            stream.setblocking(False)
+        fill(streams)
+        grown = (peak_memory(process) - before) // STALLED
+    print(f"memory before {before >> 20} MB, grown by {grown >> 10} KiB for each tunnel")  # noqa: T201 - the figure
+    assert before + 256 * grown < 112 * 1024 * 1024
+
+
+def test_proxy_accepts_connections_while_its_address_is_known(host):
+    with running(host, endpoint_seconds=600) as (process, port):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        assert ask(port, b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 
 
 def test_proxy_logs_a_refusal_and_ends_on_sigterm(proxy):

@@ -2,7 +2,8 @@
 
 The owner of a DNS zone decides to which addresses a name resolves. A host outside of the cluster may therefore resolve
 to public addresses, and to addresses in a range that the spec names. A Service of the cluster may have any address,
-except those of the machine, its link and the cloud's metadata services.
+except those of the machine, its link and the cloud's metadata services. These need a range of the spec that contains
+nothing else. An address instead of a name must be in a range of the spec.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class HostRule(NamedTuple):
     lookup: str
     """The name to resolve. It ends with a dot, so that no search domain of the pod is added."""
     is_service: bool
+    address: Ip | None = None
+    """The host itself, if it is an address. Nothing is resolved then."""
 
 
 class AllowedRange(NamedTuple):
@@ -53,17 +56,29 @@ class EgressRules(NamedTuple):
         """Return the rule for a host in lower case.
 
         Raises:
-            EgressRefusedError: The spec does not name the host, or not with this port.
+            EgressRefusedError: The spec does not allow the host, or not with this port.
         """
+        ip = _address(host)
+        if ip is not None:
+            return self._address_rule(ip, port)
         rule = self.hosts.get(host)
         if rule is None:
             entry = f"{{to: {{host: {host}}}, ports: [{{port: {port}}}]}}"
-            raise EgressRefusedError("host not allowed", f"{host} is not in {FIELD}; add {entry} to allow it")
+            message = f"{FIELD} has no usable entry for {host}; add {entry}, or read the condition WorkspaceReady"
+            raise EgressRefusedError("host not allowed", message)
         if port not in rule.ports:
             ports = ", ".join(map(str, sorted(rule.ports)))
             message = f"{host} is allowed with port {ports} only; add {{port: {port}}} to its ports in {FIELD}"
             raise EgressRefusedError("port not allowed", message)
         return rule
+
+    def _address_rule(self, ip: Ip, port: int) -> HostRule:
+        block = local_block(ip)
+        if not any(_opens(each, ip, port, block) for each in self.ranges):
+            advice = f"add {_block_entry(ip, port)} to {FIELD}; for the address of a pod that podSelector allows"
+            message = f"no ipBlock of {FIELD} allows {ip} with port {port}; {advice}, use no proxy (NO_PROXY={ip})"
+            raise EgressRefusedError("address not allowed", message)
+        return HostRule(str(ip), frozenset([port]), str(ip), is_service=False, address=ip)
 
     def check_addresses(self, rule: HostRule, port: int, addresses: Sequence[Ip]) -> None:
         """Check all addresses of a host. One that is not allowed denies the host.
@@ -75,7 +90,7 @@ class EgressRules(NamedTuple):
             self._check_address(rule, port, ip)
 
     def _check_address(self, rule: HostRule, port: int, ip: Ip) -> None:
-        where = f"{rule.host} resolves to {ip}"
+        where = f"{rule.host} resolves to {ip}" if rule.address is None else f"the request names {ip}"
         seen = [each for each in (ip, embedded_ipv4(ip)) if each is not None]
         if any(each in network for each in seen for network in self.denied) and not (
             rule.is_service and not any(map(is_public, seen))
@@ -87,9 +102,19 @@ class EgressRules(NamedTuple):
         if block is not None:
             raise EgressRefusedError("local address", f"{where}, an address of the machine or of the cloud's metadata")
         if not (rule.is_service or is_public(ip)):
-            entry = f"{{to: {{ipBlock: {{cidr: {ip}/{ip.max_prefixlen}}}}}, ports: [{{port: {port}}}]}}"
-            message = f"{where}, which is not a public address; add {entry} to {FIELD} to allow it"
+            message = f"{where}, which is not a public address; add {_block_entry(ip, port)} to {FIELD} to allow it"
             raise EgressRefusedError("private address", message)
+
+
+def _address(host: str) -> Ip | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _block_entry(ip: Ip, port: int) -> str:
+    return f"{{to: {{ipBlock: {{cidr: {ip}/{ip.max_prefixlen}}}}}, ports: [{{port: {port}}}]}}"
 
 
 def _opens(allowed: AllowedRange, ip: Ip, port: int, block: Network | None) -> bool:

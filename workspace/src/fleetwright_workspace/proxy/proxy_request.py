@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 _METHOD = re.compile(r"[A-Z][A-Z-]{0,31}")
 _AUTHORITY = re.compile(r"(?P<host>[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:(?P<port>[0-9]{1,5}))?")
+_TARGET = re.compile(r"[!-~]+")
 _FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OF_THIS_CONNECTION = {
     "connection", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
     "upgrade",
 }  # fmt: skip
+_LENGTH = re.compile(r"[0-9]{1,15}")
 _MOST_PORT = 65535
 REASONS = {
     200: "OK", 400: "Bad Request", 403: "Not allowed by spec.workspace.network.egress", 405: "Method Not Allowed",
@@ -29,11 +31,14 @@ class ProxyRequestError(Exception):
 
 
 class ProxyRequest(NamedTuple):
-    """A request to a host. `forwarded` is the head that the host receives; empty for CONNECT."""
+    """A request to a host."""
 
     host: str
     port: int
     forwarded: bytes = b""
+    """The head that the host receives; empty for CONNECT."""
+    length: int | None = 0
+    """The size of the body in bytes; None if it arrives in chunks."""
 
 
 def parse_request(head: bytes) -> ProxyRequest | None:
@@ -53,6 +58,8 @@ def parse_request(head: bytes) -> ProxyRequest | None:
     if len(words) != 3 or words[2] not in ("HTTP/1.1", "HTTP/1.0") or not _METHOD.fullmatch(words[0]):
         raise ProxyRequestError(400, "the first line is not an HTTP/1.1 request")
     method, target, _ = words
+    if not _TARGET.fullmatch(target):
+        raise ProxyRequestError(400, "the target of the request contains a control character")
     fields = [_field(line) for line in lines]
     if method == "CONNECT":
         host, port = _authority(target, default=None)
@@ -67,7 +74,7 @@ def parse_request(head: bytes) -> ProxyRequest | None:
     end = next((i for i, sign in enumerate(rest) if sign in "/?#"), len(rest))
     host, port = _authority(rest[:end], default=80)
     path = rest[end:].partition("#")[0]
-    return ProxyRequest(host, port, _forwarded(method, path, rest[:end], fields))
+    return ProxyRequest(host, port, _forwarded(method, path, rest[:end], fields), _length(fields))
 
 
 def _field(line: str) -> tuple[str, str]:
@@ -85,11 +92,22 @@ def _authority(text: str, *, default: int | None) -> tuple[str, int]:
     return found["host"].strip("[]").lower().rstrip("."), port
 
 
+def _length(fields: list[tuple[str, str]]) -> int | None:
+    found = [(name.lower(), value) for name, value in fields if name.lower() in ("content-length", "transfer-encoding")]
+    if len(found) > 1:
+        raise ProxyRequestError(400, "the request states the length of its body twice")
+    if not found:
+        return 0
+    name, value = found[0]
+    if name == "transfer-encoding" and value.lower() == "chunked":
+        return None
+    if name == "content-length" and _LENGTH.fullmatch(value):
+        return int(value)
+    raise ProxyRequestError(400, f"{name} of the request is not supported")
+
+
 def _forwarded(method: str, path: str, authority: str, fields: list[tuple[str, str]]) -> bytes:
     """Return the head for the host. `Connection: close` ends the connection after one response."""
-    lengths = [name for name, _ in fields if name.lower() in ("content-length", "transfer-encoding")]
-    if len(lengths) > 1:
-        raise ProxyRequestError(400, "the request states the length of its body twice")
     dropped = _OF_THIS_CONNECTION | {
         word.strip().lower() for name, value in fields if name.lower() == "connection" for word in value.split(",")
     }

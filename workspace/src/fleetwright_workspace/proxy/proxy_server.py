@@ -9,15 +9,17 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fleetwright_workspace.proxy.addresses import Ip
 from fleetwright_workspace.proxy.egress_rules import EgressRefusedError, EgressRules, HostRule
+from fleetwright_workspace.proxy.one_exchange import ClosingResponse, RequestBody
 from fleetwright_workspace.proxy.proxy_request import REASONS, ProxyRequest, ProxyRequestError, parse_request
 from fleetwright_workspace.proxy.relay import TunnelRelay
 
 HEAD_LIMIT = 8 * 1024
-_BUFFER = 32 * 1024
+_BUFFER = 16 * 1024
+"""What is read at once, and the limit of each buffer. A tunnel that stalls then takes about 180 KiB."""
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 64 * 1024
 _LOOKUPS = ThreadPoolExecutor(8, thread_name_prefix="lookup")
@@ -93,11 +95,8 @@ class EgressProxy:
             if len(self._open) > 2 * self._limits.connections:
                 writer.transport.abort()
                 return
-            if len(self._open) > self._limits.connections:
-                raise ProxyRequestError(
-                    503, f"{self._limits.connections} connections are open; close some and try again"
-                )
-            await self._answer_request((reader, writer))
+            _bound_reads(writer)
+            await self._answer_request((reader, writer), is_full=len(self._open) > self._limits.connections)
         except ProxyRequestError as error:
             await _refuse(reader, writer, error)
         except OSError:
@@ -106,12 +105,16 @@ class EgressProxy:
             self._open.discard(task)
             writer.close()
 
-    async def _answer_request(self, client: Streams) -> None:
+    async def _answer_request(self, client: Streams, *, is_full: bool) -> None:
+        """Answer the request. A full proxy answers only the health check, so that the kubelet does not restart it."""
         request = parse_request(await self._head(client[0]))
         if request is None:
             await _answer(client[1], 200, "ok")
             return
+        if is_full:
+            raise ProxyRequestError(503, f"{self._limits.connections} connections are open; close some and try again")
         host = await self._host(request)
+        _bound_reads(host[1])
         try:
             if request.forwarded:
                 host[1].write(request.forwarded)
@@ -120,7 +123,12 @@ class EgressProxy:
             for _, writer in (client, host):
                 writer.transport.set_write_buffer_limits(high=_BUFFER)
             clock = asyncio.get_running_loop().time
-            await TunnelRelay(idle_seconds=self._limits.idle_seconds, clock=clock).run(client, host)
+            relay = TunnelRelay(idle_seconds=self._limits.idle_seconds, clock=clock)
+            if request.forwarded:
+                body, response = RequestBody(client[0], request.length), ClosingResponse(host[0])
+                await relay.run((body, client[1]), (response, host[1]))
+            else:
+                await relay.run(client, host)
         finally:
             host[1].close()
 
@@ -146,13 +154,15 @@ class EgressProxy:
         except asyncio.TimeoutError:
             self._log(f"failed host={request.host} port={request.port} reason='timed out'")
             raise ProxyRequestError(504, f"{name} did not answer within {self._limits.connect_seconds:g} s") from None
-        except OSError as error:
-            self._log(f"failed host={request.host} port={request.port} reason={error.strerror or str(error)!r}")
-            raise ProxyRequestError(502, f"{name} cannot be reached: {error.strerror or error}") from None
+        except (OSError, UnicodeError) as error:
+            # The resolver raises UnicodeError for a label that is empty or too long.
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            self._log(f"failed host={request.host} port={request.port} reason={why!r}")
+            raise ProxyRequestError(502, f"{name} cannot be reached: {why}") from None
 
     async def _reach(self, rule: HostRule, port: int) -> Streams:
         """Resolve the name once, check every address, and connect to the first that answers."""
-        addresses = await self._resolve(rule.lookup, port)
+        addresses = [rule.address] if rule.address else await self._resolve(rule.lookup, port)
         self._rules.check_addresses(rule, port, addresses)
         failure = OSError("the name has no address")
         for ip in addresses:
@@ -161,6 +171,12 @@ class EgressProxy:
             except OSError as error:
                 failure = error
         raise failure
+
+
+def _bound_reads(writer: asyncio.StreamWriter) -> None:
+    """Make the transport read little at once: asyncio reads 256 KiB, whatever the limit of the reader is."""
+    transport: Any = writer.transport
+    transport.max_size = _BUFFER
 
 
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, error: ProxyRequestError) -> None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 
-_PIECE = 1 << 15
+from fleetwright_workspace.proxy.one_exchange import Source
+
+_PIECE = 16 * 1024
+_RESET = struct.pack("ii", 1, 0)
+"""The socket option SO_LINGER with a time of zero."""
 
 
 class TunnelRelay:
@@ -19,8 +25,8 @@ class TunnelRelay:
 
     async def run(
         self,
-        client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        host: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        client: tuple[Source, asyncio.StreamWriter],
+        host: tuple[Source, asyncio.StreamWriter],
     ) -> None:
         """Copy until both directions have ended.
 
@@ -35,15 +41,15 @@ class TunnelRelay:
                 done, running = await asyncio.wait(running, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
                 is_idle = not done and left <= 0
                 if is_idle or any(each.exception() is not None for each in done):
-                    client[1].transport.abort()
-                    host[1].transport.abort()
+                    _reset(client[1])
+                    _reset(host[1])
                     return
         finally:
             for each in copies:
                 each.cancel()
             await asyncio.gather(*copies, return_exceptions=True)
 
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _copy(self, reader: Source, writer: asyncio.StreamWriter) -> None:
         while True:
             data = await reader.read(_PIECE)
             self._last = self._clock()
@@ -55,3 +61,11 @@ class TunnelRelay:
             self._last = self._clock()
         if writer.can_write_eof():
             writer.write_eof()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection with an error at its other end. `abort` alone ends it like a connection that is complete."""
+    found = writer.get_extra_info("socket")
+    if found is not None and not writer.transport.is_closing():
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    writer.transport.abort()
