@@ -260,6 +260,16 @@ async def tcp_pair() -> tuple[socket.socket, socket.socket]:
     return near, far
 
 
+async def tcp_client(world: ProxyWorld, data: bytes) -> Streams:
+    near, far = await tcp_pair()
+    client = await asyncio.open_connection(sock=near)
+    world.clients.append(client)
+    mine = await asyncio.open_connection(sock=far, limit=HEAD_LIMIT)
+    world.served.append(asyncio.create_task(world.proxy.serve(*mine)))
+    client[1].write(data)
+    return client
+
+
 UPLOAD = b"POST http://registry.example.com/ HTTP/1.1\r\nContent-Length: 2\r\n\r\n"
 
 
@@ -270,12 +280,7 @@ def test_client_is_reset_if_the_host_fails(request_bytes):
 
     async def main():
         world = ProxyWorld()
-        near, far = await tcp_pair()
-        client = await asyncio.open_connection(sock=near)
-        world.clients.append(client)
-        mine = await asyncio.open_connection(sock=far, limit=HEAD_LIMIT)
-        world.served.append(asyncio.create_task(world.proxy.serve(*mine)))
-        client[1].write(request_bytes)
+        client = await tcp_client(world, request_bytes)
         head = READY if request_bytes == TUNNEL else b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
         await world.reached.wait()
         (host,) = world.hosts
@@ -380,6 +385,20 @@ def test_proxy_ends_open_connections_when_it_stops():
         _, host = await world.tunnel()
         await world.proxy.drain(20)
         assert await host[0].read() == b""
+        await end(world)
+
+    run(main)
+
+
+@pytest.mark.process
+def test_client_is_reset_if_the_proxy_stops():
+    async def main():
+        world = ProxyWorld()
+        client = await tcp_client(world, TUNNEL)
+        assert await client[0].readexactly(len(READY)) == READY
+        await world.proxy.drain(20)
+        with pytest.raises(ConnectionResetError):
+            await client[0].read()
         await end(world)
 
     run(main)

@@ -30,8 +30,8 @@ class TunnelRelay:
     ) -> None:
         """Copy until both directions have ended.
 
-        If a direction fails, or nothing arrives for too long, both connections are reset. Otherwise a client could take
-        a body that was cut for a whole one.
+        If a direction fails, nothing arrives for too long, or this is cancelled, both connections are reset. Otherwise
+        a client could take a body that was cut for a whole one.
         """
         copies = {asyncio.ensure_future(self._copy(*ends)) for ends in ((client[0], host[1]), (host[0], client[1]))}
         try:
@@ -44,6 +44,10 @@ class TunnelRelay:
                     _reset(client[1])
                     _reset(host[1])
                     return
+        except asyncio.CancelledError:
+            _reset(client[1])
+            _reset(host[1])
+            raise
         finally:
             for each in copies:
                 each.cancel()
