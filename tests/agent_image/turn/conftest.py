@@ -133,11 +133,14 @@ class Talk:
     turn: GraphTurn
     metrics: Metrics
     waits: list[float]
+    accounting: CostAccounting
 
-    async def say(self, text: str, *, owner: str = "client:default", context: str = "c1") -> Said:
+    async def say(
+        self, text: str, *, owner: str = "client:default", context: str = "c1", metadata: dict[str, Any] | None = None
+    ) -> Said:
         said = Said()
         try:
-            async for frame in self.turn.run(TurnRequest(owner, context, "task", text)):
+            async for frame in self.turn.run(TurnRequest(owner, context, "task", text, metadata=metadata or {})):
                 said.frames.append(frame)
         except TurnFailed as failure:
             said.failure = failure
@@ -178,7 +181,7 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
         )
         turn: Any = build_turn(dependencies, sleep=sleep)
         try:
-            yield Talk(turn, metrics, waits)
+            yield Talk(turn, metrics, waits, accounting)
         finally:
             await turn.aclose()
             await trail.aclose()

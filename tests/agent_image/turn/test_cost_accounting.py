@@ -195,6 +195,14 @@ async def test_budget_is_exhausted_if_no_task_can_begin(
     assert [each["exhausted"] for each in books.report()] == [False], "a new day has begun"
 
 
+async def test_budget_is_not_exhausted_once_a_smaller_call_fits(open_books: Any) -> None:
+    books, *_ = open_books({"period": "Day", "tokens": 1000})
+    books.charge(reply(500, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
+    await _refuse(books, tokens_in=900, fixed_in=500)
+    async with books.reserved(PRICE, tokens_in=400, tokens_out=100):
+        assert [each["exhausted"] for each in books.report()] == [False]
+
+
 async def test_budget_is_not_exhausted_by_running_calls(open_books: Any) -> None:
     books, *_ = open_books({"period": "Day", "tokens": 1000})
     async with books.reserved(PRICE, tokens_in=700, tokens_out=100):

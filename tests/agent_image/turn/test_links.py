@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 from langchain.agents.middleware import ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from prometheus_client import CollectorRegistry
 
 from fleetwright_a2a.clock import Clock
@@ -14,18 +14,20 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.model import Provider
 from fleetwright_agent.config.server import Limits
-from fleetwright_agent.protocol.frames import Fallback, StreamReset, TurnFailed, TurnRequest
+from fleetwright_agent.protocol.frames import Fallback, Purpose, StreamReset, TurnFailed, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.views import SqliteViewStore
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.cost.usage import CostAccount
 from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.pipeline.model.empty_replies import EmptyReplies
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
 from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback
 from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, clean_messages, withhold_results
 from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
+from fleetwright_agent.turn.pipeline.model.prompt_size import fixed_prompt_size, prompt_size
 from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
 from fleetwright_agent.turn.pipeline.order import model_links
 from fleetwright_agent.turn.providers.factory import build_chat, portable
@@ -385,6 +387,44 @@ async def test_budget_downgrade_skips_a_model_that_failed(config, talking, model
     assert (fallback.failed, fallback.following) == ("small", "second")
     assert talk.count("llm_calls_total", model="small", outcome="model_error") == 1
     assert talk.count("llm_calls_total", model="second", outcome="ok") == 1
+
+
+def test_fixed_prompt_size_depends_on_no_tool_and_no_message():
+    declared: Any = {"name": "look", "description": "Looks. " * 400}
+    system = SystemMessage("You are the desk. " * 100)
+    bare = request_of().override(system_message=system)
+    full = request_of(HumanMessage("Hello " * 400)).override(system_message=system, tools=[declared])
+    assert 0 < fixed_prompt_size(bare) == fixed_prompt_size(full) <= prompt_size(bare) // 2
+
+
+DEAR = {**SECOND, "maxOutputTokens": 6000}
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "metadata", "exhausted"),
+    [
+        pytest.param({"maxOutputTokens": 6000}, {}, {}, True, id="the own model"),
+        pytest.param({"fallbacks": [DEAR]}, {"callerChoices": ["Model"]}, {"model": "second"}, False, id="a choice"),
+        pytest.param({"retries": 0, "fallbacks": [DEAR]}, {}, {}, False, id="a fallback"),
+        pytest.param({"maxOutputTokens": 6000}, {"at": "0.9"}, {}, False, id="a cheaper model may follow"),
+        pytest.param({"maxOutputTokens": 6000}, {"at": "0.1"}, {}, True, id="the cheaper model"),
+    ],
+)
+async def test_budget_is_exhausted_only_by_calls_that_begin_tasks(config, talking, model, more, metadata, exhausted):
+    """A refused call of a model with which not every task begins says nothing about the next task."""
+    at = {key: value for key, value in more.items() if key == "at"}
+    downgrade = {"downgrade": {**at, "model": {"name": "small", "contextWindow": 8000}}} if at else {}
+    choices = {key: value for key, value in more.items() if key != "at"}
+    wanted = config(model=model, budgets=[{"period": "Month", "tokens": 10_000, **downgrade}], **choices)
+    usage: Any = {"input_tokens": 5000, "output_tokens": 0, "total_tokens": 5000}
+    async with talking(wanted) as talk:
+        await talk.accounting.look()
+        account = CostAccount("offline", None, Purpose.ANSWER)
+        talk.accounting.charge(AIMessage("", usage_metadata=usage), account, TurnRequest("client:a", "c", "t", "x"))
+        said = await talk.say("Hello [[fail:503@offline]]", metadata=metadata)
+        assert said.failure is not None
+        assert said.failure.reason == "budget_exceeded"
+        assert [each["exhausted"] for each in talk.accounting.report()] == [exhausted]
 
 
 async def test_fallback_replaces_a_long_retry_wait(config, talking, model_port):

@@ -77,6 +77,11 @@ class CostAccounting:
     def has_budgets(self) -> bool:
         return bool(self._budgets)
 
+    @property
+    def has_downgrade(self) -> bool:
+        """True if a budget requires a cheaper model from some fraction on."""
+        return any(budget.downgrade is not None for budget in self._budgets)
+
     async def cheaper(self) -> OtherModel | None:
         """The cheaper model that a budget currently requires; None if no budget does."""
         return cheaper(await self._current(), running=self._running)
@@ -96,7 +101,8 @@ class CostAccounting:
             price: The price of the model.
             tokens_in: The estimated tokens of the prompt.
             tokens_out: The limit of the output in tokens.
-            fixed_in: Returns the tokens of the prompt in an empty conversation; None if no task begins with the call.
+            fixed_in: Returns the fewest tokens with which the prompt of a task begins; None if tasks may begin with a
+                cheaper call.
 
         Raises:
             OverBudget: The call does not fit into a budget.

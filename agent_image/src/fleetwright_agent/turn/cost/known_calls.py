@@ -3,8 +3,8 @@
 Known are the smallest call that was admitted, and the call that was refused last if no call was admitted since. The
 sizes are stored, so that they survive a restart. A size from before all current budget windows is ignored at a start.
 
-Known is also how small a refused call would have been in an empty conversation. This size is not stored, because
-another revision may need less.
+Known is also the smallest size with which a refused call could begin a task. This size is not stored, because another
+revision may need less. It is forgotten when a call that is not larger is admitted.
 """
 
 import logging
@@ -50,6 +50,8 @@ class KnownCalls:
 
     def admit(self, call: BudgetUsage, *, since: float) -> None:
         """Note a call that fits. Args: `since` is the start of the longest current window."""
+        if self._least is not None and self._least.least(call) == call:
+            self._least = None
         smallest = call if self._smallest is None else self._smallest.least(call)
         outdated = self._stored_at is None or self._stored_at < since
         if outdated or self._refused is not None or smallest != self._smallest:
@@ -59,7 +61,7 @@ class KnownCalls:
     def refuse(self, call: BudgetUsage, *, least: BudgetUsage | None = None) -> None:
         """Note a call that does not fit.
 
-        Args: `least` is the size of the same call in an empty conversation; None if no task begins with such a call.
+        Args: `least` is the smallest size with which each task begins; None if tasks may begin with a smaller call.
         """
         if least is not None:
             self._least = least if self._least is None else self._least.least(least)
@@ -76,7 +78,7 @@ class KnownCalls:
         return smallest_fits and (self._refused is None or window.fits(running + self._refused))
 
     def none_fits(self, window: BudgetWindow) -> bool:
-        """Return True if a call was refused and would not fit even in an empty conversation.
+        """Return True if a call was refused, and the smallest call with which a task begins would not fit either.
 
         Return False if it would not fit into the unused budget either, because then no reset helps.
         """

@@ -91,10 +91,11 @@ class ModelCalls:
         if not self._accounting.has_budgets:
             return await self._answered(request, call, context)
         declared, size = _chat(request), prompt_size(request)
-        fixed = None if context.request.sub_agent else partial(fixed_prompt_size, request)
         while True:
             chat = await self.choice.instead_of(declared, context)
             most = chat.endpoint.max_output_tokens
+            begins = self.choice.begins_tasks(declared, chat, context)
+            fixed = partial(fixed_prompt_size, request) if begins else None
             try:
                 async with self._accounting.reserved(
                     chat.endpoint.price, tokens_in=size, tokens_out=most, fixed_in=fixed

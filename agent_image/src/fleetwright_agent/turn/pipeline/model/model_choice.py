@@ -33,6 +33,26 @@ class ModelChoice:
         cheaper = await self._accounting.cheaper()
         return chat.other(cheaper) if cheaper and cheaper.name != chat.endpoint.name else chat
 
+    def begins_tasks(self, declared: Chat, chat: Chat, context: TurnContext) -> bool:
+        """Return True if each task of the agent begins with a call that costs at least as much as one of `chat`.
+
+        Return False in case of doubt, because callers get no answer from an agent with which no task can begin.
+
+        Args:
+            declared: The model that the request names.
+            chat: The model that `instead_of` has returned for it.
+            context: The context of the turn.
+        """
+        endpoint = declared.endpoint
+        is_own = (endpoint.name, endpoint.base_url) == (self._own.name, self._own.base_url)
+        if context.request.sub_agent or context.stands_in or not is_own:
+            return False
+        # The system prompt names unreachable servers, and is shorter once they are back.
+        if context.unreachable:
+            return False
+        # Until a budget requires the cheaper model, running calls may still bring the budget there.
+        return chat is not declared or not self._accounting.has_downgrade
+
     def answered(self, thread: str, chat: Chat) -> None:
         self._answered[thread] = chat
         self._answered.move_to_end(thread)

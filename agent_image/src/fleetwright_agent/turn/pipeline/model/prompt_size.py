@@ -1,4 +1,4 @@
-"""The size of a request's prompt in tokens: of the whole prompt, and of the part that every conversation has."""
+"""The size of a request's prompt in tokens: of the whole prompt, and of the part that every prompt certainly has."""
 
 from typing import Any
 
@@ -15,8 +15,12 @@ def prompt_size(request: Request) -> int:
 
 
 def fixed_prompt_size(request: Request) -> int:
-    """Return the estimated tokens of the system prompt and of the tools."""
-    return prompt_tokens([], system=_system(request), tools=_tools(request), trusted_from=None)
+    """Return half of the estimated tokens of the system prompt, which is less than any prompt of this agent has.
+
+    The provider may count fewer tokens than the estimate. Tools are not included, because they differ between callers,
+    and their servers come and go.
+    """
+    return prompt_tokens([], system=_system(request), tools=[], trusted_from=None) // 2
 
 
 def _system(request: Request) -> str:
