@@ -12,6 +12,8 @@ from fleetwright_a2a.dialects.dialect import SENDS
 from fleetwright_a2a.dialects.v01 import V01
 from fleetwright_a2a.dialects.v03 import V03
 from fleetwright_a2a.dialects.v10 import V10
+from fleetwright_a2a.extension_codec import mime_type
+from fleetwright_a2a.extensions import CONTEXT_TITLE, WORKSPACE_UNDO
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_gateway.access.budgets import exhausted_budget, has_unreported_budget
 from fleetwright_gateway.proxy.waking import MESSAGES
@@ -76,6 +78,13 @@ def call(method):
     return {**MESSAGE, "method": method}
 
 
+def sent(params=None, *, method="SendMessage", **message):
+    return {**call(method), "params": {**(params or {}), "message": message}}
+
+
+UNDO_PART = {"kind": "data", "data": {"taskId": "t-1"}, "metadata": {"mimeType": mime_type(WORKSPACE_UNDO)}}
+
+
 @pytest.mark.parametrize(
     ("verb", "path", "body", "status"),
     [
@@ -84,6 +93,7 @@ def call(method):
         pytest.param("POST", "/a2a", call("tasks/sendSubscribe"), 402, id="0.1"),
         pytest.param("POST", "/message:send", {}, 402, id="HTTP+JSON"),
         pytest.param("POST", "/v1/message:stream", {}, 402, id="HTTP+JSON of 0.3"),
+        pytest.param("POST", "/a2a", sent(metadata={"origin": "x"}, parts=[{"text": "Hi"}]), 402, id="with metadata"),
         pytest.param("POST", "/a2a", call("GetTask"), 200, id="read"),
         pytest.param("POST", "/a2a", call("tasks/resubscribe"), 200, id="subscription"),
         pytest.param("POST", "/a2a", call("CancelTask"), 200, id="cancellation"),
@@ -105,6 +115,23 @@ async def test_proxy_refuses_only_messages_over_budget(api, client, upstream, ve
     error = json.loads(text)["error"]
     assert error["message"] == sentence
     assert error["code"] == (-32600 if path == "/a2a" else 402)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param("/a2a", sent(metadata={WORKSPACE_UNDO: {"taskId": "t-1"}}), id="undo"),
+        pytest.param("/a2a", sent({"metadata": {CONTEXT_TITLE: {"title": "Sea"}}}), id="title, in the request"),
+        pytest.param("/a2a", sent(parts=[UNDO_PART], method="message/send"), id="undo, in a part"),
+        pytest.param("/message:send", {"message": {"metadata": {CONTEXT_TITLE: {}}}}, id="title by HTTP+JSON"),
+        pytest.param("/a2a", sent(taskId="t-1"), id="the answer to a task"),
+        pytest.param("/a2a", sent({"id": "t-1"}, method="tasks/send"), id="the answer to a task, 0.1"),
+        pytest.param("/a2a", sent(metadata={"model": "small"}), id="another model"),
+    ],
+)
+async def test_proxy_passes_messages_that_may_need_no_budget(api, client, upstream, path, body):
+    api.add_agent("callee", spec={**REACH, "budgets": [DAY]}, status={"budgets": [full(DAY, LATER)]})
+    assert await client.status("POST", f"{CALLEE}{path}", token=caller_token(api), json=body) == 200
 
 
 async def test_proxy_wakes_no_agent_whose_budget_is_used_up(api, client, upstream):
@@ -131,3 +158,13 @@ async def test_proxy_treats_unreported_budgets_as_configured(api, settings, upst
         assert await gateway.status("POST", f"{CALLEE}/a2a", token=token, json=call("GetTask")) == 200
         api.add_agent("callee", spec=budgets, status={"budgets": [DAY]})
         assert await gateway.status("POST", f"{CALLEE}/a2a", token=token, json=MESSAGE) == 200
+
+
+async def test_proxy_wakes_an_agent_that_never_reported_budgets(api, settings, upstream):
+    """An agent that sleeps reports nothing, so a refusal would never end."""
+    api.add_running_agent("caller", spec=REACH)
+    api.add_running_agent("callee", spec=REACH)
+    async with running(api, replace(settings, refuse_unreported_budgets=True)) as gateway:
+        spec = {**REACH, "sleep": {"afterIdle": "15m"}, "budgets": [DAY]}
+        api.add_agent("callee", spec=spec, status=ASLEEP)
+        assert await gateway.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == 200

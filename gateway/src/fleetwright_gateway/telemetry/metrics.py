@@ -54,3 +54,4 @@ class GatewayMetrics:
         # `increase()` does not see the first event of a new series.
         for outcome in ("awake", "failed"):
             self.wakes.labels(outcome)
+        self.requests.labels("agents", "402")
