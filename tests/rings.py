@@ -1,9 +1,13 @@
-"""Runs the rings of tests one after the other and ends with one summary of what ran and what could not.
+"""Runs the rings of tests and ends with one summary of what ran and what could not.
 
 A ring is a command. One that cannot run here ends with 77 and its reason as the last line. The summary
 shows the reason; CI fails. `python tests/rings.py NAME …` runs the named rings only.
+
+Most rings run one after the other. Rings that wait for much of their time have lanes: consecutive rings with a lane run
+at the same time, except that the rings of one lane run one after the other.
 """
 
+import asyncio
 import os
 import re
 import signal
@@ -12,9 +16,10 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FrameType
+from itertools import chain, groupby
 
 CANNOT_RUN = 77
+_LONGEST_LINE = 2**26
 _PYTEST = (sys.executable, "-m", "pytest", "-q")
 _WITHOUT_CLUSTER = tuple(
     f"tests/{folder}"
@@ -31,6 +36,8 @@ _WITHOUT_CLUSTER = tuple(
     )
 )
 _COMMANDS = ("tests/workspace", "tests/cli/workspace", "tests/agent_image/tools/workspace")
+_IN_ORDER = ("--no-loadscope-reorder",)
+"""Files start in the order of collection, in which long files are first. Otherwise files with few tests start last."""
 _COUNTS = re.compile(r"(\d+) (passed|failed|error|errors|skipped)\b")
 
 
@@ -38,6 +45,8 @@ _COUNTS = re.compile(r"(\d+) (passed|failed|error|errors|skipped)\b")
 class Ring:
     name: str
     command: Sequence[str]
+    lane: int = 0
+    """The number of the lane, or 0 if no other ring runs beside this one."""
 
 
 def _others(*folders: str) -> tuple[str, ...]:
@@ -52,8 +61,14 @@ RINGS = (
     Ring("programs", (sys.executable, "-m", "e2e.cluster", "binaries")),
     Ring("static", ("make", "--no-print-directory", "lint", "types", "layers")),
     Ring("unit", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "not process", *_WITHOUT_CLUSTER)),
-    # More than half of the time is spent waiting for processes and clocks, so two processors suffice for four workers.
-    Ring("process", (*_PYTEST, "-n", "4", "--dist", "loadfile", "-m", "process", *_others(*_COMMANDS))),
+    # Each of the two waits for more than half of its time, so two processors suffice for both.
+    Ring(
+        "process",
+        (*_PYTEST, "-n", "4", "--dist", "loadfile", *_IN_ORDER, "-m", "process", *_others(*_COMMANDS)),
+        lane=1,
+    ),
+    # Each worker has its own control plane.
+    Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults"), lane=2),
     # These tests run commands that use whole processors and much memory, so nothing else runs beside them.
     Ring("commands", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "process", *_COMMANDS)),
     Ring("demo", ("make", "--no-print-directory", "demo")),
@@ -63,10 +78,8 @@ RINGS = (
     # Fixed samples. `make sweep` and `make walk` run everything.
     Ring("sweep", (sys.executable, "-m", "e2e.faults", "--share", os.environ.get("SHARE") or "0.25")),
     Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4")),
-    # Most of these tests wait. Each worker has its own control plane.
-    Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults")),
     # These tests wait for pods and share one cluster. One worker runs a whole module.
-    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "e2e/scenarios")),
+    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", *_IN_ORDER, "e2e/scenarios")),
 )  # fmt: skip
 
 
@@ -87,32 +100,94 @@ class Result:
         return "could not run" if self.status == CANNOT_RUN else "FAILED"
 
 
-def run(ring: Ring) -> Result:
-    """Run a ring with its output shown as it comes. A signal to this program ends the ring first."""
-    print(f"\n=== {ring.name}: {' '.join(ring.command)}", flush=True)
+async def run(ring: Ring, *, beside: bool) -> Result:
+    """Run a ring. Print its output line by line, or after its end if `beside` says that other rings run beside it.
+
+    A cancellation ends the ring and still prints its output.
+    """
+    title = f"\n=== {ring.name}: {' '.join(ring.command)}"
+    print(f"\n=== {ring.name} starts" if beside else title, flush=True)
     started = time.monotonic()
-    process = subprocess.Popen(ring.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = await asyncio.create_subprocess_exec(
+        *ring.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(), limit=_LONGEST_LINE
+    )
     lines: list[str] = []
     assert process.stdout is not None
     try:
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            lines = [*lines[-30:], line.strip()]
-        status = process.wait()
+        async for read in process.stdout:
+            lines.append(read.decode(errors="replace"))
+            if not beside:
+                print(lines[-1], end="", flush=True)
+        status = await process.wait()
     finally:
-        process.terminate()  # This has no effect on an ended process.
+        if process.returncode is None:
+            process.terminate()
+            rest, _ = await process.communicate()
+            lines.append(rest.decode(errors="replace"))
+        if beside:
+            print(f"{title}\n{''.join(lines)}", flush=True)
+    return _result(ring, status, time.monotonic() - started, [line.strip() for line in lines[-30:]])
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of the rings, in which pytest keeps the test modules that it has compiled."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _result(ring: Ring, status: int, seconds: float, lines: Sequence[str]) -> Result:
     counted = next((line for line in reversed(lines) if _COUNTS.search(line) and " in " in line), "")
     found = {kind.rstrip("s"): int(number) for number, kind in _COUNTS.findall(counted)}
     failed = found.get("failed", 0) + found.get("error", 0)
     return Result(
         ring,
         status,
-        time.monotonic() - started,
+        seconds,
         passed=found.get("passed", 0) or int(status == 0),
         failed=failed or int(status not in {0, CANNOT_RUN}),
         skipped=found.get("skipped", 0),
         last_line=lines[-1] if lines else "",
     )
+
+
+async def _run_all(wanted: Sequence[Ring]) -> list[Result]:
+    """Run the rings in order. Consecutive rings with a lane run together."""
+    results: list[Result] = []
+    for together, rings in groupby(wanted, key=lambda ring: ring.lane > 0):
+        if together:
+            results += await _run_lanes(list(rings))
+        else:
+            results += [await run(ring, beside=False) for ring in rings]
+    return results
+
+
+async def _run_lanes(rings: Sequence[Ring]) -> list[Result]:
+    lanes = sorted({ring.lane for ring in rings})
+
+    async def run_lane(lane: int) -> list[Result]:
+        return [await run(ring, beside=len(lanes) > 1) for ring in rings if ring.lane == lane]
+
+    return list(chain.from_iterable(await asyncio.gather(*map(run_lane, lanes))))
+
+
+async def _until_signal(wanted: Sequence[Ring]) -> list[Result]:
+    """Run the rings. A signal to this program ends them first.
+
+    Raises:
+        SystemExit: if a signal arrived.
+    """
+    running = asyncio.ensure_future(_run_all(wanted))
+    arrived: list[int] = []
+
+    def end(number: int) -> None:
+        arrived.append(number)
+        running.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    try:
+        return await running
+    except asyncio.CancelledError:
+        raise SystemExit(128 + arrived[0]) from None
 
 
 def _leave_cluster(*, in_ci: bool) -> None:
@@ -125,7 +200,7 @@ def _leave_cluster(*, in_ci: bool) -> None:
 
 def main(names: Sequence[str]) -> int:
     wanted = [ring for ring in RINGS if not names or ring.name in names]
-    results = [run(ring) for ring in wanted]
+    results = asyncio.run(_until_signal(wanted))
     in_ci = os.environ.get("CI", "") not in {"", "0", "false"}
     if any(result.ring.name == "cluster" for result in results):
         _leave_cluster(in_ci=in_ci)
@@ -140,10 +215,5 @@ def main(names: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _end(number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _end)
     sys.exit(main(sys.argv[1:]))
