@@ -282,15 +282,15 @@ def team_import(cluster: "ClusterClient", file: Path) -> None:
 @on_cluster
 def team_expand(cluster: "ClusterClient", lead: str, file: Path | None, dry_run: bool, output: str) -> None:
     """Make an agent of each sub-agent of LEAD, with LEAD as its parent."""
-    from fleetwright_cli.team import resize_command
+    from fleetwright_cli.team.expand_command import expand
 
-    resize_command.expand(cluster, lead, file=file, dry_run=dry_run, output=output)
+    expand(cluster, lead, file=file, dry_run=dry_run, output=output)
 
 
 @team.command("collapse")
 @click.argument("lead")
 @click.option("--no-handoff", is_flag=True, help="Do not ask the children for a handoff.")
-@click.option("--force", is_flag=True, help="Also delete children whose tasks run.")
+@click.option("--force", is_flag=True, help="Also delete children whose tasks run, or of which this is unknown.")
 @click.option("--yes", is_flag=True, help="Do not ask whether to delete the children.")
 @click.option("--dry-run", is_flag=True, help="Change nothing, and ask no child.")
 @click.option("-o", "--output", type=click.Choice(["text", "yaml"]), default="text", show_default=True)
@@ -299,9 +299,9 @@ def team_collapse(
     cluster: "ClusterClient", lead: str, no_handoff: bool, force: bool, yes: bool, dry_run: bool, output: str
 ) -> None:
     """Make a sub-agent of each child of LEAD, and delete the children. Each child writes a handoff first."""
-    from fleetwright_cli.team import resize_command
+    from fleetwright_cli.team.collapse_command import collapse
 
-    resize_command.collapse(
+    collapse(
         cluster,
         lead,
         with_handoff=not no_handoff,

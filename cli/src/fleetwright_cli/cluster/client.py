@@ -165,12 +165,20 @@ class ClusterClient:
             return self._custom.list_cluster_custom_object, (names.GROUP, names.VERSION, _PLURALS[kind])
         return self._custom.list_namespaced_custom_object, self._place(kind)
 
-    def merge(self, kind: str, name: str, patch: Mapping[str, Any]) -> dict[str, Any]:
-        """Change an object of one of our kinds with a JSON merge patch (RFC 7396)."""
+    def merge(self, kind: str, name: str, patch: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        """Change an object of one of our kinds with a JSON merge patch (RFC 7396).
+
+        Args: `dry_run` only lets the API server check the request, and refuse unknown fields. So do the methods below.
+        """
         with _explained(f"{kind} {name}", self.namespace):
             return self._mapping(
                 self._custom.patch_namespaced_custom_object(
-                    *self._place(kind), name, dict(patch), field_manager=FIELD_MANAGER, _content_type=_MERGE
+                    *self._place(kind),
+                    name,
+                    dict(patch),
+                    field_manager=FIELD_MANAGER,
+                    _content_type=_MERGE,
+                    **_checked_only(dry_run),
                 )
             )
 
@@ -190,18 +198,20 @@ class ClusterClient:
             else:
                 self._custom.patch_namespaced_custom_object(*self._place(kind), name, dict(manifest), **options)
 
-    def create(self, manifest: Mapping[str, Any]) -> None:
+    def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> None:
         """Create an object of one of our kinds. Raises: click.ClickException if it exists or may not be created."""
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         with _explained(f"{kind} {name}", self.namespace):
             self._custom.create_namespaced_custom_object(
-                *self._place(kind), dict(manifest), field_manager=FIELD_MANAGER
+                *self._place(kind), dict(manifest), field_manager=FIELD_MANAGER, **_checked_only(dry_run)
             )
 
-    def delete(self, kind: str, name: str, *, uid: str) -> None:
+    def delete(self, kind: str, name: str, *, uid: str, dry_run: bool = False) -> None:
         """Delete an object of one of our kinds, unless another object has replaced it."""
         with _explained(f"{kind} {name}", self.namespace):
-            options = V1DeleteOptions(preconditions=V1Preconditions(uid=uid))
+            # A body replaces the parameters of the address, so a dry run is part of the body.
+            dry = ["All"] if dry_run else None
+            options = V1DeleteOptions(preconditions=V1Preconditions(uid=uid), dry_run=dry)
             self._custom.delete_namespaced_custom_object(*self._place(kind), name, body=options)
 
     def _place(self, kind: str) -> tuple[str, str, str, str]:
@@ -210,6 +220,11 @@ class ClusterClient:
     def _mapping(self, value: Any) -> dict[str, Any]:
         found: dict[str, Any] = self._client.sanitize_for_serialization(value)  # type: ignore[no-untyped-call] # as above
         return found
+
+
+def _checked_only(dry_run: bool) -> dict[str, Any]:
+    """Return the parameters of a request that changes nothing."""
+    return {"dry_run": "All", "field_validation": "Strict"} if dry_run else {}
 
 
 @contextmanager

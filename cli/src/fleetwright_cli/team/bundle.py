@@ -33,6 +33,12 @@ def portable(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def fields_of(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec of an Agent as its user wrote it, to copy it or to compare it. Decisions use the views."""
+    fields: dict[str, Any] = body["spec"]
+    return fields
+
+
 def without_parent(lead: Mapping[str, Any]) -> dict[str, Any]:
     """Return the lead's manifest without its own parent, which is not part of the bundle."""
     return _without(lead, "spec", "fleet", "parent")

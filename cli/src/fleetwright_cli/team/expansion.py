@@ -2,10 +2,10 @@
 
 A sub-agent works in the process of its agent and within its limits. An agent of a team has its own pod, memory and
 callers. The new agent therefore repeats what restricts the sub-agent: tools, approvals, enforcement, network, limits
-and budgets.
+and budgets. What a new agent cannot take over is refused or named.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,13 +14,34 @@ import click
 from fleetwright_api import durations
 from fleetwright_api.spec.agent import AgentView, parse_agent
 from fleetwright_api.spec.fleet import DIRECT, LINEAGE, NO_REACH
-from fleetwright_cli.team.bundle import portable
-from fleetwright_cli.team.tool_names import Tools, tools_of
+from fleetwright_cli.team.bundle import fields_of, portable
+from fleetwright_cli.team.difference import delegation_references
+from fleetwright_cli.team.tool_names import tools_of
 
 Manifest = dict[str, Any]
-_COPIED: Final = ("network", "budgets", "sleep", "telemetry", "logging", "audit", "image", "imagePullSecrets")
+_COPIED: Final = (
+    "network",
+    "budgets",
+    "sleep",
+    "telemetry",
+    "logging",
+    "audit",
+    "image",
+    "imagePullSecrets",
+    "podTemplate",
+    "resources",
+    "suspend",
+    "drainSeconds",
+)
+_HANDLED: Final = frozenset(
+    {*_COPIED, "description", "instructions", "instructionsFrom", "model", "mcpServers", "subAgents", "limits", "fleet"}
+    | {"approvals", "enforcement", "memory", "skills", "skillSelector", "version"}
+)
+_ENTRY: Final = frozenset({"name", "description", "instructions", "tools", "model", "maxModelCalls", "timeout"})
 _OWN_MODEL: Final = ("contextWindow", "price", "maxOutputTokens", "fallbacks")
 """Fields that belong to the model of the lead, and not to its address."""
+_LEARNING: Final = ("knowledge", "sessions", "skills")
+"""Parts of the memory that a sub-agent does not have, so that its agent does not get them either."""
 _MAX_MODEL_CALLS: Final = 30
 _TIMEOUT: Final = "5m"
 _LONGEST_TURN: Final = 86_400
@@ -35,7 +56,7 @@ class Expansion:
     """Sentences about everything that the children do not take over, for the user."""
 
 
-def expansion(lead: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> Expansion:
+def expansion(lead: Mapping[str, Any], entries: Sequence[Any]) -> Expansion:
     """Return the team of a lead whose sub-agents become agents.
 
     Args:
@@ -43,42 +64,51 @@ def expansion(lead: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> 
         entries: The sub-agents, as `spec.subAgents` has them.
 
     Raises:
-        click.ClickException: An entry is not a sub-agent.
+        click.ClickException: An entry is not a sub-agent, or cannot become an agent without a loss.
     """
     manifest = portable(lead)
-    spec = manifest["spec"]
-    view = parse_agent({**lead, "spec": {**spec, "subAgents": list(entries)}})
-    if not entries or view.problems:
-        why = "; ".join(problem.message for problem in view.problems)
-        raise click.ClickException(why or f"Agent {view.name} has no sub-agents in spec.subAgents; give -f FILE")
-    notes: list[str] = []
-    children = [_child(view, spec, entry, notes) for entry in entries]
-    moved = {entry["name"] for entry in entries}
-    left = [entry for entry in spec.get("subAgents", ()) if entry["name"] not in moved]
+    fields, name = fields_of(manifest), manifest["metadata"]["name"]
+    view = _checked(lead, fields, entries)
+    moved = frozenset(entry["name"] for entry in entries)
+    if found := delegation_references(fields, moved):
+        raise click.ClickException(
+            f"Agent {name}: {', '.join(found)} refer to sub-agents or to the tools task and task_batch. No such rule"
+            " exists for other agents, so remove these rules first, or keep the sub-agents"
+        )
+    for field in ("executor", "suspend"):
+        if fields.get(field):
+            raise click.ClickException(f"Agent {name}: spec.{field} is set; remove it first")
+    for entry in entries:
+        if unknown := tools_of(view, fields, entry.get("tools") or ()).unknown:
+            raise click.ClickException(
+                f"spec.subAgents[{entry['name']}].tools: an agent cannot take over {', '.join(unknown)}; it takes over"
+                f" only load_skill, read_skill_file, and tools of MCP servers that {name} allows. Remove them first"
+            )
+    children = [child_of(view, fields, entry) for entry in entries]
+    left = [entry for entry in fields.get("subAgents", ()) if entry["name"] not in moved]
     reach = view.spec.fleet.reach
-    fleet = {**spec.get("fleet", {}), "reach": DIRECT if reach == NO_REACH else reach}
-    if spec.get("budgets"):
-        notes.append(f"each child has its own budgets with the limits of {view.name}; lower them if needed")
-    kept = {key: value for key, value in spec.items() if key != "subAgents"}
+    fleet = {**fields.get("fleet", {}), "reach": DIRECT if reach == NO_REACH else reach}
+    kept = {key: value for key, value in fields.items() if key != "subAgents"}
     more = {"subAgents": left} if left else {}
-    return Expansion(children, {**manifest, "spec": {**kept, **more, "fleet": fleet}}, notes)
+    return Expansion(children, {**manifest, "spec": {**kept, **more, "fleet": fleet}}, _notes(name, fields))
 
 
 def lead_changes(result: Expansion) -> dict[str, Any]:
     """Return the changes of the lead's spec as a merge patch."""
-    spec = result.lead["spec"]
-    return {"subAgents": spec.get("subAgents"), "fleet": {"reach": spec["fleet"]["reach"]}}
+    fields = fields_of(result.lead)
+    return {"subAgents": fields.get("subAgents"), "fleet": {"reach": fields["fleet"]["reach"]}}
 
 
-def _child(lead: AgentView, spec: Mapping[str, Any], entry: Mapping[str, Any], notes: list[str]) -> Manifest:
-    tools = tools_of(lead, spec, entry.get("tools", ()))
-    if tools.unknown:
-        notes.append(f"{entry['name']} does not have the tools {', '.join(tools.unknown)}, which only {lead.name} has")
+def child_of(lead: AgentView, fields: Mapping[str, Any], entry: Mapping[str, Any]) -> Manifest:
+    """Return the agent that a sub-agent of this lead becomes. Args: `fields` is the lead's spec."""
+    tools = tools_of(lead, fields, entry.get("tools") or ())
     reach = LINEAGE if lead.spec.fleet.reach == LINEAGE else DIRECT
-    seconds = min(durations.seconds(entry.get("timeout", _TIMEOUT)), _LONGEST_TURN)
-    limits = {"maxModelCalls": entry.get("maxModelCalls", _MAX_MODEL_CALLS), "maxTurnSeconds": seconds}
-    copied = {key: spec[key] for key in _COPIED if key in spec}
-    policies = {key: _limited(spec[key], tools) for key in ("approvals", "enforcement") if key in spec}
+    limits = fields.get("limits") or {}
+    seconds = min(durations.seconds(entry.get("timeout") or _TIMEOUT), limits.get("maxTurnSeconds") or _LONGEST_TURN)
+    calls = entry.get("maxModelCalls") or _MAX_MODEL_CALLS
+    own = {"maxModelCalls": min(calls, limits.get("maxModelCalls") or calls), "maxTurnSeconds": seconds}
+    memory = {key: value for key, value in (fields.get("memory") or {}).items() if key not in _LEARNING}
+    policies = {key: _limited(fields[key], tools.names) for key in ("approvals", "enforcement") if fields.get(key)}
     return {
         "apiVersion": "fleetwright.dev/v1alpha1",
         "kind": "Agent",
@@ -86,14 +116,50 @@ def _child(lead: AgentView, spec: Mapping[str, Any], entry: Mapping[str, Any], n
         "spec": {
             "description": entry["description"],
             "instructions": entry["instructions"],
-            "model": _model(spec["model"], entry.get("model")),
-            **tools.spec,
+            "model": _model(fields["model"], entry.get("model")),
+            **tools.fields,
             "fleet": {"parent": {"name": lead.name}, "reach": reach},
-            "limits": limits,
-            **policies,
-            **copied,
+            "limits": {**limits, **own},
+            **({"memory": memory} if memory else {}),
+            **{key: value for key, value in policies.items() if value},
+            **{key: fields[key] for key in _COPIED if key in fields},
         },
     }
+
+
+def _checked(lead: Mapping[str, Any], fields: Mapping[str, Any], entries: Sequence[Any]) -> AgentView:
+    """Return the view of the lead with these entries. Raises: click.ClickException if one of them is malformed."""
+    view = parse_agent({**lead, "spec": {**fields, "subAgents": list(entries)}})
+    problems = [problem.message for problem in view.problems]
+    if not entries:
+        problems.append(f"Agent {view.name} has no sub-agents in spec.subAgents; give -f FILE")
+    seen: dict[str, Any] = {}
+    present = {entry["name"]: entry for entry in fields.get("subAgents", ())}
+    for entry in [] if problems else entries:
+        place = f"spec.subAgents[{entry['name']}]"
+        problems += [f"{place}.{key} is not a field; remove it" for key in sorted(map(str, {*entry} - _ENTRY))]
+        if entry["name"] in seen:
+            problems.append(f"{place} exists twice; remove one of them")
+        if present.get(entry["name"], entry) != entry:
+            problems.append(f"{place} of Agent {view.name} has other fields; make them equal, or rename one of them")
+        try:
+            durations.seconds(entry.get("timeout") or _TIMEOUT)
+        except ValueError as error:
+            problems.append(f"{place}.timeout: {error}")
+        seen[entry["name"]] = entry
+    if problems:
+        raise click.ClickException("; ".join(problems))
+    return view
+
+
+def _notes(name: str, fields: Mapping[str, Any]) -> list[str]:
+    notes = []
+    if fields.get("budgets"):
+        notes.append(f"each child has its own budgets with the limits of {name}; lower them if needed")
+    memory = [f"memory.{key}" for key in _LEARNING if (fields.get("memory") or {}).get(key)]
+    if left := [f"spec.{key}" for key in [*(key for key in fields if key not in _HANDLED), *memory]]:
+        notes.append(f"the children do not get {', '.join(left)} of {name}; set these fields there if needed")
+    return notes
 
 
 def _model(model: Mapping[str, Any], other: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -102,10 +168,12 @@ def _model(model: Mapping[str, Any], other: Mapping[str, Any] | None) -> Mapping
     return {**{key: value for key, value in model.items() if key not in _OWN_MODEL}, **other}
 
 
-def _limited(policy: Mapping[str, Any], tools: Tools) -> dict[str, Any]:
+def _limited(policy: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
     """Return a policy with rules for the given tools only, because a rule for an unknown tool is an error."""
-    return {key: _rules(value, tools.names) if isinstance(value, list) else value for key, value in policy.items()}
-
-
-def _rules(rules: Iterable[Any], known: frozenset[str]) -> list[Any]:
-    return [rule for rule in rules if (rule.get("tool") if isinstance(rule, Mapping) else rule) in {*known, "*"}]
+    rules = {
+        key: [rule for rule in value if (rule.get("tool") if isinstance(rule, Mapping) else rule) in {*known, "*"}]
+        if isinstance(value, list)
+        else value
+        for key, value in policy.items()
+    }
+    return {key: value for key, value in rules.items() if value != []}

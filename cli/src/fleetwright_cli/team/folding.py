@@ -1,45 +1,43 @@
-"""Turns the children of an agent into its sub-agents. Pure."""
+"""Turns the children of an agent into its sub-agents. Pure.
 
+An agent becomes a sub-agent only if the sub-agent has the same tools, rules and limits. To find this out, the sub-agent
+is expanded again, and the result is compared with the agent.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
 
 from fleetwright_api.spec.agent import AgentView, parse_agent
+from fleetwright_cli.team.bundle import fields_of
+from fleetwright_cli.team.difference import differences
+from fleetwright_cli.team.expansion import child_of
 from fleetwright_cli.team.tool_names import names_of
 
-HANDOFF: Final = "## Handoff"
-"""The heading under which the instructions of a sub-agent have what the agent wrote before it was deleted."""
+_BEGIN: Final = "<!-- fleetwright team collapse: begin of the handoff -->"
+_END: Final = "<!-- fleetwright team collapse: end of the handoff -->"
+"""The section of the instructions that has what the agent wrote before it was deleted. Only this is ever replaced."""
+_SECTION: Final = re.compile(rf"\n\n{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n?", re.DOTALL)
 _LONGEST: Final = 16_384
 """The most characters of the instructions of a sub-agent."""
 _LONGEST_HANDOFF: Final = 4_000
-_ONLY_AGENTS: Final = (
-    "a2a",
-    "allowedCallers",
-    "askHuman",
-    "auth",
-    "budgets",
-    "compaction",
-    "executor",
-    "memory",
-    "peers",
-    "plugins",
-    "podTemplate",
-    "toolSearch",
-    "workspace",
-)
-"""Fields of an Agent that a sub-agent does not have."""
-_ADDRESS: Final = ("provider", "baseURL", "proxyURL")
 
 
 def sub_agent_of(child: Mapping[str, Any], lead: Mapping[str, Any], *, handoff: str = "") -> dict[str, Any]:
     """Return an entry for `spec.subAgents` of the lead. Args: `handoff` is what the child has written.
 
     Raises:
-        click.ClickException: A sub-agent cannot do what the child does; the message names the field and the remedy.
+        click.ClickException: The sub-agent would differ from the child; the message names the fields and the remedy.
     """
     view, above = parse_agent(child), parse_agent(lead)
-    spec = child["spec"]
+    fields, leads = fields_of(child), fields_of(lead)
+    for each in (view, above):
+        if each.problems:
+            raise click.ClickException(f"Agent {each.name}: {'; '.join(problem.message for problem in each.problems)}")
+    if above.spec.executor is not None:
+        raise click.ClickException(f"Agent {above.name}: spec.executor is set, and may know no sub-agents")
     if view.spec.instructions is None:
         raise click.ClickException(
             f"Agent {view.name}: spec.instructionsFrom: write the text to spec.instructions first"
@@ -54,38 +52,68 @@ def sub_agent_of(child: Mapping[str, Any], lead: Mapping[str, Any], *, handoff: 
     tools = names_of(view, above)
     calls = {"maxModelCalls": limits.max_model_calls} if limits.max_model_calls is not None else {}
     timeout = {"timeout": f"{limits.max_turn_seconds}s"} if limits.max_turn_seconds is not None else {}
-    return {
+    entry = {
         "name": view.name,
-        "description": view.spec.description or f"The agent {view.name}",
+        "description": view.spec.description,
         "instructions": text,
         **({"tools": tools} if tools else {}),
-        **_model(view, spec["model"], lead["spec"]["model"], above.name),
+        **_model(fields["model"], leads["model"]),
         **calls,
         **timeout,
     }
-
-
-def lost_fields(child: Mapping[str, Any]) -> list[str]:
-    """Return the fields of a child's spec that its sub-agent does not have."""
-    return [f"spec.{key}" for key in _ONLY_AGENTS if child["spec"].get(key)]
+    _refuse_differences(view, above, fields, fields_of(child_of(above, leads, entry)))
+    return entry
 
 
 def folded_sub_agents(lead: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the sub-agents of the lead with these entries, which replace entries of the same names."""
-    named = {entry["name"] for entry in entries}
-    return [*(entry for entry in lead["spec"].get("subAgents", ()) if entry["name"] not in named), *entries]
+    """Return the sub-agents of the lead with these entries.
+
+    An entry that the lead has already, apart from a handoff, is the result of an interrupted command. It keeps its
+    handoff if the new entry has none.
+
+    Raises:
+        click.ClickException: The lead has another sub-agent with the name of an entry.
+    """
+    found = {entry["name"]: entry for entry in fields_of(lead).get("subAgents", ())}
+    for entry in entries:
+        old = found.get(entry["name"])
+        if old is not None and _without_handoff(old) != _without_handoff(entry):
+            raise click.ClickException(
+                f"Agent {lead['metadata']['name']}: spec.subAgents[{entry['name']}] exists and differs from the Agent"
+                f" {entry['name']}; remove or rename one of them first"
+            )
+        found[entry["name"]] = old if old is not None and not _SECTION.search(entry["instructions"]) else entry
+    return list(found.values())
+
+
+def is_folded(lead: Mapping[str, Any], name: str) -> bool:
+    """Return whether the lead has a sub-agent with this name."""
+    return any(entry["name"] == name for entry in fields_of(lead).get("subAgents", ()))
+
+
+def _refuse_differences(child: AgentView, lead: AgentView, fields: Mapping[str, Any], again: Mapping[str, Any]) -> None:
+    found = differences(fields, again)
+    if not child.spec.description:
+        found.insert(0, "spec.description is unset, and a sub-agent needs one")
+    if found:
+        raise click.ClickException(
+            f"Agent {child.name} differs from a sub-agent of {lead.name}: {'; '.join(found)}. Change these fields of"
+            f" {child.name} or {lead.name} first, or keep the Agent"
+        )
+
+
+def _without_handoff(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {**entry, "instructions": _SECTION.sub("", entry["instructions"]).rstrip()}
 
 
 def _with_handoff(instructions: str, handoff: str) -> str:
-    base = instructions.split(f"\n\n{HANDOFF}\n", 1)[0].rstrip()
-    return f"{base}\n\n{HANDOFF}\n\n{handoff.strip()[:_LONGEST_HANDOFF]}\n" if handoff.strip() else instructions
+    written = handoff.replace(_BEGIN, "").replace(_END, "").strip()[:_LONGEST_HANDOFF]
+    if not written:
+        return instructions
+    return f"{_SECTION.sub('', instructions).rstrip()}\n\n{_BEGIN}\n## Handoff\n\n{written}\n{_END}\n"
 
 
-def _model(child: AgentView, own: Mapping[str, Any], leads: Mapping[str, Any], lead: str) -> dict[str, Any]:
-    if any(own.get(key) != leads.get(key) for key in _ADDRESS):
-        raise click.ClickException(
-            f"Agent {child.name}: spec.model is at another address than the model of {lead}, and a sub-agent cannot"
-            f" have one; use the address of {lead} first"
-        )
-    kept = {key: own[key] for key in ("name", "contextWindow", "price") if key in own}
-    return {} if kept == {key: leads[key] for key in kept if key in leads} else {"model": kept}
+def _model(own: Mapping[str, Any], leads: Mapping[str, Any]) -> dict[str, Any]:
+    if own == leads:
+        return {}
+    return {"model": {key: own[key] for key in ("name", "contextWindow", "price") if key in own}}
