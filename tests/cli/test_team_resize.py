@@ -157,6 +157,7 @@ def test_expanded_agents_fold_back_to_the_same_sub_agents():
         pytest.param({}, [{**CLERK, "description": "?"}], "clerk. of Agent lead has other fields", id="another clerk"),
         pytest.param({}, [CLERK, CLERK], "clerk. exists twice", id="twice"),
         pytest.param({}, [{**CLERK, "name": "a", "timeout": "soon"}], "a..timeout: 'soon'", id="no duration"),
+        pytest.param({}, [{**CLERK, "name": "a", "timeout": "25h"}], "write at most 24h", id="a long time"),
         pytest.param({}, [{**CLERK, "name": "a", "budgets": []}], "a..budgets is not a field", id="unknown field"),
         pytest.param({}, [{"name": "a"}], "description is missing", id="a missing field"),
         pytest.param({}, [{**CLERK, "tools": 3}], "tools", id="a wrong type"),

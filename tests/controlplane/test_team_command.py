@@ -96,22 +96,27 @@ def test_exported_team_can_be_imported_in_another_namespace(
     assert [each["name"] for each in again] == ["lead", "one", "below", "two"]
 
 
-def test_team_expands_and_collapses_a_lead(team: Run, space: Any, operator: Any) -> None:
+def test_team_expand_keeps_the_lead_and_collapse_undoes_it(team: Run, space: Any, operator: Any) -> None:
+    """The API server checks every write first. Without a gateway, the lead keeps its sub-agents."""
     reader = {"name": "reader", "description": "Reads", "instructions": "You read.", "timeout": "90s"}
+    space.agent("lead", subAgents=[{**reader, "maxModelCalls": 9}, {**reader, "name": "1st"}])
+    done = team(space, "expand", "lead")
+    assert "start with a letter" in done.stderr
     space.agent("lead", subAgents=[{**reader, "maxModelCalls": 9}])
     printed = team(space, "expand", "lead", "--dry-run", "-o", "yaml")
     assert [each["metadata"]["name"] for each in yaml.safe_load_all(printed.stdout)] == ["lead", "reader"]
     assert space.find("Agent", "reader") is None
     done = team(space, "expand", "lead")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["agent/reader created", "agent/lead changed"]
-    assert "subAgents" not in space.get("Agent", "lead")["spec"]
+    assert done.returncode == 1
+    assert "has no gateway" in done.stderr
+    assert "reader created; lead was not changed" in done.stderr
     found = json.loads(team(space, "tree", "lead", "-o", "json").stdout)
     assert [(each["name"], each["depth"]) for each in found] == [("lead", 0), ("reader", 1)]
     done = team(space, "collapse", "lead", "--no-handoff", "--yes")
+    assert "does not show whether tasks run" in done.stderr
+    done = team(space, "collapse", "lead", "--no-handoff", "--yes", "--force")
     assert done.returncode == 0, done.stderr
-    (folded,) = space.get("Agent", "lead")["spec"]["subAgents"]
-    assert folded == {**reader, "maxModelCalls": 9}
+    assert space.get("Agent", "lead")["spec"]["subAgents"] == [{**reader, "maxModelCalls": 9}]
     space.eventually(lambda: space.find("Agent", "reader") is None, "the child is deleted")
 
 

@@ -143,7 +143,8 @@ def _checked(lead: Mapping[str, Any], fields: Mapping[str, Any], entries: Sequen
         if present.get(entry["name"], entry) != entry:
             problems.append(f"{place} of Agent {view.name} has other fields; make them equal, or rename one of them")
         try:
-            durations.seconds(entry.get("timeout") or _TIMEOUT)
+            if durations.seconds(entry.get("timeout") or _TIMEOUT) > _LONGEST_TURN:
+                problems.append(f"{place}.timeout is longer than the turn of an agent may be; write at most 24h")
         except ValueError as error:
             problems.append(f"{place}.timeout: {error}")
         seen[entry["name"]] = entry
