@@ -39,7 +39,7 @@ SPEC = {
     "enforcement": {"deny": ["mail__drop"], "limits": [{"tool": "*", **RATE}, {"tool": "mail__send", **RATE}]},
     "budgets": [{"period": "Day", "usd": "5"}],
     "fleet": {"parent": {"name": "top"}},
-    "limits": {"maxToolCalls": 5, "maxTurnSeconds": 200},
+    "limits": {"maxToolCalls": 5, "maxModelCalls": 9, "maxTurnSeconds": 200},
     "memory": {"storage": {"size": "2Gi"}, "knowledge": {"enabled": True}},
     "podTemplate": {"spec": {"priorityClassName": "low"}},
     "askHuman": True,
@@ -131,7 +131,7 @@ def test_expansion_gives_a_child_the_tools_and_limits_of_its_sub_agent():
     assert "mcpServers" not in clerk
     assert result.lead["spec"]["fleet"] == {"parent": {"name": "top"}, "reach": "Direct"}
     assert "subAgents" not in result.lead["spec"]
-    assert clerk["limits"]["maxTurnSeconds"] == 200
+    assert clerk["limits"] == {"maxToolCalls": 5, "maxModelCalls": 30, "maxTurnSeconds": 200}
     assert "spec.askHuman, spec.memory.knowledge" in result.notes[1]
 
 
@@ -159,6 +159,13 @@ def test_expanded_agents_fold_back_to_the_same_sub_agents():
         pytest.param({}, [{**CLERK, "name": "a", "timeout": "soon"}], "a..timeout: 'soon'", id="no duration"),
         pytest.param({}, [{**CLERK, "name": "a", "timeout": "25h"}], "write at most 24h", id="a long time"),
         pytest.param({}, [{**CLERK, "name": "a", "budgets": []}], "a..budgets is not a field", id="unknown field"),
+        pytest.param({}, [{**CLERK, "name": "a", "timeout": ""}], "a..timeout: ''", id="an empty time"),
+        pytest.param(
+            {},
+            [{**CLERK, "name": "a", "model": {**CLERK["model"], "baseURL": "http://b"}}],
+            "a..model.baseURL is not a field",
+            id="another address",
+        ),
         pytest.param({}, [{"name": "a"}], "description is missing", id="a missing field"),
         pytest.param({}, [{**CLERK, "tools": 3}], "tools", id="a wrong type"),
     ],

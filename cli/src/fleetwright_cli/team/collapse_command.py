@@ -169,7 +169,7 @@ def _carry_out(
 def _losses(children: Sequence[Agent], namespace: str) -> str:
     lines = [
         "The sub-agents have the instructions, the tools and the handoffs of these agents. You lose for each of them:",
-        "- its address, its clients' tokens, and its place in the registry",
+        "- its address, its clients' tokens, its labels and annotations, and its place in the registry",
         "- its tasks, and what it remembers. To keep the memory of an owner, first run:",
     ]
     for name in map(name_of, children):

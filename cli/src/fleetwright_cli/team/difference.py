@@ -68,6 +68,8 @@ def _shown(value: Any) -> str:
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, below in value.items():
+            if key == "schema":
+                continue  # It describes arguments, and names no tools.
             yield from _texts(below, path if key == "tool" else f"{path}.{key}")
     elif isinstance(value, list):
         for below in value:

@@ -38,6 +38,7 @@ _HANDLED: Final = frozenset(
     | {"approvals", "enforcement", "memory", "skills", "skillSelector", "version"}
 )
 _ENTRY: Final = frozenset({"name", "description", "instructions", "tools", "model", "maxModelCalls", "timeout"})
+_ENTRY_MODEL: Final = frozenset({"name", "contextWindow", "price"})
 _OWN_MODEL: Final = ("contextWindow", "price", "maxOutputTokens", "fallbacks")
 """Fields that belong to the model of the lead, and not to its address."""
 _LEARNING: Final = ("knowledge", "sessions", "skills")
@@ -104,9 +105,12 @@ def child_of(lead: AgentView, fields: Mapping[str, Any], entry: Mapping[str, Any
     tools = tools_of(lead, fields, entry.get("tools") or ())
     reach = LINEAGE if lead.spec.fleet.reach == LINEAGE else DIRECT
     limits = fields.get("limits") or {}
-    seconds = min(durations.seconds(entry.get("timeout") or _TIMEOUT), limits.get("maxTurnSeconds") or _LONGEST_TURN)
-    calls = entry.get("maxModelCalls") or _MAX_MODEL_CALLS
-    own = {"maxModelCalls": min(calls, limits.get("maxModelCalls") or calls), "maxTurnSeconds": seconds}
+    # A sub-agent has its own number of model calls, but works within the turn of its agent.
+    calls = entry.get("maxModelCalls")
+    own = {
+        "maxModelCalls": _MAX_MODEL_CALLS if calls is None else calls,
+        "maxTurnSeconds": min(_seconds(entry), limits.get("maxTurnSeconds") or _LONGEST_TURN),
+    }
     memory = {key: value for key, value in (fields.get("memory") or {}).items() if key not in _LEARNING}
     policies = {key: _limited(fields[key], tools.names) for key in ("approvals", "enforcement") if fields.get(key)}
     return {
@@ -137,13 +141,14 @@ def _checked(lead: Mapping[str, Any], fields: Mapping[str, Any], entries: Sequen
     present = {entry["name"]: entry for entry in fields.get("subAgents", ())}
     for entry in [] if problems else entries:
         place = f"spec.subAgents[{entry['name']}]"
-        problems += [f"{place}.{key} is not a field; remove it" for key in sorted(map(str, {*entry} - _ENTRY))]
+        unknown = [*({*entry} - _ENTRY), *(f"model.{key}" for key in {*(entry.get("model") or {})} - _ENTRY_MODEL)]
+        problems += [f"{place}.{key} is not a field; remove it" for key in sorted(map(str, unknown))]
         if entry["name"] in seen:
             problems.append(f"{place} exists twice; remove one of them")
         if present.get(entry["name"], entry) != entry:
             problems.append(f"{place} of Agent {view.name} has other fields; make them equal, or rename one of them")
         try:
-            if durations.seconds(entry.get("timeout") or _TIMEOUT) > _LONGEST_TURN:
+            if _seconds(entry) > _LONGEST_TURN:
                 problems.append(f"{place}.timeout is longer than the turn of an agent may be; write at most 24h")
         except ValueError as error:
             problems.append(f"{place}.timeout: {error}")
@@ -151,6 +156,12 @@ def _checked(lead: Mapping[str, Any], fields: Mapping[str, Any], entries: Sequen
     if problems:
         raise click.ClickException("; ".join(problems))
     return view
+
+
+def _seconds(entry: Mapping[str, Any]) -> int:
+    """Raises: ValueError if the time of a sub-agent is not a duration."""
+    text = entry.get("timeout")
+    return durations.seconds(_TIMEOUT if text is None else text)
 
 
 def _notes(name: str, fields: Mapping[str, Any]) -> list[str]:
