@@ -193,8 +193,12 @@ def test_handoff_replaces_an_earlier_one_and_nothing_else():
     plain = sub_agent_of(agent("clerk", child_spec("clerk", instructions=own)), bare)
     interrupted = agent("lead", {**SPEC, "subAgents": [READER, first]})
     assert folded_sub_agents(interrupted, [plain]) == [READER, first]
+    reader = {**READER, "timeout": "120s", "tools": READER["tools"][::-1]}
+    assert folded_sub_agents(interrupted, [reader]) == [READER, first]
     with pytest.raises(click.ClickException, match="exists and differs"):
         folded_sub_agents(interrupted, [{**plain, "description": "?"}])
+    with pytest.raises(click.ClickException, match="exists and differs"):
+        folded_sub_agents(interrupted, [{**reader, "tools": ["orders__look_up"]}])
 
 
 @pytest.mark.parametrize(

@@ -77,12 +77,15 @@ def folded_sub_agents(lead: Mapping[str, Any], entries: Sequence[Mapping[str, An
     found = {entry["name"]: entry for entry in fields_of(lead).get("subAgents", ())}
     for entry in entries:
         old = found.get(entry["name"])
-        if old is not None and _without_handoff(old) != _without_handoff(entry):
+        if old is not None and not _is_same(lead, old, entry):
             raise click.ClickException(
                 f"Agent {lead['metadata']['name']}: spec.subAgents[{entry['name']}] exists and differs from the Agent"
                 f" {entry['name']}; remove or rename one of them first"
             )
-        found[entry["name"]] = old if old is not None and not _SECTION.search(entry["instructions"]) else entry
+        if old is None:
+            found[entry["name"]] = entry
+        elif _SECTION.search(entry["instructions"]):
+            found[entry["name"]] = {**old, "instructions": entry["instructions"]}
     return list(found.values())
 
 
@@ -102,8 +105,13 @@ def _refuse_differences(child: AgentView, lead: AgentView, fields: Mapping[str, 
         )
 
 
-def _without_handoff(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {**entry, "instructions": _SECTION.sub("", entry["instructions"]).rstrip()}
+def _is_same(lead: Mapping[str, Any], one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
+    """Return whether two sub-agents of the lead are equal, apart from a handoff and from values that are defaults."""
+    view, fields = parse_agent(lead), fields_of(lead)
+    first, second = (_SECTION.sub("", entry["instructions"]).rstrip() for entry in (one, two))
+    if first != second or set(one.get("tools") or ()) != set(two.get("tools") or ()):
+        return False
+    return not differences(*(fields_of(child_of(view, fields, entry)) for entry in (one, two)))
 
 
 def _with_handoff(instructions: str, handoff: str) -> str:
