@@ -61,25 +61,25 @@ RINGS = (
     Ring("programs", (sys.executable, "-m", "e2e.cluster", "binaries")),
     Ring("static", ("make", "--no-print-directory", "lint", "types", "layers")),
     Ring("unit", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "not process", *_WITHOUT_CLUSTER)),
-    # Each of the two waits for more than half of its time, so two processors suffice for both.
+    # These tests run commands that use whole processors and much memory, so nothing else runs beside them.
+    Ring("commands", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "process", *_COMMANDS)),
+    Ring("demo", ("make", "--no-print-directory", "demo")),
+    Ring("team", ("make", "--no-print-directory", "demo", "TEAM=1")),
+    # Fixed samples. `make sweep` and `make walk` run everything.
+    Ring("sweep", (sys.executable, "-m", "e2e.faults", "--share", os.environ.get("SHARE") or "0.25")),
+    Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4")),
+    # The rings of both lanes wait for more than half of their time, so two processors suffice for two of them.
     Ring(
         "process",
         (*_PYTEST, "-n", "4", "--dist", "loadfile", *_IN_ORDER, "-m", "process", *_others(*_COMMANDS)),
         lane=1,
     ),
     # Each worker has its own control plane.
-    Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults"), lane=2),
-    # These tests run commands that use whole processors and much memory, so nothing else runs beside them.
-    Ring("commands", (*_PYTEST, "-n", "2", "--dist", "loadfile", "-m", "process", *_COMMANDS)),
-    Ring("demo", ("make", "--no-print-directory", "demo")),
-    Ring("team", ("make", "--no-print-directory", "demo", "TEAM=1")),
-    # Each worker has a control plane and an operator of its own.
-    Ring("controlplane", (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/controlplane")),
-    # Fixed samples. `make sweep` and `make walk` run everything.
-    Ring("sweep", (sys.executable, "-m", "e2e.faults", "--share", os.environ.get("SHARE") or "0.25")),
-    Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4")),
+    Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults"), lane=1),
     # These tests wait for pods and share one cluster. One worker runs a whole module.
-    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", *_IN_ORDER, "e2e/scenarios")),
+    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", *_IN_ORDER, "e2e/scenarios"), lane=2),
+    # Each worker has a control plane and an operator of its own.
+    Ring("controlplane", (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/controlplane"), lane=2),
 )  # fmt: skip
 
 
