@@ -10,8 +10,8 @@ import yaml
 from fleetwright_cli.team.collapse_command import collapse
 from fleetwright_cli.team.expand_command import expand
 from fleetwright_cli.team.expansion import expansion
-from fleetwright_cli.team.folding import folded_sub_agents, sub_agent_of
 from fleetwright_cli.team.handoff import REQUEST, request_handoff
+from fleetwright_cli.team.merged_sub_agents import merged_sub_agents, sub_agent_of
 from fleetwright_cli.terminal.transport.agent_client import AgentClient
 from fleetwright_cli.terminal.transport.endpoint import AgentTarget, FixedEndpoint
 from fleetwright_cli.terminal.transport.errors import AgentUnreachable, RequestError
@@ -189,16 +189,16 @@ def test_handoff_replaces_an_earlier_one_and_nothing_else():
     again = sub_agent_of(kept, bare, handoff="Two are open.")
     assert again["instructions"] == first["instructions"].replace("One is", "Two are")
     assert sub_agent_of(kept, bare) == first
-    assert folded_sub_agents(bare, [again]) == [READER, again]
+    assert merged_sub_agents(bare, [again]) == [READER, again]
     plain = sub_agent_of(agent("clerk", child_spec("clerk", instructions=own)), bare)
     interrupted = agent("lead", {**SPEC, "subAgents": [READER, first]})
-    assert folded_sub_agents(interrupted, [plain]) == [READER, first]
+    assert merged_sub_agents(interrupted, [plain]) == [READER, first]
     reader = {**READER, "timeout": "120s", "tools": READER["tools"][::-1]}
-    assert folded_sub_agents(interrupted, [reader]) == [READER, first]
+    assert merged_sub_agents(interrupted, [reader]) == [READER, first]
     with pytest.raises(click.ClickException, match="exists and differs"):
-        folded_sub_agents(interrupted, [{**plain, "description": "?"}])
+        merged_sub_agents(interrupted, [{**plain, "description": "?"}])
     with pytest.raises(click.ClickException, match="exists and differs"):
-        folded_sub_agents(interrupted, [{**reader, "tools": ["orders__look_up"]}])
+        merged_sub_agents(interrupted, [{**reader, "tools": ["orders__look_up"]}])
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,9 @@ def other(name, **spec):
     [
         pytest.param([BARE], "has no children", id="no children"),
         pytest.param(
-            [BARE, CHILD, other("b", fleet={"parent": {"name": "reader"}})], "reader have children", id="grandchildren"
+            [BARE, CHILD, other("b", fleet={"parent": {"name": "reader"}})],
+            "children of their own: reader",
+            id="grandchildren",
         ),
         pytest.param([BARE, CHILD, other("b", peers=[{"name": "reader"}])], "Agent b names reader", id="a peer"),
         pytest.param([BARE, {**CHILD, "status": {"activity": {"runningTasks": 2}}}], "tasks run on reader", id="busy"),

@@ -16,7 +16,7 @@ from fleetwright_a2a.extension_codec import mime_type
 from fleetwright_a2a.extensions import CONTEXT_TITLE, WORKSPACE_UNDO
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_gateway.access.budgets import exhausted_budget, has_unreported_budget
-from fleetwright_gateway.proxy.waking import MESSAGES
+from fleetwright_gateway.proxy.request_kinds import MESSAGE_METHODS
 
 BEFORE, SOON, LATER = "2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z", "2026-03-02T00:00:00Z"
 """The time of the test, which is the moment of a reset, and two later ones."""
@@ -71,7 +71,7 @@ def test_unreported_budget_is_one_that_the_status_lacks(spec, status, unreported
 
 def test_messages_are_those_of_all_dialects():
     spoken = {name: found for dialect in (V10, V03, V01) for name, found in dialect.methods.items()}
-    assert {name for name, found in spoken.items() if found in SENDS} == MESSAGES
+    assert {name for name, found in spoken.items() if found in SENDS} == MESSAGE_METHODS
 
 
 def call(method):

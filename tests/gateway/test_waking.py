@@ -14,7 +14,7 @@ from fleetwright_a2a.dialects.v03 import V03
 from fleetwright_a2a.dialects.v03_rest import V03_REST
 from fleetwright_a2a.dialects.v10 import V10
 from fleetwright_api import names
-from fleetwright_gateway.proxy.waking import METHODS, may_wake
+from fleetwright_gateway.proxy.request_kinds import WAKING_METHODS, may_wake
 
 CARDS = ("/extendedAgentCard", "/card")
 
@@ -25,7 +25,7 @@ def call(method: str, **more: object) -> bytes:
 
 def test_methods_are_those_of_all_dialects():
     spoken = {name: found for dialect in (V10, V03, V01) for name, found in dialect.methods.items()}
-    assert {name for name, found in spoken.items() if found is not Operation.EXTENDED_CARD} == METHODS
+    assert {name for name, found in spoken.items() if found is not Operation.EXTENDED_CARD} == WAKING_METHODS
 
 
 def test_may_wake_accepts_every_path_of_the_agent_but_cards():

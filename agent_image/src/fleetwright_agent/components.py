@@ -168,7 +168,7 @@ def build_push_service(parts: TurnDependencies, log: TaskLog, times: DeliveryTim
 def skill_ids(cards: Iterable[FileWatcher[Card]]) -> frozenset[str]:
     """Return the ids of the skills that any of the cards shows."""
     read = [card for card, _ in (each.recent() for each in cards) if card is not None]
-    return frozenset[str]().union(*(card.skills for card in read))
+    return frozenset[str]().union(*(card.skill_ids for card in read))
 
 
 def call_each(hooks: Sequence[PublishHook]) -> PublishHook:

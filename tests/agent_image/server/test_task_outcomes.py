@@ -19,7 +19,7 @@ from fleetwright_agent.protocol.frames import (
     TurnRequest,
     Usage,
 )
-from fleetwright_agent.server.ops.task_outcomes import MOST, TaskOutcomes, cost_of
+from fleetwright_agent.server.ops.task_outcomes import TASKS_PER_SKILL, TaskOutcomes, cost_of
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.memory.storage import memory_storage
 
@@ -94,9 +94,9 @@ async def test_cancelled_and_waiting_tasks_do_not_count(open_door: Open) -> None
 async def test_only_the_last_tasks_count(open_door: Open) -> None:
     door = await open_door(script)
     await door.say("fail")
-    for _ in range(MOST):
+    for _ in range(TASKS_PER_SKILL):
         await door.say("0.01")
-    assert await outcomes(door) == [{"tasks": MOST, "succeeded": MOST, "costUsd": "2.000000"}]
+    assert await outcomes(door) == [{"tasks": TASKS_PER_SKILL, "succeeded": TASKS_PER_SKILL, "costUsd": "2.000000"}]
 
 
 class ClosedStore:

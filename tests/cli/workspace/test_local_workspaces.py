@@ -111,12 +111,12 @@ def test_bash_stays_on(tmp_path: Path, options: dict[str, Any]) -> None:
     workspaces.close()
 
 
-def test_egress_that_has_no_effect_is_said(tmp_path: Path) -> None:
+def test_dev_reports_ignored_egress(tmp_path: Path) -> None:
     egress = [{"to": {"host": "registry.npmjs.org"}, "ports": [{"port": 443}]}]
     for options, is_said in (({"find_sandbox": lambda: "/usr/bin/bwrap"}, True), ({"unsafe": True}, False)):
         workspaces = _workspaces(tmp_path, **options)
         workspaces.tell(_fleet(network={"egress": egress}))
-        assert any("reach no network here" in line for line in workspaces.said) is is_said  # type: ignore[attr-defined]
+        assert any("have no network in fleetwright dev" in line for line in workspaces.said) is is_said  # type: ignore[attr-defined]
         workspaces.close()
 
 

@@ -29,8 +29,8 @@ from fleetwright_operator.build.config.gateway import TOKEN_FOLDER, calls_gatewa
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.documents import AgentDocuments, render_agent
 from fleetwright_operator.build.gateway_card import gateway_cards
+from fleetwright_operator.build.pod.file_mounts import CONFIG_MAP
 from fleetwright_operator.build.pod.file_references import instructions_file
-from fleetwright_operator.build.pod.user_volumes import CONFIG_MAP
 from fleetwright_operator.credentials.keyring import Ring
 from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
 from fleetwright_operator.settings import GatewayReference, PodSelector, Settings

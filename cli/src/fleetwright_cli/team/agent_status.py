@@ -36,7 +36,9 @@ def is_awake(agent: Agent) -> bool:
 
 
 def running_tasks(agent: Agent) -> int | None:
-    """Return the running tasks, which the agent reports at most every ten minutes, or None if this is unknown.
+    """Return the number of running tasks, or None if it is unknown.
+
+    The operator refreshes this number at most every ten minutes.
 
     An agent that sleeps or is suspended has no process, and therefore runs none.
     """

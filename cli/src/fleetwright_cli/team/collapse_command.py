@@ -16,8 +16,8 @@ from fleetwright_api.spec.agent import parse_agent
 from fleetwright_cli.cluster.client import ClusterClient
 from fleetwright_cli.team.agent_status import Agent, change_lead, is_awake, phase_of, running_tasks
 from fleetwright_cli.team.bundle import document, fields_of, portable
-from fleetwright_cli.team.folding import folded_sub_agents, is_folded, sub_agent_of
 from fleetwright_cli.team.handoff import request_handoff
+from fleetwright_cli.team.merged_sub_agents import has_sub_agent, merged_sub_agents, sub_agent_of
 from fleetwright_cli.team.tree import name_of, parent_of
 from fleetwright_cli.terminal.transport.agent_client import AgentClient
 from fleetwright_cli.terminal.transport.cluster_agent import ClusterEndpoint
@@ -45,24 +45,25 @@ def collapse(
 ) -> None:
     """Make a sub-agent of each child of `lead`, and delete the children.
 
-    Args: `force` also deletes children with running tasks, or of which this is unknown. It overrides nothing else.
+    Args: `force` also deletes children that have running tasks, or whose running tasks are unknown. It overrides
+        nothing else.
     """
     body = cluster.get(names.AGENT, lead)
     children = _children(cluster, lead)
-    sub_agents = folded_sub_agents(body, [sub_agent_of(child, body) for child in children])
+    sub_agents = merged_sub_agents(body, [sub_agent_of(child, body) for child in children])
     _refuse_busy(children, force=force)
-    asked = [child for child in children if with_handoff and not is_folded(body, name_of(child))]
+    asked = [child for child in children if with_handoff and not has_sub_agent(body, name_of(child))]
     if not dry_run:
-        _rehearse(cluster, body, children, sub_agents, asked)
+        _dry_run_writes(cluster, body, children, sub_agents, asked)
     click.echo(_losses(children, cluster.namespace), err=True)
     if not dry_run and not confirmed:
-        click.confirm(f"Fold {len(children)} agents into {lead} and delete them?", abort=True, err=True)
+        click.confirm(f"Collapse {len(children)} agents into {lead} and delete them?", abort=True, err=True)
     if not dry_run:
-        asks = ask or (lambda child: _asked(child, context=cluster.context, namespace=cluster.namespace))
+        asks = ask or (lambda child: _request_handoff_from(child, context=cluster.context, namespace=cluster.namespace))
         texts = {name_of(child): _handoff(cluster, child, asks, sleep) for child in asked}
         entries = [sub_agent_of(child, body, handoff=texts.get(name_of(child), "")) for child in children]
-        sub_agents = folded_sub_agents(body, entries)
-        _read_again(cluster, lead, children, sleep, force=force)
+        sub_agents = merged_sub_agents(body, entries)
+        _recheck_children(cluster, lead, children, sleep, force=force)
         _carry_out(cluster, body, children, sub_agents, quiet=output != "text")
     if output == "yaml":
         manifest = portable(body)
@@ -77,15 +78,17 @@ def _children(cluster: ClusterClient, lead: str) -> list[Agent]:
     """Return the children of the lead. Raises: click.ClickException if the deletion of one would break others."""
     agents = cluster.list(names.AGENT)
     children: list[Agent] = sorted((agent for agent in agents if parent_of(agent) == lead), key=name_of)
-    folded = {name_of(child) for child in children}
+    collapsed = {name_of(child) for child in children}
     if not children:
         raise click.ClickException(f"Agent {lead} has no children; `team tree` shows the teams")
-    if below := sorted({parent for agent in agents if (parent := parent_of(agent)) in folded}):
-        raise click.ClickException(f"{', '.join(below)} have children of their own; collapse them first")
+    if below := sorted({parent for agent in agents if (parent := parent_of(agent)) in collapsed}):
+        raise click.ClickException(f"agents with children of their own: {', '.join(below)}; collapse them first")
     for agent in map(parse_agent, agents):
         forwarded = agent.spec.fleet.forwarded_to
         local = {peer.name for peer in agent.spec.peers if peer.namespace in {None, "", cluster.namespace}}
-        if agent.name not in folded and (named := sorted(folded & {*local, *([forwarded.name] if forwarded else [])})):
+        if agent.name not in collapsed and (
+            named := sorted(collapsed & {*local, *([forwarded.name] if forwarded else [])})
+        ):
             raise click.ClickException(
                 f"Agent {agent.name} names {', '.join(named)} in spec.peers or spec.fleet.forwardedTo; remove it first"
             )
@@ -105,7 +108,7 @@ def _refuse_busy(children: Sequence[Agent], *, force: bool) -> None:
         )
 
 
-def _rehearse(
+def _dry_run_writes(
     cluster: ClusterClient, lead: Agent, children: Sequence[Agent], sub_agents: Sequence[Any], asked: Sequence[Agent]
 ) -> None:
     """Let the API server check every write. Raises: click.ClickException if it would refuse one of them."""
@@ -116,7 +119,9 @@ def _rehearse(
         cluster.merge(names.AGENT, name_of(child), _wake_patch(), dry_run=True)
 
 
-def _read_again(cluster: ClusterClient, lead: str, children: Sequence[Agent], sleep: Sleep, *, force: bool) -> None:
+def _recheck_children(
+    cluster: ClusterClient, lead: str, children: Sequence[Agent], sleep: Sleep, *, force: bool
+) -> None:
     """Check that the children are the same, and idle. A status may still show the task that wrote the handoff.
 
     Raises:
@@ -151,7 +156,7 @@ def _carry_out(
     done: list[str] = []
     try:
         if fields_of(lead).get("subAgents") == sub_agents:
-            click.echo(f"agent/{name_of(lead)} exists with these sub-agents", err=quiet)
+            click.echo(f"agent/{name_of(lead)} unchanged", err=quiet)
         else:
             change_lead(cluster, lead, {"subAgents": sub_agents})
             click.echo(f"agent/{name_of(lead)} changed", err=quiet)
@@ -184,12 +189,12 @@ def _handoff(cluster: ClusterClient, child: Agent, ask: AskHandoff, sleep: Sleep
     _wake(cluster, name, sleep)
     click.echo(f"agent/{name} writes a handoff", err=True)
     try:
-        return asyncio.run(_awaited(ask, name))
+        return asyncio.run(_run_request(ask, name))
     except TransportError as error:
-        raise click.ClickException(f"{error}; nothing was changed. --no-handoff folds without one") from None
+        raise click.ClickException(f"{error}; nothing was changed. --no-handoff collapses without a handoff") from None
 
 
-async def _awaited(ask: AskHandoff, name: str) -> str:
+async def _run_request(ask: AskHandoff, name: str) -> str:
     return await ask(name)
 
 
@@ -207,11 +212,12 @@ def _wake(cluster: ClusterClient, name: str, sleep: Sleep) -> None:
             return
         sleep(_PAUSE_SECONDS)
     raise click.ClickException(
-        f"Agent {name} did not wake within {_WAKE_SECONDS:.0f} s; nothing was changed. --no-handoff folds without it"
+        f"Agent {name} did not wake within {_WAKE_SECONDS:.0f} s; nothing was changed. --no-handoff collapses without"
+        " a handoff"
     )
 
 
-async def _asked(child: str, *, context: str | None, namespace: str) -> str:
+async def _request_handoff_from(child: str, *, context: str | None, namespace: str) -> str:
     client = AgentClient(ClusterEndpoint(child, namespace=namespace, context=context))
     try:
         return await request_handoff(client)

@@ -41,8 +41,8 @@ _ENTRY: Final = frozenset({"name", "description", "instructions", "tools", "mode
 _ENTRY_MODEL: Final = frozenset({"name", "contextWindow", "price"})
 _OWN_MODEL: Final = ("contextWindow", "price", "maxOutputTokens", "fallbacks")
 """Fields that belong to the model of the lead, and not to its address."""
-_LEARNING: Final = ("knowledge", "sessions", "skills")
-"""Parts of the memory that a sub-agent does not have, so that its agent does not get them either."""
+_UNSHARED_MEMORY: Final = ("knowledge", "sessions", "skills")
+"""Parts of the memory that a sub-agent does not have. The Agent that replaces it does not get them either."""
 _MAX_MODEL_CALLS: Final = 30
 _TIMEOUT: Final = "5m"
 _LONGEST_TURN: Final = 86_400
@@ -111,7 +111,7 @@ def child_of(lead: AgentView, fields: Mapping[str, Any], entry: Mapping[str, Any
         "maxModelCalls": _MAX_MODEL_CALLS if calls is None else calls,
         "maxTurnSeconds": min(_seconds(entry), limits.get("maxTurnSeconds") or _LONGEST_TURN),
     }
-    memory = {key: value for key, value in (fields.get("memory") or {}).items() if key not in _LEARNING}
+    memory = {key: value for key, value in (fields.get("memory") or {}).items() if key not in _UNSHARED_MEMORY}
     policies = {key: _limited(fields[key], tools.names) for key in ("approvals", "enforcement") if fields.get(key)}
     return {
         "apiVersion": "fleetwright.dev/v1alpha1",
@@ -168,7 +168,7 @@ def _notes(name: str, fields: Mapping[str, Any]) -> list[str]:
     notes = []
     if fields.get("budgets"):
         notes.append(f"each child has its own budgets with the limits of {name}; lower them if needed")
-    memory = [f"memory.{key}" for key in _LEARNING if (fields.get("memory") or {}).get(key)]
+    memory = [f"memory.{key}" for key in _UNSHARED_MEMORY if (fields.get("memory") or {}).get(key)]
     if left := [f"spec.{key}" for key in [*(key for key in fields if key not in _HANDLED), *memory]]:
         notes.append(f"the children do not get {', '.join(left)} of {name}; set these fields there if needed")
     return notes

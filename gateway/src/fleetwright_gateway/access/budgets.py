@@ -1,7 +1,7 @@
-"""Budgets that refuse a message before it reaches the agent. Pure.
+"""Finds exhausted and unreported budgets in the status of an Agent. Pure.
 
-The ledger of the agent is the only truth about its spending. The status of the Agent repeats what the agent reported:
-the time until which no task can begin. The budgets of an agent hold for all of its callers. A budget with
+The ledger of the agent is the single source of truth for its spending. The status of the Agent repeats what the agent
+reported: the time until which no task can begin. The budgets of an agent hold for all of its callers. A budget with
 `onExceeded: Pause` never refuses here, because its agent accepts the task and lets it wait.
 """
 

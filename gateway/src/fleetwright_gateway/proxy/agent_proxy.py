@@ -35,8 +35,8 @@ from fleetwright_gateway.proxy.forwarder import (
 from fleetwright_gateway.proxy.headers import TIMEOUT, idle_seconds, to_agent
 from fleetwright_gateway.proxy.paths import AgentPath, agent_path
 from fleetwright_gateway.proxy.redirects import Redirects
+from fleetwright_gateway.proxy.request_kinds import may_wake
 from fleetwright_gateway.proxy.translation.delivery import Deliver, DeliverySelector
-from fleetwright_gateway.proxy.waking import may_wake
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.tokens.call_chain import CallChain, CallChains, InvalidDelegation
 from fleetwright_gateway.tokens.pair_tokens import NoSigningKey, PairTokenIssuer

@@ -9,8 +9,8 @@ from fleetwright_a2a.clock import Clock
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.budgets import exhausted_budget, has_unreported_budget
 from fleetwright_gateway.http.admission import Refused
-from fleetwright_gateway.proxy.unrefused_messages import may_pass
-from fleetwright_gateway.proxy.waking import sends_message
+from fleetwright_gateway.proxy.budget_exempt_messages import is_budget_exempt
+from fleetwright_gateway.proxy.request_kinds import sends_message
 
 _UNREPORTED = "The agent has not reported its budgets yet. Try again later."
 _UNREPORTED_SECONDS = 10
@@ -32,7 +32,7 @@ class BudgetCheck:
         if (full is None and not is_unknown) or not sends_message(verb, path, body):
             return
         if full is not None:
-            if may_pass(path, body):
+            if is_budget_exempt(path, body):
                 return
             sentence = f"The budget of this agent, {full.name}, is used up; there is room again at {full.resets_at}."
             raise Refused(402, sentence, {"Retry-After": str(int(full.until - now) + 1)})

@@ -5,7 +5,7 @@ from typing import Any
 
 from fleetwright_gateway.registry.models import OutcomeModel
 
-UNKNOWN = 1.0
+DEFAULT_WEIGHT = 1.0
 """The weight of an agent without outcomes, so that a new agent gets tasks."""
 
 
@@ -19,19 +19,19 @@ def weight_of(outcomes: Iterable[OutcomeModel]) -> float:
     """Return the weight of an agent over all its skills. The cost of a success is that of the skills with a price."""
     known = list(outcomes)
     priced = [each for each in known if each.cost_usd is not None]
-    cost = _each(sum(float(each.cost_usd or 0) for each in priced), sum(each.succeeded for each in priced))
+    cost = _cost_per_success(sum(float(each.cost_usd or 0) for each in priced), sum(each.succeeded for each in priced))
     return _weight(sum(each.tasks for each in known), sum(each.succeeded for each in known), cost)
 
 
 def _outcome(found: Mapping[str, Any]) -> OutcomeModel:
     tasks, succeeded, cost = found["tasks"], found["succeeded"], found.get("costUSD")
-    weight = _weight(tasks, succeeded, _each(float(cost or 0), succeeded))
+    weight = _weight(tasks, succeeded, _cost_per_success(float(cost or 0), succeeded))
     return OutcomeModel(
         skill=found.get("skill", ""), tasks=tasks, succeeded=succeeded, cost_usd=cost, weight=weight
     )  # fmt: skip
 
 
-def _each(cost: float, succeeded: int) -> float:
+def _cost_per_success(cost: float, succeeded: int) -> float:
     return cost / succeeded if succeeded else 0.0
 
 
@@ -40,4 +40,4 @@ def _weight(tasks: int, succeeded: int, cost_of_success: float) -> float:
 
     An agent without a price counts as free of charge.
     """
-    return round(succeeded / tasks / (1 + cost_of_success), 3) if tasks else UNKNOWN
+    return round(succeeded / tasks / (1 + cost_of_success), 3) if tasks else DEFAULT_WEIGHT

@@ -21,8 +21,7 @@ class Card:
     """The default media types of answers."""
     skill_output_modes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The media types of answers, for skills that declare their own."""
-    skills: frozenset[str] = frozenset()
-    """The ids of the skills."""
+    skill_ids: frozenset[str] = frozenset()
     extensions: frozenset[str] = frozenset()
     """The URIs of the A2A extensions that the card declares."""
     required: frozenset[str] = frozenset()
@@ -53,7 +52,7 @@ def parse_card(raw: bytes) -> Card:
             input_modes=modes,
             output_modes=frozenset(map(str.lower, card.get("defaultOutputModes") or ())),
             skill_output_modes=_output_modes(card),
-            skills=frozenset(str(skill["id"]) for skill in card.get("skills") or () if "id" in skill),
+            skill_ids=frozenset(str(skill["id"]) for skill in card.get("skills") or () if "id" in skill),
             extensions=frozenset(declared),
             required=required,
             streaming=(card.get("capabilities") or {}).get("streaming") is True,

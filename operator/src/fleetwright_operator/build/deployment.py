@@ -16,6 +16,15 @@ from fleetwright_operator.build.config.push import KEYS_FOLDER, offers_push
 from fleetwright_operator.build.config.tool_access import credential_keys
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.build.pod.ephemeral_storage import limited, sizes, tmp_volume
+from fleetwright_operator.build.pod.file_mounts import ROOT as _ROOT
+from fleetwright_operator.build.pod.file_mounts import (
+    SECRET,
+    File,
+    config_map_volume,
+    file_mounts,
+    file_volumes,
+    secret_volume,
+)
 from fleetwright_operator.build.pod.file_references import file_references
 from fleetwright_operator.build.pod.memory_volume import memory_volume
 from fleetwright_operator.build.pod.pod_security import container_security, http_probe, pull_secrets, sealed_pod
@@ -25,15 +34,6 @@ from fleetwright_operator.build.pod.skill_source import (
     fetching_container,
     image_pull_secrets,
     remote_volumes,
-)
-from fleetwright_operator.build.pod.user_volumes import ROOT as _ROOT
-from fleetwright_operator.build.pod.user_volumes import (
-    SECRET,
-    File,
-    config_map_volume,
-    file_mounts,
-    file_volumes,
-    secret_volume,
 )
 from fleetwright_operator.settings import Settings
 

@@ -17,9 +17,9 @@ from fleetwright_operator.build.network.addresses import destination, parse_addr
 from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
 from fleetwright_operator.build.network_policy import server_policy
 from fleetwright_operator.build.pod.ephemeral_storage import limited, tmp_volume
+from fleetwright_operator.build.pod.file_mounts import CONFIG_MAP, SECRET, file_mounts, file_volumes
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.build.pod.pod_template import apply_patch
-from fleetwright_operator.build.pod.user_volumes import CONFIG_MAP, SECRET, file_mounts, file_volumes
 from fleetwright_operator.build.probe import Probe, runtime_pod
 from fleetwright_operator.settings import Settings
 

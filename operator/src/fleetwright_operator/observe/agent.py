@@ -38,7 +38,7 @@ from fleetwright_operator.credentials.stored_credentials import (
 )
 from fleetwright_operator.kinds.views import agent_of, server_of, skill_of
 from fleetwright_operator.observe.approvals import has_undelivered_decision
-from fleetwright_operator.observe.hierarchy import ObservedTeam, observe_team
+from fleetwright_operator.observe.hierarchy import ObservedHierarchy, observe_hierarchy
 from fleetwright_operator.observe.index_keys import account_key
 from fleetwright_operator.observe.references import live, live_metadata, observe_secrets, observe_services, version_of
 from fleetwright_operator.observe.workspace import ObservedWorkspace, observe_workspace
@@ -53,7 +53,7 @@ class ObservedAgent:
     entry: CachedObject
     agent: AgentView
     """The Agent. Its `spec.suspend` is set if the agent is suspended together with an ancestor."""
-    team: ObservedTeam
+    team: ObservedHierarchy
     skills: Mapping[str, SkillView | None]
     snapshots: Mapping[str, CachedObject]
     """By skill: the ConfigMap that the skill's status names, if it exists."""
@@ -125,7 +125,7 @@ def observe_agent(
     cache: Cache, entry: CachedObject, *, settings: Settings, report: AgentReport | None
 ) -> ObservedAgent:
     space = entry.namespace
-    team = observe_team(agent_of(entry), partial(_agent, cache))
+    team = observe_hierarchy(agent_of(entry), partial(_agent, cache))
     agent = _suspended(agent_of(entry)) if team.suspended_with else agent_of(entry)
     skills = _skills(cache, agent)
     servers = _servers(cache, agent)

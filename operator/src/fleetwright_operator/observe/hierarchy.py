@@ -11,7 +11,7 @@ Find = Callable[[Identity], AgentView | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedTeam:
+class ObservedHierarchy:
     missing_parent: str = ""
     """The parent that the agent names and that does not exist."""
     cycle: tuple[str, ...] = ()
@@ -22,11 +22,11 @@ class ObservedTeam:
     """The nearest ancestor that is suspended together with its team."""
 
 
-def observe_team(agent: AgentView, find: Find) -> ObservedTeam:
+def observe_hierarchy(agent: AgentView, find: Find) -> ObservedHierarchy:
     """Walk up from the agent. The walk ends at a repeated agent and after `MAX_DEPTH` ancestors."""
     above = parent_of(agent)
     if above is None:
-        return ObservedTeam()
+        return ObservedHierarchy()
     me = (agent.namespace, agent.name)
     path = [agent.name]
     suspended_with = ""
@@ -38,7 +38,7 @@ def observe_team(agent: AgentView, find: Find) -> ObservedTeam:
         if not suspended_with and ancestor.spec.suspend and ancestor.spec.fleet.suspend_team:
             suspended_with = ancestor.name
         above = parent_of(ancestor)
-    return ObservedTeam(
+    return ObservedHierarchy(
         missing_parent=above[1] if above is not None and len(path) == 1 and above != me else "",
         cycle=tuple(path) if above == me else (),
         cascade_parent=_cascade_parent(agent, find) if above != me else None,

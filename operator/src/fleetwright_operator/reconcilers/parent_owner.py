@@ -5,10 +5,10 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.port import Object
-from fleetwright_operator.observe.hierarchy import ObservedTeam
+from fleetwright_operator.observe.hierarchy import ObservedHierarchy
 
 
-async def follow_parent(cluster: Cluster, entry: CachedObject, team: ObservedTeam) -> None:
+async def follow_parent(cluster: Cluster, entry: CachedObject, team: ObservedHierarchy) -> None:
     """Write or remove the owner reference to the parent, if it differs.
 
     Raises:

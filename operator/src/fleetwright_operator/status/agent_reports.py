@@ -37,7 +37,7 @@ _HEALTHY_BELOW = 0.1
 _DOLLARS_LIMIT = 1e9
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,12})?")
-"""An amount of US dollars: a limit of a budget, or the cost of tasks. Costs have up to 12 decimals."""
+"""An amount in US dollars with up to 12 decimals: the limit of a budget, or the cost of tasks."""
 _TOKENS_LIMIT = 10**12
 _PERIODS = ("Hour", "Day", "Month")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

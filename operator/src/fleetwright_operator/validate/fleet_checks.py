@@ -6,7 +6,7 @@ from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.fleet import NO_REACH
 from fleetwright_api.violation import Violation
 from fleetwright_operator.observe.agent import ObservedAgent
-from fleetwright_operator.observe.hierarchy import ObservedTeam
+from fleetwright_operator.observe.hierarchy import ObservedHierarchy
 from fleetwright_operator.settings import Settings
 
 _NO_GATEWAY = "NoGateway"
@@ -41,7 +41,7 @@ def fleet_problem(observed: ObservedAgent, settings: Settings) -> Violation | No
     return None
 
 
-def suspension_reason(spec: AgentSpec, team: ObservedTeam) -> str:
+def suspension_reason(spec: AgentSpec, team: ObservedHierarchy) -> str:
     """Return the reason why the agent is suspended; empty if it is not."""
     if not spec.suspend:
         return ""

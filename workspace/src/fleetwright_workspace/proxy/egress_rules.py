@@ -74,9 +74,9 @@ class EgressRules(NamedTuple):
 
     def _address_rule(self, ip: Ip, port: int) -> HostRule:
         block = local_block(ip)
-        if not any(_opens(each, ip, port, block) for each in self.ranges):
-            advice = f"add {_block_entry(ip, port)} to {FIELD}; for the address of a pod that podSelector allows"
-            message = f"no ipBlock of {FIELD} allows {ip} with port {port}; {advice}, use no proxy (NO_PROXY={ip})"
+        if not any(_allows(each, ip, port, block) for each in self.ranges):
+            advice = f"Add {_block_entry(ip, port)}. If a podSelector already allows this address, bypass the proxy"
+            message = f"{FIELD} has no ipBlock that allows {ip} with port {port}. {advice} with NO_PROXY={ip}."
             raise EgressRefusedError("address not allowed", message)
         return HostRule(str(ip), frozenset([port]), str(ip), is_service=False, address=ip)
 
@@ -95,12 +95,16 @@ class EgressRules(NamedTuple):
         if any(each in network for each in seen for network in self.denied) and not (
             rule.is_service and not any(map(is_public, seen))
         ):
-            raise EgressRefusedError("address denied", f"{where}, which no workspace of this installation may reach")
+            raise EgressRefusedError(
+                "address denied", f"{where}, which the installation denies to all workspaces; ask its administrator"
+            )
         block = local_block(ip)
-        if any(_opens(each, ip, port, block) for each in self.ranges):
+        if any(_allows(each, ip, port, block) for each in self.ranges):
             return
         if block is not None:
-            raise EgressRefusedError("local address", f"{where}, an address of the machine or of the cloud's metadata")
+            advice = f"only an ipBlock that contains nothing else allows it: add {_block_entry(ip, port)} to {FIELD}"
+            message = f"{where}, a loopback, link-local, multicast or cloud metadata address; {advice}"
+            raise EgressRefusedError("local address", message)
         if not (rule.is_service or is_public(ip)):
             message = f"{where}, which is not a public address; add {_block_entry(ip, port)} to {FIELD} to allow it"
             raise EgressRefusedError("private address", message)
@@ -117,7 +121,7 @@ def _block_entry(ip: Ip, port: int) -> str:
     return f"{{to: {{ipBlock: {{cidr: {ip}/{ip.max_prefixlen}}}}}, ports: [{{port: {port}}}]}}"
 
 
-def _opens(allowed: AllowedRange, ip: Ip, port: int, block: Network | None) -> bool:
+def _allows(allowed: AllowedRange, ip: Ip, port: int, block: Network | None) -> bool:
     """Return whether the range allows the address. A range that is wider than a local block does not open the block."""
     is_inside = ip in allowed.network and not any(ip in each for each in allowed.excepted)
     return is_inside and port in allowed.ports and (block is None or is_within(allowed.network, block))
@@ -127,7 +131,7 @@ def parse_rules(text: str) -> EgressRules:
     """Return the rules of a JSON document of the operator.
 
     Raises:
-        ValueError: The document has another shape.
+        ValueError: The document is malformed.
     """
     try:
         document = json.loads(text)
@@ -135,7 +139,7 @@ def parse_rules(text: str) -> EgressRules:
         ranges = tuple(_range(each) for each in document.get("ranges", ()))
         denied = _networks(document.get("denied", ()))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"the rules have another shape: {type(error).__name__}: {error}") from None
+        raise ValueError(f"the rules are malformed: {type(error).__name__}: {error}") from None
     return EgressRules({rule.host: rule for rule in hosts}, ranges, denied)
 
 

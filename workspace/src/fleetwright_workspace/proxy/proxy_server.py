@@ -1,4 +1,4 @@
-"""The proxy: one request for each connection, which names a host. Everything is bounded: heads, time, connections."""
+"""The HTTP proxy server: one request for each connection. It limits header sizes, times and connections."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from fleetwright_workspace.proxy.addresses import Ip
 from fleetwright_workspace.proxy.egress_rules import EgressRefusedError, EgressRules, HostRule
-from fleetwright_workspace.proxy.one_exchange import ClosingResponse, RequestBody
 from fleetwright_workspace.proxy.proxy_request import REASONS, ProxyRequest, ProxyRequestError, parse_request
-from fleetwright_workspace.proxy.relay import TunnelRelay
+from fleetwright_workspace.proxy.relay import ConnectionRelay
+from fleetwright_workspace.proxy.single_request import ClosingResponse, RequestBody
 
 HEAD_LIMIT = 8 * 1024
 _BUFFER = 16 * 1024
@@ -77,7 +77,7 @@ class EgressProxy:
         return await asyncio.start_server(self.serve, host, port, limit=HEAD_LIMIT, backlog=64)
 
     async def drain(self, seconds: float) -> None:
-        """Wait until no connection is open, but at most so long. Then end those that are left."""
+        """Wait up to `seconds` until no connection is open, and then cancel the rest."""
         if self._open:
             await asyncio.wait(self._open, timeout=seconds)
         left = list(self._open)
@@ -123,7 +123,7 @@ class EgressProxy:
             for _, writer in (client, host):
                 writer.transport.set_write_buffer_limits(high=_BUFFER)
             clock = asyncio.get_running_loop().time
-            relay = TunnelRelay(idle_seconds=self._limits.idle_seconds, clock=clock)
+            relay = ConnectionRelay(idle_seconds=self._limits.idle_seconds, clock=clock)
             if request.forwarded:
                 body, response = RequestBody(client[0], request.length), ClosingResponse(host[0])
                 await relay.run((body, client[1]), (response, host[1]))

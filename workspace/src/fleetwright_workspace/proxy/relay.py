@@ -1,4 +1,4 @@
-"""Copies bytes between two connections in both directions, with bounded buffers and a limit for silence."""
+"""Copies bytes between two connections in both directions, with bounded buffers and an idle timeout."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import socket
 import struct
 from collections.abc import Callable
 
-from fleetwright_workspace.proxy.one_exchange import Source
+from fleetwright_workspace.proxy.single_request import Source
 
 _PIECE = 16 * 1024
 _RESET = struct.pack("ii", 1, 0)
 """The socket option SO_LINGER with a time of zero."""
 
 
-class TunnelRelay:
+class ConnectionRelay:
     """One tunnel. The end of one direction is passed on, and the other direction goes on."""
 
     def __init__(self, *, idle_seconds: float, clock: Callable[[], float]) -> None:
@@ -31,7 +31,7 @@ class TunnelRelay:
         """Copy until both directions have ended.
 
         If a direction fails, nothing arrives for too long, or this is cancelled, both connections are reset. Otherwise
-        a client could take a body that was cut for a whole one.
+        a client could mistake a truncated body for a complete one.
         """
         copies = {asyncio.ensure_future(self._copy(*ends)) for ends in ((client[0], host[1]), (host[0], client[1]))}
         try:

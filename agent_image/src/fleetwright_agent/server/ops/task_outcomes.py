@@ -20,8 +20,8 @@ from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.usage import UsageStore
 
-MOST: Final = 200
-"""The number of tasks of each skill that count, the newest ones."""
+TASKS_PER_SKILL: Final = 200
+"""The number of the newest tasks of each skill that count."""
 MOST_SKILLS: Final = 32
 _STORE_SECONDS: Final = 60
 _MOST_DOLLARS: Final = 1_000_000
@@ -101,7 +101,7 @@ class TaskOutcomes:
         return hint if has_room and hint in self._skills() else ""
 
     def _add(self, skill: str, outcome: TaskOutcome) -> None:
-        self._outcomes.setdefault(skill, deque(maxlen=MOST)).append(outcome)
+        self._outcomes.setdefault(skill, deque(maxlen=TASKS_PER_SKILL)).append(outcome)
 
     def _show(self, skills: Iterable[str]) -> None:
         for skill in skills:

@@ -105,8 +105,8 @@ class LocalWorkspaces:
                 self._say(f"agent {name}: commands run WITHOUT a sandbox and may do whatever you may do")
             elif spec.network.egress:
                 self._say(
-                    f"agent {name}: commands reach no network here; spec.workspace.network.egress needs network"
-                    " policies, and has an effect only in a cluster"
+                    f"agent {name}: commands have no network in fleetwright dev; spec.workspace.network.egress takes"
+                    " effect only in a cluster"
                 )
 
     def start(

@@ -12,7 +12,7 @@ from fleetwright_api.endpoints import Endpoints
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_api.spec.references import AuthorityReference, KeyReference
 from fleetwright_api.spec.tools import ServerUseSpec
-from fleetwright_operator.build.pod.user_volumes import SECRET
+from fleetwright_operator.build.pod.file_mounts import SECRET
 
 DEFAULT_TRANSPORT = "StreamableHTTP"
 SecretKey = tuple[str, str]

@@ -10,7 +10,7 @@ from fleetwright_api import names
 from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_api.spec.model import ModelEndpointSpec
 from fleetwright_api.spec.references import ApiKeyReference, AuthorityReference, HeaderSource, KeyReference
-from fleetwright_operator.build.pod.user_volumes import CONFIG_MAP, SECRET
+from fleetwright_operator.build.pod.file_mounts import CONFIG_MAP, SECRET
 
 _COLLECTOR = "spec.telemetry.otlp"
 _MODEL = "spec.model"

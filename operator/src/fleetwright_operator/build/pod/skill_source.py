@@ -14,8 +14,8 @@ from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.addresses import HostAddress, destination, parse_address
 from fleetwright_operator.build.network.egress import EgressRule, Services, dns_rule
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir
+from fleetwright_operator.build.pod.file_mounts import ROOT, secret_volume
 from fleetwright_operator.build.pod.pod_security import container_security
-from fleetwright_operator.build.pod.user_volumes import ROOT, secret_volume
 from fleetwright_operator.build.probe import Probe, runtime_pod
 from fleetwright_operator.settings import Settings
 

@@ -7,7 +7,7 @@ refreshed in the running pod. This module accepts a patch of any shape, because 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator.build.pod.user_volumes import CONFIG_MAP, SECRET
+from fleetwright_operator.build.pod.file_mounts import CONFIG_MAP, SECRET
 
 Place = tuple[str, str]
 """(kind, name)"""

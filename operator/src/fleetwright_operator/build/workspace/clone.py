@@ -15,8 +15,8 @@ from fleetwright_operator.build.manifest import Manifest, Owner, owner_of
 from fleetwright_operator.build.network.addresses import Destination
 from fleetwright_operator.build.network.egress import EgressRule, dns_rule, policy_rules
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
+from fleetwright_operator.build.pod.file_mounts import secret_volume
 from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
-from fleetwright_operator.build.pod.user_volumes import secret_volume
 from fleetwright_operator.build.workspace.deployment import FOLDER
 from fleetwright_operator.build.workspace.volume import FILES, files_volume
 from fleetwright_operator.settings import Settings

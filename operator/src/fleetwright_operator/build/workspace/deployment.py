@@ -13,8 +13,8 @@ from fleetwright_api.spec.encoder import encode
 from fleetwright_api.spec.workspace import WorkspaceSpec
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
 from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir, limited, sizes
+from fleetwright_operator.build.pod.file_mounts import secret_volume
 from fleetwright_operator.build.pod.pod_security import http_probe, pull_secrets, sealed_pod
-from fleetwright_operator.build.pod.user_volumes import secret_volume
 from fleetwright_operator.build.workspace.container import program_container
 from fleetwright_operator.build.workspace.volume import FILES, files_volume
 from fleetwright_operator.settings import Settings

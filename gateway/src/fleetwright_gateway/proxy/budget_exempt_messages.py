@@ -1,4 +1,4 @@
-"""Which messages an agent may accept although no task of its own model can begin. Pure.
+"""Recognises messages that an agent may accept although its budget is exhausted. Pure.
 
 Such a message calls no model, names another model, or continues a task: the answer to an approval request lets an
 approved tool run. The budget of the agent decides about them, so they reach the agent.
@@ -20,7 +20,7 @@ _TYPES: Final = {*_WITHOUT_MODEL, *map(mime_type, _WITHOUT_MODEL)}
 """The types of data parts, which clients of older A2A versions send instead of metadata."""
 
 
-def may_pass(path: str, body: bytes) -> bool:
+def is_budget_exempt(path: str, body: bytes) -> bool:
     """Return whether the agent may accept this message. Args: `path` is the path at the agent."""
     try:
         sent = _object(parse(body))

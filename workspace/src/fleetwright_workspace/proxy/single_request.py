@@ -18,7 +18,7 @@ _INTERIM = re.compile(rb"HTTP/1\.[01] 1[0-9][0-9][ \r]")
 
 class Source(Protocol):
     async def read(self, size: int, /) -> bytes:
-        """Return at most so many bytes; no byte at the end."""
+        """Return at most `size` bytes; an empty result at the end."""
 
 
 class RequestBody:

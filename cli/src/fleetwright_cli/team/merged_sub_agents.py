@@ -37,7 +37,10 @@ def sub_agent_of(child: Mapping[str, Any], lead: Mapping[str, Any], *, handoff: 
         if each.problems:
             raise click.ClickException(f"Agent {each.name}: {'; '.join(problem.message for problem in each.problems)}")
     if above.spec.executor is not None:
-        raise click.ClickException(f"Agent {above.name}: spec.executor is set, and may know no sub-agents")
+        raise click.ClickException(
+            f"Agent {above.name}: spec.executor is set, and a custom executor may not support sub-agents;"
+            " remove it first, or keep the children"
+        )
     if view.spec.instructions is None:
         raise click.ClickException(
             f"Agent {view.name}: spec.instructionsFrom: write the text to spec.instructions first"
@@ -65,7 +68,7 @@ def sub_agent_of(child: Mapping[str, Any], lead: Mapping[str, Any], *, handoff: 
     return entry
 
 
-def folded_sub_agents(lead: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def merged_sub_agents(lead: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the sub-agents of the lead with these entries.
 
     An entry that the lead has already, apart from a handoff, is the result of an interrupted command. It keeps its
@@ -89,7 +92,7 @@ def folded_sub_agents(lead: Mapping[str, Any], entries: Sequence[Mapping[str, An
     return list(found.values())
 
 
-def is_folded(lead: Mapping[str, Any], name: str) -> bool:
+def has_sub_agent(lead: Mapping[str, Any], name: str) -> bool:
     """Return whether the lead has a sub-agent with this name."""
     return any(entry["name"] == name for entry in fields_of(lead).get("subAgents", ()))
 

@@ -1,4 +1,4 @@
-"""Which requests wake a sleeping agent: messages, and requests about tasks. Which of them are messages. Pure.
+"""Classifies requests: those that wake a sleeping agent, and those that send a message. Pure.
 
 A card, an unknown path and a body that is no A2A call do not wake an agent. A test compares the tables with the
 dialects, which the gateway does not import because of their size.
@@ -13,7 +13,7 @@ from a2a.utils.errors import A2AError
 from fleetwright_a2a.errors import RPC_PATH
 from fleetwright_a2a.http.envelope import opened, parse
 
-MESSAGES: Final = frozenset(
+MESSAGE_METHODS: Final = frozenset(
     {
         "SendMessage",
         "SendStreamingMessage",
@@ -26,7 +26,7 @@ MESSAGES: Final = frozenset(
     }
 )
 """The methods of JSON-RPC that send a message, in all dialects."""
-METHODS: Final = MESSAGES | frozenset(
+WAKING_METHODS: Final = MESSAGE_METHODS | frozenset(
     {
         "CancelTask",
         "CreateTaskPushNotificationConfig",
@@ -47,7 +47,7 @@ METHODS: Final = MESSAGES | frozenset(
         "tasks/resubscribe",
     }
 )
-"""The methods of JSON-RPC, in all dialects."""
+"""The methods of JSON-RPC that wake an agent, in all dialects."""
 _PATHS: Final = {
     "POST": re.compile(r"/message:(send|stream)|/tasks/[^/]+(:(cancel|subscribe)|/pushNotificationConfigs)"),
     "GET": re.compile(r"/tasks(/[^/]+(/pushNotificationConfigs(/[^/]+)?)?)?"),
@@ -60,12 +60,12 @@ _PREFIX: Final = re.compile(rf"({re.escape(RPC_PATH)})?(/v1)?(?=/)")
 
 def may_wake(verb: str, path: str, body: bytes) -> bool:
     """Return whether a request may wake the agent. Args: `path` is the path at the agent."""
-    return _is_one_of(METHODS, _PATHS, verb, path, body)
+    return _is_one_of(WAKING_METHODS, _PATHS, verb, path, body)
 
 
 def sends_message(verb: str, path: str, body: bytes) -> bool:
     """Return whether a request begins or continues a task. Args: `path` is the path at the agent."""
-    return _is_one_of(MESSAGES, _MESSAGE_PATHS, verb, path, body)
+    return _is_one_of(MESSAGE_METHODS, _MESSAGE_PATHS, verb, path, body)
 
 
 def _is_one_of(
