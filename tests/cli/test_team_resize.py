@@ -154,7 +154,9 @@ def test_expanded_agents_fold_back_to_the_same_sub_agents():
         pytest.param({"suspend": True}, None, "spec.suspend is set", id="a suspended lead"),
         pytest.param({}, [{**CLERK, "name": "new", "tools": ["remember"]}], "cannot take over remember", id="memory"),
         pytest.param({}, [{**CLERK, "name": "new", "tools": ["orders__x"]}], "cannot take over", id="a denied tool"),
-        pytest.param({}, [{**CLERK, "description": "?"}], "clerk. of Agent lead has other fields", id="another clerk"),
+        pytest.param(
+            {}, [{**CLERK, "description": "?"}], "clerk. differs from this sub-agent of Agent lead", id="another clerk"
+        ),
         pytest.param({}, [CLERK, CLERK], "clerk. exists twice", id="twice"),
         pytest.param({}, [{**CLERK, "name": "a", "timeout": "soon"}], "a..timeout: 'soon'", id="no duration"),
         pytest.param({}, [{**CLERK, "name": "a", "timeout": "25h"}], "write at most 24h", id="a long time"),
@@ -278,7 +280,7 @@ def test_expand_continues_after_an_interruption(capsys):
             Cluster(LEAD, agent("reader", child_spec("reader", limits={}))), "spec.limits is", [], id="another reader"
         ),
         pytest.param(
-            Cluster(agent("lead", SPEC, activity={"runningTasks": 1})), "may wait for its sub-agents", [], id="busy"
+            Cluster(agent("lead", SPEC, activity={"runningTasks": 1})), "may use its sub-agents", [], id="busy"
         ),
         pytest.param(
             Cluster(LEAD, status=NO_GATEWAY), "no gateway.* lead was not changed", ["create reader", "create clerk"],

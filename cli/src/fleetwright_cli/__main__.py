@@ -290,7 +290,7 @@ def team_expand(cluster: "ClusterClient", lead: str, file: Path | None, dry_run:
 @team.command("collapse")
 @click.argument("lead")
 @click.option("--no-handoff", is_flag=True, help="Do not ask the children for a handoff.")
-@click.option("--force", is_flag=True, help="Also delete children whose tasks run, or of which this is unknown.")
+@click.option("--force", is_flag=True, help="Also delete children with running tasks, or if these are unknown.")
 @click.option("--yes", is_flag=True, help="Do not ask whether to delete the children.")
 @click.option("--dry-run", is_flag=True, help="Change nothing, and ask no child.")
 @click.option("-o", "--output", type=click.Choice(["text", "yaml"]), default="text", show_default=True)

@@ -40,7 +40,7 @@ def expand(
     if any(map(lacks_gateway, agents.values())):
         raise click.ClickException(_NO_GATEWAY)
     if running_tasks(body):
-        raise click.ClickException(f"tasks run on {lead}, and may wait for its sub-agents; wait for their end")
+        raise click.ClickException(f"Agent {lead} has running tasks that may use its sub-agents; wait until they end")
     present = [child for child in result.children if _is_present(child, agents, lead)]
     new = [child for child in result.children if child not in present]
     if not dry_run:
@@ -118,7 +118,7 @@ def _is_present(child: Agent, agents: Mapping[str, Agent], lead: str) -> bool:
     different += [f"spec.{key} differs" for key in ("instructions", "fleet") if mine.get(key) != wanted[key]]
     if parent_of(found) != lead or different:
         raise click.ClickException(
-            f"Agent {name} exists and is not what the sub-agent {name} of {lead} becomes: {'; '.join(different)}."
+            f"Agent {name} exists and differs from an Agent for this sub-agent of {lead}: {'; '.join(different)}."
             f" Rename the sub-agent, change it or the Agent, or delete the Agent"
         )
     return True

@@ -146,7 +146,7 @@ def _checked(lead: Mapping[str, Any], fields: Mapping[str, Any], entries: Sequen
         if entry["name"] in seen:
             problems.append(f"{place} exists twice; remove one of them")
         if present.get(entry["name"], entry) != entry:
-            problems.append(f"{place} of Agent {view.name} has other fields; make them equal, or rename one of them")
+            problems.append(f"{place} differs from this sub-agent of Agent {view.name}; make both equal, or rename one")
         try:
             if _seconds(entry) > _LONGEST_TURN:
                 problems.append(f"{place}.timeout is longer than the turn of an agent may be; write at most 24h")

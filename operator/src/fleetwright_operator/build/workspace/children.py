@@ -22,14 +22,14 @@ from fleetwright_operator.settings import Settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceChildren:
     prepared: list[Manifest]
-    """What the pod needs: its volume, its Secret, its policy, its Service and its egress proxy."""
+    """The objects that the pod needs: its volume, its Secret, its policy, its Service and its egress proxy."""
     deployment: Manifest
     egress_rules: list[EgressRule]
-    """What commands may reach, each with its reason."""
+    """The destinations of commands, each with its reason."""
     awaits_proxy: bool
     """True until the Service of the egress proxy has an address. The Deployment is not written before."""
     unresolved_hosts: tuple[str, ...]
-    """Why hosts of `network.egress` cannot be reached. They are absent from the rules of the proxy."""
+    """The reasons why hosts of `network.egress` cannot be reached. They are absent from the rules of the proxy."""
 
     @property
     def manifests(self) -> list[Manifest]:

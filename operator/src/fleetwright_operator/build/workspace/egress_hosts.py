@@ -27,7 +27,7 @@ def has_hosts(workspace: WorkspaceSpec) -> bool:
 
 
 def host_urls(agent: AgentView) -> Iterator[tuple[str, str]]:
-    """Yield (field, URL) for each port of each host. Every client of the proxy decides itself whether it uses TLS."""
+    """Yield (field, URL) for each port of each host. The scheme has no meaning."""
     workspace = agent.spec.workspace
     for i, rule in enumerate(workspace.network.egress if workspace else ()):
         if rule.to.host is not None:
