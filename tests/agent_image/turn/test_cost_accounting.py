@@ -161,10 +161,13 @@ async def test_budget_is_not_exceeded_once_a_smaller_call_fits(open_books: Any) 
     assert [each["exceeded"] for each in books.report()] == [False]
 
 
-async def _refuse(books: CostAccounting, *, tokens_in: int, fixed_in: int | None) -> None:
+async def _refuse(books: CostAccounting, *, tokens_in: int, minimum_prompt: int | None) -> None:
     with pytest.raises(OverBudget):
         async with books.reserved(
-            PRICE, tokens_in=tokens_in, tokens_out=100, fixed_in=None if fixed_in is None else lambda: fixed_in
+            PRICE,
+            tokens_in=tokens_in,
+            tokens_out=100,
+            minimum_prompt=None if minimum_prompt is None else lambda: minimum_prompt,
         ):
             pass
 
@@ -187,8 +190,8 @@ async def test_budget_is_exhausted_if_no_task_can_begin(
     books, _, _, clock = open_books({"period": "Day", "tokens": limit})
     await books.look()
     books.charge(reply(500, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
-    for tokens_in, fixed_in in refused:
-        await _refuse(books, tokens_in=tokens_in, fixed_in=fixed_in)
+    for tokens_in, minimum_prompt in refused:
+        await _refuse(books, tokens_in=tokens_in, minimum_prompt=minimum_prompt)
     assert [each["exhausted"] for each in books.report()] == [exhausted]
     clock[0] += 86400
     await books.look()
@@ -198,7 +201,7 @@ async def test_budget_is_exhausted_if_no_task_can_begin(
 async def test_budget_is_not_exhausted_once_a_smaller_call_fits(open_books: Any) -> None:
     books, *_ = open_books({"period": "Day", "tokens": 1000})
     books.charge(reply(500, 0), CostAccount("m", PRICE, Purpose.ANSWER), TURN)
-    await _refuse(books, tokens_in=900, fixed_in=500)
+    await _refuse(books, tokens_in=900, minimum_prompt=500)
     async with books.reserved(PRICE, tokens_in=400, tokens_out=100):
         assert [each["exhausted"] for each in books.report()] == [False]
 
@@ -206,7 +209,7 @@ async def test_budget_is_not_exhausted_once_a_smaller_call_fits(open_books: Any)
 async def test_budget_is_not_exhausted_by_running_calls(open_books: Any) -> None:
     books, *_ = open_books({"period": "Day", "tokens": 1000})
     async with books.reserved(PRICE, tokens_in=700, tokens_out=100):
-        await _refuse(books, tokens_in=300, fixed_in=300)
+        await _refuse(books, tokens_in=300, minimum_prompt=300)
         assert [(each["exceeded"], each["exhausted"]) for each in books.report()] == [(True, False)]
 
 

@@ -27,7 +27,7 @@ from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
 from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback
 from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, clean_messages, withhold_results
 from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
-from fleetwright_agent.turn.pipeline.model.prompt_size import fixed_prompt_size, prompt_size
+from fleetwright_agent.turn.pipeline.model.prompt_size import minimum_prompt_size, prompt_size
 from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
 from fleetwright_agent.turn.pipeline.order import model_links
 from fleetwright_agent.turn.providers.factory import build_chat, portable
@@ -389,12 +389,12 @@ async def test_budget_downgrade_skips_a_model_that_failed(config, talking, model
     assert talk.count("llm_calls_total", model="second", outcome="ok") == 1
 
 
-def test_fixed_prompt_size_depends_on_no_tool_and_no_message():
+def test_minimum_prompt_size_depends_on_no_tool_and_no_message():
     declared: Any = {"name": "look", "description": "Looks. " * 400}
     system = SystemMessage("You are the desk. " * 100)
     bare = request_of().override(system_message=system)
     full = request_of(HumanMessage("Hello " * 400)).override(system_message=system, tools=[declared])
-    assert 0 < fixed_prompt_size(bare) == fixed_prompt_size(full) <= prompt_size(bare) // 2
+    assert 0 < minimum_prompt_size(bare) == minimum_prompt_size(full) <= prompt_size(bare) // 2
 
 
 DEAR = {**SECOND, "maxOutputTokens": 6000}

@@ -93,7 +93,7 @@ class CostAccounting:
         *,
         tokens_in: int,
         tokens_out: int,
-        fixed_in: Callable[[], int] | None = None,
+        minimum_prompt: Callable[[], int] | None = None,
     ) -> AsyncIterator[None]:
         """Reserve the maximum cost of a call until the call has ended.
 
@@ -101,8 +101,8 @@ class CostAccounting:
             price: The price of the model.
             tokens_in: The estimated tokens of the prompt.
             tokens_out: The limit of the output in tokens.
-            fixed_in: Returns the fewest tokens with which the prompt of a task begins; None if tasks may begin with a
-                cheaper call.
+            minimum_prompt: Returns a lower bound in tokens for the prompt with which any task begins; None if tasks may
+                begin with a cheaper call.
 
         Raises:
             OverBudget: The call does not fit into a budget.
@@ -110,9 +110,9 @@ class CostAccounting:
         windows = await self._current()
         most = maximum_usage(price, tokens_in=tokens_in, tokens_out=tokens_out)
         if full := exceeded(windows, running=self._running, call=most):
-            fixed = None if fixed_in is None else min(fixed_in(), tokens_in)
-            least = None if fixed is None else maximum_usage(price, tokens_in=fixed, tokens_out=tokens_out)
-            self._known_calls.refuse(most, least=least)
+            prompt = None if minimum_prompt is None else min(minimum_prompt(), tokens_in)
+            first = None if prompt is None else maximum_usage(price, tokens_in=prompt, tokens_out=tokens_out)
+            self._known_calls.refuse(most, minimum_first_call=first)
             raise OverBudget(full, alone=too_small(full.budget, most))
         if windows:
             self._known_calls.admit(most, since=_start(windows))
@@ -235,7 +235,7 @@ class CostAccounting:
         current = [each for each in self._windows.values() if each.opened and each.ends > now]
         calls = self._known_calls
         return [
-            budget_report(each, fits=calls.fit(each, running=self._running), exhausted=calls.none_fits(each))
+            budget_report(each, fits=calls.fit(each, running=self._running), exhausted=calls.is_exhausted(each))
             for each in current
         ]
 

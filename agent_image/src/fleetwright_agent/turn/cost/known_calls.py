@@ -3,8 +3,8 @@
 Known are the smallest call that was admitted, and the call that was refused last if no call was admitted since. The
 sizes are stored, so that they survive a restart. A size from before all current budget windows is ignored at a start.
 
-Known is also the smallest size with which a refused call could begin a task. This size is not stored, because another
-revision may need less. It is forgotten when a call that is not larger is admitted.
+This module also keeps a lower bound for the first call of any task, taken from refused calls. The bound is not stored,
+because another revision may need less. It is dropped when a call that is not larger is admitted.
 """
 
 import logging
@@ -25,7 +25,7 @@ class KnownCalls:
         self._now = now
         self._smallest: BudgetUsage | None = None
         self._refused: BudgetUsage | None = None
-        self._least: BudgetUsage | None = None
+        self._minimum_first_call: BudgetUsage | None = None
         self._stored_at: float | None = None
         """The time of the last write; None until the sizes were read."""
 
@@ -50,21 +50,24 @@ class KnownCalls:
 
     def admit(self, call: BudgetUsage, *, since: float) -> None:
         """Note a call that fits. Args: `since` is the start of the longest current window."""
-        if self._least is not None and self._least.least(call) == call:
-            self._least = None
+        minimum = self._minimum_first_call
+        if minimum is not None and minimum.least(call) == call:  # The call is not larger, so the bound was wrong.
+            self._minimum_first_call = None
         smallest = call if self._smallest is None else self._smallest.least(call)
         outdated = self._stored_at is None or self._stored_at < since
         if outdated or self._refused is not None or smallest != self._smallest:
             self._smallest, self._refused = smallest, None
             self._store()
 
-    def refuse(self, call: BudgetUsage, *, least: BudgetUsage | None = None) -> None:
+    def refuse(self, call: BudgetUsage, *, minimum_first_call: BudgetUsage | None = None) -> None:
         """Note a call that does not fit.
 
-        Args: `least` is the smallest size with which each task begins; None if tasks may begin with a smaller call.
+        Args: `minimum_first_call` is a lower bound for the first call of any task; None if a task may begin with a
+            smaller call.
         """
-        if least is not None:
-            self._least = least if self._least is None else self._least.least(least)
+        if minimum_first_call is not None:
+            known = self._minimum_first_call
+            self._minimum_first_call = minimum_first_call if known is None else known.least(minimum_first_call)
         if call != self._refused:
             self._refused = call
             self._store()
@@ -77,13 +80,13 @@ class KnownCalls:
         smallest_fits = self._smallest is None or window.fits(self._smallest)
         return smallest_fits and (self._refused is None or window.fits(running + self._refused))
 
-    def none_fits(self, window: BudgetWindow) -> bool:
-        """Return True if a call was refused, and the smallest call with which a task begins would not fit either.
+    def is_exhausted(self, window: BudgetWindow) -> bool:
+        """Return True if the first call of no task fits before the reset.
 
         Return False if it would not fit into the unused budget either, because then no reset helps.
         """
-        least = self._least
-        return least is not None and not window.fits(least) and not too_small(window.budget, least)
+        first = self._minimum_first_call
+        return first is not None and not window.fits(first) and not too_small(window.budget, first)
 
     def _store(self) -> None:
         self._stored_at = self._now()

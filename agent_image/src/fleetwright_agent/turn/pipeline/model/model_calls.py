@@ -35,7 +35,7 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.pipeline.model.budget_limit import enforce_budget
 from fleetwright_agent.turn.pipeline.model.chat_span import chat_span
 from fleetwright_agent.turn.pipeline.model.model_choice import ModelChoice
-from fleetwright_agent.turn.pipeline.model.prompt_size import fixed_prompt_size, prompt_size
+from fleetwright_agent.turn.pipeline.model.prompt_size import minimum_prompt_size, prompt_size
 from fleetwright_agent.turn.providers.characters import WholeCharacters
 from fleetwright_agent.turn.providers.factory import Chat
 from fleetwright_agent.turn.providers.failures import ModelFailure, backoff, classify, provider_text, usage_of_failure
@@ -95,10 +95,10 @@ class ModelCalls:
             chat = await self.choice.instead_of(declared, context)
             most = chat.endpoint.max_output_tokens
             begins = self.choice.begins_tasks(declared, chat, context)
-            fixed = partial(fixed_prompt_size, request) if begins else None
+            minimum = partial(minimum_prompt_size, request) if begins else None
             try:
                 async with self._accounting.reserved(
-                    chat.endpoint.price, tokens_in=size, tokens_out=most, fixed_in=fixed
+                    chat.endpoint.price, tokens_in=size, tokens_out=most, minimum_prompt=minimum
                 ):
                     return await self._answered(_by(chat, request), call, context)
             except OverBudget as over:

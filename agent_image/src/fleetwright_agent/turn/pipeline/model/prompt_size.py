@@ -14,7 +14,7 @@ def prompt_size(request: Request) -> int:
     )
 
 
-def fixed_prompt_size(request: Request) -> int:
+def minimum_prompt_size(request: Request) -> int:
     """Return half of the estimated tokens of the system prompt, which is less than any prompt of this agent has.
 
     The provider may count fewer tokens than the estimate. Tools are not included, because they differ between callers,
