@@ -112,7 +112,7 @@ def test_bash_stays_on(tmp_path: Path, options: dict[str, Any]) -> None:
 
 
 def test_dev_reports_ignored_egress(tmp_path: Path) -> None:
-    egress = [{"to": {"host": "registry.npmjs.org"}, "ports": [{"port": 443}]}]
+    egress = [{"to": {"host": "packages.example.com"}, "ports": [{"port": 443}]}]
     for options, is_said in (({"find_sandbox": lambda: "/usr/bin/bwrap"}, True), ({"unsafe": True}, False)):
         workspaces = _workspaces(tmp_path, **options)
         workspaces.tell(_fleet(network={"egress": egress}))
