@@ -19,7 +19,7 @@ from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_operator.status.activity import Activity
-from fleetwright_operator.status.agent_reports import parse_report
+from fleetwright_operator.status.report_parser import parse_report
 
 TOKEN = "token-of-default"
 NOON = 1_795_608_000

@@ -2,14 +2,9 @@
 
 import pytest
 
-from fleetwright_operator.status.agent_reports import (
-    CARD_PATIENCE,
-    AgentReport,
-    AgentReports,
-    BudgetReport,
-    ServerReport,
-    parse_report,
-)
+from fleetwright_operator.status.agent_report import AgentReport, BudgetReport, ServerReport
+from fleetwright_operator.status.agent_reports import CARD_PATIENCE, AgentReports
+from fleetwright_operator.status.report_parser import parse_report
 from fleetwright_operator.status.runtime_report import degraded, drift, tools_of
 
 DIGEST = "sha256:" + "0" * 64

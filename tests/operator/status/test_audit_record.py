@@ -2,8 +2,9 @@
 
 import pytest
 
-from fleetwright_operator.status.agent_reports import AuditReport, parse_report
+from fleetwright_operator.status.agent_report import AuditReport
 from fleetwright_operator.status.audit_record import RECORD_SECONDS, lost_lines, record_of
+from fleetwright_operator.status.report_parser import parse_report
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"

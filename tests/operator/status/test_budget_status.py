@@ -3,7 +3,7 @@
 import pytest
 
 from fleetwright_api.spec.limits import BudgetSpec
-from fleetwright_operator.status.agent_reports import AgentReport, BudgetReport
+from fleetwright_operator.status.agent_report import AgentReport, BudgetReport
 from fleetwright_operator.status.budget_status import budget_status
 
 NOW = 1_767_268_800

@@ -12,7 +12,9 @@ from fleetwright_operator.manager.agent_status_reader import StatusResult
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.status.activity_status import REFRESH_SECONDS, activity_status
-from fleetwright_operator.status.agent_reports import AgentReport, AgentReports, parse_report
+from fleetwright_operator.status.agent_report import AgentReport
+from fleetwright_operator.status.agent_reports import AgentReports
+from fleetwright_operator.status.report_parser import parse_report
 
 _SCRAPE_SECONDS: Final = 15.0
 """Seconds until the operator reads an agent again that is idle for long enough and only waits for a scrape."""

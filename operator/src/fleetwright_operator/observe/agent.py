@@ -43,7 +43,7 @@ from fleetwright_operator.observe.index_keys import account_key
 from fleetwright_operator.observe.references import live, live_metadata, observe_secrets, observe_services, version_of
 from fleetwright_operator.observe.workspace import ObservedWorkspace, observe_workspace
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.status.agent_reports import AgentReport
+from fleetwright_operator.status.agent_report import AgentReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_kube.timestamps import format_timestamp
-from fleetwright_operator.status.agent_reports import AgentReport, OutcomeReport
+from fleetwright_operator.status.agent_report import AgentReport, OutcomeReport
 
 REFRESH_SECONDS: Final = 600
 _STEPS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)

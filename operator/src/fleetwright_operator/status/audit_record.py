@@ -11,7 +11,7 @@ from typing import Any, Final
 from fleetwright_api import names
 from fleetwright_api.violation import Violation
 from fleetwright_kube.timestamps import parse_timestamp
-from fleetwright_operator.status.agent_reports import AuditReport
+from fleetwright_operator.status.agent_report import AuditReport
 
 RECORD_SECONDS: Final = 600
 """The shortest time between two records of the same process, because each record is a write of the status."""

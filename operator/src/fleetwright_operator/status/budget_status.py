@@ -10,7 +10,7 @@ from typing import Any
 
 from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_kube.timestamps import parse_timestamp
-from fleetwright_operator.status.agent_reports import AgentReport, BudgetReport
+from fleetwright_operator.status.agent_report import AgentReport, BudgetReport
 
 
 def budget_status(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.violation import Violation
-from fleetwright_operator.status.agent_reports import AgentReport, ModelHealth
+from fleetwright_operator.status.agent_report import AgentReport, ModelHealth
 from fleetwright_operator.status.conditions import DEGRADED
 
 Tools = list[dict[str, Any]]
