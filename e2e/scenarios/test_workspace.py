@@ -18,6 +18,7 @@ from e2e.scenarios.reviewers import decide, opened, reviewer
 GIT_SERVER = Path(__file__).with_name("git_server.py").read_text()
 SHOP = CHECKOUT / "examples/coding-agent/shop"
 AGENT = "coder"
+RUNNER_PORT = 7880
 POD_SELECTOR = "--selector=fleetwright.dev/workspace=coder,app.kubernetes.io/component=workspace"
 DONE, WAITING = "TASK_STATE_COMPLETED", "TASK_STATE_INPUT_REQUIRED"
 REPAIR = 'Read the file "shop.py"; edit the file "shop.py" "price + count" "price * count"'
@@ -66,6 +67,13 @@ class Desk:
         pods = self.fleet.get("pods", POD_SELECTOR)["items"]
         (name,) = (pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"])
         return str(name)
+
+    def is_served_by_another(self, before: str) -> bool:
+        """Return True if the only workspace pod is another than `before`, and the agent reaches it."""
+        pods = self.fleet.get("pods", POD_SELECTOR)["items"]
+        addresses = [pod["status"].get("podIP") for pod in pods if _is_ready(pod) and pod["metadata"]["name"] != before]
+        agent = self.fleet.pod_of(AGENT)
+        return len(addresses) == len(pods) == 1 and self.fleet.reaches(agent, str(addresses[0]), RUNNER_PORT)
 
     def runs(self, image: str) -> bool:
         """Return True if the only workspace pod has a shell of this image, and is ready."""
@@ -183,8 +191,8 @@ def test_workspace_is_isolated_except_from_its_agent(desk: Desk) -> None:
     for host, port in ((agent, 7870), (server, workloads.PORT), (api, 443)):
         done = fleet.kubectl.attempt(*words, host, str(port))
         assert "OSError" in done.stderr or "timed out" in done.stderr or "refused" in done.stderr, (host, done)
-    assert not fleet.reaches(desk.caller.pod, workspace, 7880)
-    assert fleet.reaches(fleet.pod_of(AGENT), workspace, 7880)
+    assert not fleet.reaches(desk.caller.pod, workspace, RUNNER_PORT)
+    assert fleet.reaches(fleet.pod_of(AGENT), workspace, RUNNER_PORT)
 
 
 def test_shell_reaches_a_named_host_through_the_proxy_only(desk: Desk) -> None:
@@ -208,6 +216,8 @@ def test_shell_sees_no_token_and_no_process_of_the_runner(desk: Desk) -> None:
 def test_workspace_keeps_its_files_when_its_pod_is_replaced(desk: Desk) -> None:
     before, agent = desk.pod(), desk.fleet.pod_of(AGENT)
     desk.fleet.run("delete", "pod", before, "--wait=true")
+    # The condition may still be that of the deleted pod, and the network lets the agent reach the new pod a bit later.
+    desk.fleet.until(lambda: desk.is_served_by_another(before), "another pod serves the workspace", seconds=90)
     desk.fleet.until(lambda: ready(desk.fleet), "the workspace is ready again", seconds=90)
     task = desk.send('Run the bash command "cat shop.py"')
     assert "return price * count" in text_of(task)
