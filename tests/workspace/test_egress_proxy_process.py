@@ -167,7 +167,7 @@ def test_proxy_logs_a_refusal_and_ends_on_sigterm(proxy):
     ("options", "says"),
     [
         pytest.param(["--listen=x", "--rules={}"], "--listen: x is not HOST:PORT", id="no port"),
-        pytest.param(["--listen=127.0.0.1:1", "--rules={}"], "--rules: the rules have another shape", id="no hosts"),
+        pytest.param(["--listen=127.0.0.1:1", "--rules={}"], "--rules: the rules are malformed", id="no hosts"),
     ],
 )
 @pytest.mark.process
