@@ -1,7 +1,7 @@
 """An agent of the a2a-sdk that supports only A2A 1.0 over JSON-RPC, as the documentation of the SDK builds it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import uvicorn
@@ -30,22 +30,19 @@ class Steered(AgentExecutor):
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self.accepted: list[list[str]] = []
+        """The media types that the caller of each message accepts."""
         self.stopped = asyncio.Event()
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        assert context.message is not None
-        self.messages.append(context.message)
+        self._record(context)
         text = context.get_user_input()
         word = text.partition(" ")[0]
         said = Message(message_id="m", role=Role.ROLE_AGENT, parts=[Part(text=f"about {text}")])
         if word == "reply":
             await event_queue.enqueue_event(said)
             return
-        if context.current_task is None:
-            status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
-            task = Task(id=context.task_id, context_id=context.context_id, status=status, history=[context.message])
-            await event_queue.enqueue_event(task)
-        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        updater = await self._updater(context, event_queue)
         await updater.start_work()
         if word == "hang":
             await self.stopped.wait()
@@ -60,10 +57,46 @@ class Steered(AgentExecutor):
         updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
         await updater.cancel()
 
+    def _record(self, context: RequestContext) -> None:
+        assert context.message is not None
+        assert context.configuration is not None
+        self.messages.append(context.message)
+        self.accepted.append(list(context.configuration.accepted_output_modes))
+
+    async def _updater(self, context: RequestContext, event_queue: EventQueue) -> TaskUpdater:
+        """Return what updates the task. A new task is created first."""
+        if context.current_task is None:
+            status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
+            task = Task(id=context.task_id, context_id=context.context_id, status=status, history=[context.message])
+            await event_queue.enqueue_event(task)
+        return TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+
+
+class Written(Steered):
+    """Follows a script, in which `ask` pauses with a question, `say` reports progress, and other lines are answers."""
+
+    def __init__(self, script: Mapping[str, Sequence[str]]) -> None:
+        super().__init__()
+        self._script = script
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        self._record(context)
+        updater = await self._updater(context, event_queue)
+        for line in self._script[context.get_user_input()]:
+            kind, _, text = line.partition(": ")
+            if kind == "ask":
+                await updater.requires_input(updater.new_agent_message([Part(text=text)]))
+                return
+            if kind == "say":
+                await updater.start_work(updater.new_agent_message([Part(text=text)]))
+            else:
+                await updater.add_artifact([Part(text=line)])
+        await updater.complete()
+
 
 class SdkAgent:
-    def __init__(self) -> None:
-        self.executor = Steered()
+    def __init__(self, executor: Steered | None = None) -> None:
+        self.executor = executor or Steered()
         self.versions: list[str | None] = []
         """The header `A2A-Version` of each request."""
         self.methods: list[str] = []

@@ -122,6 +122,14 @@ async def test_v01_stream_numbers_the_pieces_of_an_artifact(api, client, agent):
     ]
 
 
+async def test_v01_words_for_output_modes_become_media_types(api, client, agent):
+    """The words stay in the list. Media types are not repeated, and those of A2A 0.3 pass unchanged."""
+    caller = Caller(client, caller_token(api))
+    await caller.call("tasks/send", v01("hello", acceptedOutputModes=["data", "text", "text/plain"]))
+    await caller.call("message/send", {**v03("hello"), "configuration": {"acceptedOutputModes": ["text"]}})
+    assert agent.executor.accepted == [["data", "text", "text/plain", "application/json"], ["text"]]
+
+
 async def test_v01_answer_continues_the_task_of_a_question(api, client, agent):
     caller = Caller(client, caller_token(api))
     asked = await caller.call("tasks/send", v01("ask"), request_id=1)

@@ -44,6 +44,8 @@ from fleetwright_gateway.proxy.translation.connection import AgentConnection
 _PAGE: Final = 100
 """The number of tasks that are searched; the largest page that A2A 1.0 allows."""
 _SMALL_PAGE: Final = 10
+_MEDIA_TYPES: Final = {"text": "text/plain", "data": "application/json"}
+"""The media types of A2A 1.0 for the words that callers of A2A 0.1 use."""
 _NO_PUSH: Final = (
     "The gateway does not translate push notifications of this agent, which supports A2A 1.0 only; use a stream"
 )
@@ -145,8 +147,12 @@ class RemoteAgent(RequestHandler):
         return ChosenId.of(task_id, caller=self._caller, agent=self._agent)
 
     async def _addressed(self, params: SendMessageRequest, chosen: ChosenId, context: ServerCallContext) -> Task | None:
-        """Replace the ids in a message of A2A 0.1. Return the task if the message repeats an earlier one."""
+        """Adapt a message of A2A 0.1: its ids, and the media types that the caller accepts.
+
+        Return the task if the message repeats an earlier one.
+        """
         message = params.message
+        _add_media_types(params)
         task = await self._found(chosen, message.context_id)
         message_id = chosen.message_id(message, context.state.get(CALLED) or None, task=task, random=uuid.uuid4().hex)
         if task is not None and any(said.message_id == message_id for said in task.history):
@@ -227,6 +233,12 @@ def _chooses_ids(context: ServerCallContext) -> bool:
 def _check_push(params: SendMessageRequest) -> None:
     if params.configuration.HasField("task_push_notification_config"):
         raise PushNotificationNotSupportedError(_NO_PUSH)
+
+
+def _add_media_types(params: SendMessageRequest) -> None:
+    """Add the media type of each word. The word stays, because some agents of A2A 1.0 offer it as an output mode."""
+    accepted = params.configuration.accepted_output_modes
+    accepted.extend([kind for word, kind in _MEDIA_TYPES.items() if word in accepted and kind not in accepted])
 
 
 def _renamed(shown: Shown, chosen: ChosenId | None) -> Shown:
