@@ -235,6 +235,33 @@ def test_folding_refuses_an_agent_that_differs(changes, named):
         sub_agent_of(agent("clerk", child_spec("clerk", **changes)), LEAD)
 
 
+PLACE = {"parent": {"name": "lead"}, "reach": "Direct"}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"reach": "Lineage"}, 'reach is "Lineage" and would be "Direct"'),
+        ({"reach": "None"}, 'reach is unset and would be "Direct"'),
+        ({"cascade": True}, "cascade is true and would be unset"),
+        ({"suspendTeam": True}, "suspendTeam is true and would be unset"),
+        ({"forwardedTo": {"name": "b"}}, 'forwardedTo is {"name": "b"} and would be unset'),
+    ],
+    ids=["reach", "no reach", "cascade", "suspendTeam", "forwardedTo"],
+)
+def test_collapse_refuses_another_place_in_the_team(change, sentence):
+    cluster = Cluster(BARE, agent("reader", child_spec("reader", fleet=PLACE | change), **READY))
+    with pytest.raises(click.ClickException) as refused:
+        collapse(cluster, "lead", **OPTIONS, ask=None)
+    assert f"Agent reader differs from a sub-agent of lead: spec.fleet.{sentence}." in refused.value.message
+    assert cluster.writes == cluster.checked == []
+
+
+def test_folding_accepts_defaults_in_the_place_of_an_agent():
+    written = child_spec("clerk", fleet={**PLACE, "cascade": False, "suspendTeam": False})
+    assert sub_agent_of(agent("clerk", written), LEAD)["name"] == "clerk"
+
+
 OPTIONS = {"with_handoff": True, "force": False, "confirmed": True, "dry_run": False, "output": "text"}
 
 
@@ -278,6 +305,14 @@ def test_expand_continues_after_an_interruption(capsys):
         pytest.param(Cluster(LEAD, refuses="change lead (dry run)"), "may not change lead", [], id="no permission"),
         pytest.param(
             Cluster(LEAD, agent("reader", child_spec("reader", limits={}))), "spec.limits is", [], id="another reader"
+        ),
+        pytest.param(
+            Cluster(LEAD, agent("reader", child_spec("reader", instructions="Sing."))), "spec.instructions differs", [],
+            id="other instructions",
+        ),
+        pytest.param(
+            Cluster(LEAD, agent("reader", child_spec("reader", fleet={"parent": {"name": "top"}, "reach": "Direct"}))),
+            "parent.name is .top. and would be .lead.", [], id="a child of another agent",
         ),
         pytest.param(
             Cluster(agent("lead", SPEC, activity={"runningTasks": 1})), "may use its sub-agents", [], id="busy"

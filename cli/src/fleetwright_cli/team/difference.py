@@ -4,9 +4,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-_NOT_COMPARED: Final = frozenset({"instructions", "fleet"})
+from fleetwright_api.spec.fleet import NO_REACH
+
+_NOT_COMPARED: Final = frozenset({"instructions"})
 _OFF: Final = ("suspend", "askHuman")
 """Fields for which false means the same as unset."""
+_NO_PLACE: Final = (None, False, NO_REACH)
+"""Values in `spec.fleet` that mean the same as an unset field."""
 _LONGEST: Final = 120
 _RULES: Final = ("approvals", "enforcement", "toolSearch", "memory", "compaction")
 _DELEGATING: Final = ("task", "task_batch")
@@ -14,7 +18,7 @@ _MISSING: Final = object()
 
 
 def differences(fields: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Return each field in which two specs differ, with both values, except the instructions and the place in a team.
+    """Return each field in which two specs differ, with both values, except the instructions.
 
     Empty fields and unset fields of the spec are equal. The order of MCP servers and of their tools has no meaning.
     """
@@ -35,6 +39,8 @@ def delegation_references(fields: Mapping[str, Any], moved: frozenset[str]) -> l
 
 def _comparable(fields: Mapping[str, Any]) -> dict[str, Any]:
     found = {key: value for key, value in fields.items() if value not in (None, {}, [])}
+    if "fleet" in found:
+        found["fleet"] = {key: value for key, value in found["fleet"].items() if value not in _NO_PLACE}
     if "mcpServers" in found:
         found["mcpServers"] = sorted(map(_server, found["mcpServers"]), key=lambda use: str(use["name"]))
     return {key: value for key, value in found.items() if key not in _OFF or value}

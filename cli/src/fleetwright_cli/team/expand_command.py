@@ -14,7 +14,7 @@ from fleetwright_cli.team.agent_status import Agent, change_lead, condition_of, 
 from fleetwright_cli.team.bundle import document, fields_of
 from fleetwright_cli.team.difference import differences
 from fleetwright_cli.team.expansion import Expansion, expansion, lead_changes
-from fleetwright_cli.team.tree import name_of, parent_of
+from fleetwright_cli.team.tree import name_of
 
 _READY_SECONDS: Final = 180.0
 _PAUSE_SECONDS: Final = 1.0
@@ -115,8 +115,9 @@ def _is_present(child: Agent, agents: Mapping[str, Agent], lead: str) -> bool:
         return False
     mine, wanted = fields_of(found), fields_of(child)
     different = differences(mine, wanted)
-    different += [f"spec.{key} differs" for key in ("instructions", "fleet") if mine.get(key) != wanted[key]]
-    if parent_of(found) != lead or different:
+    if mine.get("instructions") != wanted["instructions"]:
+        different.append("spec.instructions differs")
+    if different:
         raise click.ClickException(
             f"Agent {name} exists and differs from an Agent for this sub-agent of {lead}: {'; '.join(different)}."
             f" Rename the sub-agent, change it or the Agent, or delete the Agent"
