@@ -138,12 +138,19 @@ class Stand:
         assert await self.cache.until(space, holds, seconds=seconds, pause=0.02), f"not in {seconds} s: {what}"
 
     async def programmed(self, space: str, *names: str, kind: str = "Agent", seconds: float = 180) -> None:
-        def all_are() -> bool:
-            return all(self.condition(kind, space, name, "Programmed").get("status") == "True" for name in names)
+        await self._all_are("Programmed", space, names, kind=kind, seconds=seconds)
 
-        if not await self.cache.until(space, all_are, seconds=seconds, pause=0.02):
+    async def ready(self, space: str, *names: str, seconds: float = 180) -> None:
+        """Wait until these agents are ready, after which the operator has nothing left to write about them."""
+        await self._all_are("Ready", space, names, kind="Agent", seconds=seconds)
+
+    async def _all_are(self, condition: str, space: str, names: Sequence[str], *, kind: str, seconds: float) -> None:
+        def hold() -> bool:
+            return all(self.condition(kind, space, name, condition).get("status") == "True" for name in names)
+
+        if not await self.cache.until(space, hold, seconds=seconds, pause=0.02):
             status = [(self.cache.find(kind, space, name) or {}).get("status") for name in names[:3]]
-            pytest.fail(f"{names[:3]} are not programmed in {seconds} s: {status}")
+            pytest.fail(f"{names[:3]} are not {condition} in {seconds} s: {status}")
 
     async def agent(self, space: str, name: str = "poet", **spec: Any) -> Object:
         return await self.client.apply(flows.agent(name, space, **spec))

@@ -119,7 +119,7 @@ async def test_o4_stale_list_deletes_and_recreates_nothing(stand):
     stale = dict(first.proxy.listed)
     await stand.client.apply(flows.skill("haiku", space, "Three lines."))
     await stand.agent(space, skills=[{"name": "haiku"}])
-    await stand.programmed(space, "poet")
+    await stand.ready(space, "poet")
     await stand.quiet(space)
     uids = {key: body["metadata"]["uid"] for key, body in stand.cache.objects(space).items()}
     before = dict(stand.cache.objects(space))

@@ -158,7 +158,7 @@ async def test_o7_api_server_outage_causes_no_restart_or_write_storm(stand, plan
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space)
-    await stand.programmed(space, "poet")
+    await stand.ready(space, "poet")
     await stand.quiet(space)
     before, pid = stand.versions(space), operator.process.pid
     written = operator.plan.total_writes(space)
