@@ -89,7 +89,7 @@ class Fleet:
     def get(self, *words: str) -> Any:
         return self.kubectl.get(*words, f"--namespace={self.namespace}")
 
-    def ready(self, *objects: str, seconds: int = 120) -> None:
+    def ready(self, *objects: str, seconds: int = 240) -> None:
         self.run("wait", "--for=condition=Ready", *objects, f"--timeout={seconds}s", seconds=seconds + 20)
 
     def condition(self, of: str, kind: str) -> tuple[str, str, str]:
@@ -99,8 +99,11 @@ class Fleet:
                 return condition["status"], condition["reason"], condition["message"]
         return "", "", ""
 
-    def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 60) -> float:
-        """Wait until the condition holds, and return the seconds. `NoPod` counts as not yet true."""
+    def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 180) -> float:
+        """Wait until the condition holds, and return the seconds. `NoPod` counts as not yet true.
+
+        The limit is for a busy machine. Pass a shorter one only where the promise is that something happens soon.
+        """
         started = time.monotonic()
 
         def seen() -> bool:

@@ -17,7 +17,7 @@ def wait_for_sleep(fleet: Fleet, name: str) -> None:
     """Wait until the agent sleeps and has no pod. The operator reads its activity once a minute."""
     _scrape(fleet, name)
     fleet.until(lambda: phase_of(fleet, name) == "Asleep", f"{name} sleeps", seconds=240)
-    fleet.until(lambda: _pods(fleet, name) == 0, f"{name} has no pod", seconds=60)
+    fleet.until(lambda: _pods(fleet, name) == 0, f"{name} has no pod")
 
 
 def phase_of(fleet: Fleet, name: str) -> str:

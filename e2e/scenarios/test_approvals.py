@@ -63,12 +63,10 @@ def test_person_decides_with_kubectl_patch_and_the_task_continues(desk: Desk) ->
 
     done = decide(desk.fleet, name, "anna", "Approved")
     assert done.returncode == 0, done.stderr
-    waited = desk.fleet.until(lambda: desk.state(task) == "TASK_STATE_COMPLETED", "the task completes", seconds=30)
+    waited = desk.fleet.until(lambda: desk.state(task) == "TASK_STATE_COMPLETED", "the task completes")
     print(f"completed after {waited:.1f} s")
     assert RULE in text_of(desk.caller.task(AGENT, task, token=desk.token))
-    desk.fleet.until(
-        lambda: "delivered" in approval_of(desk.fleet, task)["status"], "the delivery is recorded", seconds=15
-    )
+    desk.fleet.until(lambda: "delivered" in approval_of(desk.fleet, task)["status"], "the delivery is recorded")
     assert approval_of(desk.fleet, task)["status"]["phase"] == "Approved"
 
     again = decide(desk.fleet, name, "anna", "Denied")
@@ -79,11 +77,9 @@ def test_denial_with_a_reason_keeps_the_tool_from_running(desk: Desk) -> None:
     task = desk.ask()
     name = opened(desk.fleet, task)
     assert decide(desk.fleet, name, "anna", "Denied", reason="Not today").returncode == 0
-    desk.fleet.until(lambda: desk.state(task) != WAITING, "the task continues", seconds=30)
+    desk.fleet.until(lambda: desk.state(task) != WAITING, "the task continues")
     assert RULE not in text_of(desk.caller.task(AGENT, task, token=desk.token))
-    desk.fleet.until(
-        lambda: approval_of(desk.fleet, task)["status"]["phase"] == "Denied", "the denial is recorded", seconds=15
-    )
+    desk.fleet.until(lambda: approval_of(desk.fleet, task)["status"]["phase"] == "Denied", "the denial is recorded")
 
 
 def test_cancelled_task_withdraws_its_approval(desk: Desk) -> None:
@@ -93,7 +89,6 @@ def test_cancelled_task_withdraws_its_approval(desk: Desk) -> None:
     desk.fleet.until(
         lambda: approval_of(desk.fleet, task)["status"].get("phase") == "Withdrawn",
         "the approval is withdrawn",
-        seconds=15,
     )
 
 
@@ -104,8 +99,8 @@ def test_decision_wakes_the_agent_that_asked(desk: Desk) -> None:
     wait_for_sleep(desk.fleet, AGENT)
     assert decide(desk.fleet, name, "anna", "Approved").returncode == 0
     waited = desk.fleet.until(
-        lambda: "delivered" in approval_of(desk.fleet, task)["status"], "the delivery is recorded", seconds=90
+        lambda: "delivered" in approval_of(desk.fleet, task)["status"], "the delivery is recorded"
     )
     print(f"delivered to a sleeping agent after {waited:.1f} s")
-    desk.fleet.until(lambda: desk.state(task) == "TASK_STATE_COMPLETED", "the task completes", seconds=30)
+    desk.fleet.until(lambda: desk.state(task) == "TASK_STATE_COMPLETED", "the task completes")
     assert text_of(desk.caller.task(AGENT, task, token=desk.token)).count(RULE) == 1

@@ -118,7 +118,7 @@ def test_available_condition_names_an_actionable_cause(fleet: Fleet, broken: dic
     workload = {"image": fleet.image, "command": ["fleetwright", "offline-orders"], **broken}
     name = f"broken-{reason}"
     fleet.apply(_server(name, {"workload": workload}))
-    fleet.until(lambda: reason in fleet.condition(f"mcpserver/{name}", "Available")[2], "the cause", seconds=120)
+    fleet.until(lambda: reason in fleet.condition(f"mcpserver/{name}", "Available")[2], "the cause")
     assert fleet.condition(f"mcpserver/{name}", "Ready")[0] == "False"
 
 
@@ -128,10 +128,10 @@ def test_unreachable_mcp_server_degrades_its_agents(fleet: Fleet) -> None:
     fleet.apply(silent, _server("mute", {"remote": {"url": "http://silent/mcp"}}))
     fleet.apply(agent("handicapped", mcpServers=[{"name": "mute"}]))
     fleet.ready("agent/handicapped")
-    fleet.until(lambda: "mute" in fleet.condition("agent/handicapped", "Degraded")[2], "the server", seconds=150)
+    fleet.until(lambda: "mute" in fleet.condition("agent/handicapped", "Degraded")[2], "the server")
     caller, token = fleet.caller("guest", of="handicapped"), fleet.token("handicapped")
     fleet.until(lambda: caller.reaches("handicapped", token=token), "the network lets the guest in")
     task = caller.send("handicapped", "Are you well?", token=token).result["task"]
     assert "Are you well?" in text_of(task), "it answers all the same"
     fleet.apply(workloads.pod("silent", image=fleet.image, command=workloads.SERVE))
-    fleet.until(lambda: not fleet.condition("agent/handicapped", "Degraded")[0], "it is whole again", seconds=150)
+    fleet.until(lambda: not fleet.condition("agent/handicapped", "Degraded")[0], "it is whole again")

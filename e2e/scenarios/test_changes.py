@@ -16,7 +16,7 @@ def test_instruction_change_rolls_out_and_keeps_conversations(fleet: Fleet) -> N
     before = fleet.get("agent/clerk")["status"]["revision"]
 
     fleet.apply(agent("clerk", "You are the night clerk."))
-    fleet.until(lambda: _serves(fleet, "clerk", not_revision=before), "another revision is Ready", seconds=120)
+    fleet.until(lambda: _serves(fleet, "clerk", not_revision=before), "another revision is Ready")
     fleet.until(lambda: caller.reaches("clerk", token=token), "the new pod can be called")
     who = caller.send("clerk", "Who are you?", token=token).result["task"]
     assert "You are the night clerk." in text_of(who)
@@ -36,7 +36,7 @@ def test_failing_revision_never_replaces_the_serving_one(fleet: Fleet) -> None:
 
     fleet.apply(agent("guard", "Be another.", image="docker.io/fleetwright/there-is-no-such-image:1"))
     held = fleet.until(
-        lambda: "cannot be pulled" in fleet.condition("agent/guard", "Programmed")[2], "the reason is told", seconds=120
+        lambda: "cannot be pulled" in fleet.condition("agent/guard", "Programmed")[2], "the reason is told"
     )
     print(f"an image that cannot be pulled was told after {held:.1f} s")
     assert fleet.condition("agent/guard", "Programmed")[1] == "Preflight"
@@ -57,14 +57,12 @@ def test_sidecar_is_preflighted_with_its_agent(fleet: Fleet) -> None:
 
     beside: dict[str, Any] = {"name": "beside", "image": "docker.io/fleetwright/there-is-no-such-image:1"}
     fleet.apply(agent("pair", podTemplate={"spec": {"containers": [beside]}}))
-    fleet.until(
-        lambda: "cannot be pulled" in fleet.condition("agent/pair", "Programmed")[2], "the reason is told", seconds=120
-    )
+    fleet.until(lambda: "cannot be pulled" in fleet.condition("agent/pair", "Programmed")[2], "the reason is told")
     assert fleet.pod_of("pair") == pod
 
     beside |= {"image": before, "command": ["python", "-c", "import time; time.sleep(9e5)"]}
     fleet.apply(agent("pair", podTemplate={"spec": {"containers": [beside]}}))
-    took = fleet.until(lambda: fleet.pod_of("pair") != pod, "the next pod is there", seconds=120)
+    took = fleet.until(lambda: fleet.pod_of("pair") != pod, "the next pod is there")
     print(f"with a container beside it that never ends, its next pod was there after {took:.1f} s")
     fleet.ready("agent/pair")
     names = [container["name"] for container in fleet.get(f"pod/{fleet.pod_of('pair')}")["spec"]["containers"]]
@@ -79,7 +77,7 @@ def test_running_task_finishes_before_the_next_revision_serves(fleet: Fleet) -> 
     before = fleet.get("agent/slow")["status"]["revision"]
     asked = caller.send("slow", "Think about it [[pause:1]].", token=token, now=True).result["task"]["id"]
     fleet.apply(agent("slow", "Be faster.", drainSeconds=60))
-    fleet.until(lambda: _serves(fleet, "slow", not_revision=before), "the next revision serves", seconds=120)
+    fleet.until(lambda: _serves(fleet, "slow", not_revision=before), "the next revision serves")
     fleet.until(lambda: caller.reaches("slow", token=token), "the new pod can be called")
     status = caller.task("slow", asked, token=token)["status"]
     assert status["state"] == "TASK_STATE_COMPLETED", status.get("message", {}).get("parts")
@@ -110,7 +108,7 @@ def test_removed_peer_loses_token_and_network_path(fleet: Fleet) -> None:
         seconds=30,
     )
     print(f"the removed peer's token was void after {closed:.1f} s")
-    fleet.until(lambda: not fleet.reaches(fleet.pod_of("front"), "back", 80), "the path is closed", seconds=60)
+    fleet.until(lambda: not fleet.reaches(fleet.pod_of("front"), "back", 80), "the path is closed")
 
 
 def test_deleted_agent_leaves_only_its_retained_memory(fleet: Fleet) -> None:
@@ -145,7 +143,7 @@ def test_skill_change_rolls_out_its_agents(fleet: Fleet) -> None:
     fleet.ready("agent/polite")
     before = fleet.get("agent/polite")["status"]["revision"]
     fleet.apply(_skill("Say thank you."))
-    fleet.until(lambda: _serves(fleet, "polite", not_revision=before), "the agent runs with the new skill", seconds=120)
+    fleet.until(lambda: _serves(fleet, "polite", not_revision=before), "the agent runs with the new skill")
     shown = fleet.run("exec", fleet.pod_of("polite"), "--", "cat", "/etc/fleetwright/skills/manners/SKILL.md")
     assert "Say thank you." in shown
 

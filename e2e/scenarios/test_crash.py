@@ -27,7 +27,6 @@ def test_killed_pod_keeps_finished_and_resumes_running_tasks(fleet: Fleet) -> No
     fleet.until(
         lambda: caller.task("survivor", running["id"], token=token)["status"]["state"] == "TASK_STATE_COMPLETED",
         "what was running has come to its end",
-        seconds=120,
     )
     assert text_of(caller.task("survivor", running["id"], token=token))
     asked = caller.send("survivor", "What is my parrot called?", token=token, context="c1").result["task"]

@@ -31,7 +31,7 @@ def test_agent_over_its_ephemeral_storage_limit_is_replaced(fleet: Fleet) -> Non
 
     assert "exceeds the limit" in _evicted(fleet, full)[0]
 
-    fleet.until(lambda: _serving(fleet, "hoarder") not in {"", full}, "another pod serves", seconds=120)
+    fleet.until(lambda: _serving(fleet, "hoarder") not in {"", full}, "another pod serves")
     fleet.ready("agent/hoarder")
     assert fleet.pod_of("neighbour") == beside
     for node in fleet.kubectl.get("nodes")["items"]:

@@ -20,11 +20,11 @@ def test_agent_is_ready_seconds_after_apply(fleet: Fleet, storage: dict[str, boo
             )
             fleet.ready(f"agent/{name}")
             # The watch that `ready` reads and these three are separate connections, so these may hear of it later.
-            fleet.until(partial(_all_seen, seen), "every watch told its phases", seconds=10)
+            fleet.until(partial(_all_seen, seen), "every watch told its phases")
         found = first_seen(seen.sightings)
         print(f"{name}:\n{table(found)}")
         fleet.run("delete", "agent", name, "--wait")
-        fleet.until(partial(_no_pods, fleet, name), "its pod is gone", seconds=90)
+        fleet.until(partial(_no_pods, fleet, name), "its pod is gone")
 
 
 def _all_seen(seen: Watched) -> bool:

@@ -90,7 +90,7 @@ def team(fleet: Fleet) -> Team:
         agent("editor", fleet=child, peers=[{"name": "writer"}]),
     )
     caller, token = user(fleet, "researcher", fleet=child)
-    fleet.ready("agent/lead", "agent/writer", "agent/editor", "agent/recluse", seconds=180)
+    fleet.ready("agent/lead", "agent/writer", "agent/editor", "agent/recluse")
     found = Team(fleet, caller, token)
     fleet.until(lambda: found.get("/v1/agents", token=None).status == 401, "the caller reaches the gateway")
     return found

@@ -189,7 +189,7 @@ def test_dashboard_queries_return_data(fleet: Fleet, prometheus: Caller) -> None
         return set(questions) - _answered(prometheus, questions)
 
     with suppress(ClusterError):
-        fleet.until(lambda: not left(), "every query of every panel has data", seconds=100)
+        fleet.until(lambda: not left(), "every query of every panel has data")
     assert left() == set()
 
 

@@ -43,9 +43,7 @@ class Herald:
             subject = notification["task"]
             return bool(subject["id"] == task and subject["status"]["state"] == "TASK_STATE_COMPLETED")
 
-        self.fleet.until(
-            lambda: any(map(is_completion, self.heard(hook))), f"{hook} is notified of completion", seconds=30
-        )
+        self.fleet.until(lambda: any(map(is_completion, self.heard(hook))), f"{hook} is notified of completion")
         return next(filter(is_completion, self.heard(hook)))
 
 
@@ -90,7 +88,6 @@ def test_push_host_that_is_removed_is_refused_and_unreachable(herald: Herald) ->
             and not fleet.reaches(fleet.pod_of("herald"), "hook", 80)
         ),
         "the way leads to the other one",
-        seconds=120,
     )
     fleet.ready("agent/herald")
     fleet.until(lambda: herald.caller.reaches("herald", token=herald.token), "the new pod takes calls")

@@ -32,7 +32,7 @@ def test_kubectl_get_agents_prints_url_and_readiness(
     assert (url, model, ready) == (f"http://support.{fleet.namespace}.svc.cluster.local", "offline", "True")
     # The agents may start before their MCP server accepts connections.
     assert phase in {"Running", "Degraded"}
-    fleet.until(lambda: "Running" in fleet.run("get", "agent", "support"), "the agent reaches its server", seconds=120)
+    fleet.until(lambda: "Running" in fleet.run("get", "agent", "support"), "the agent reaches its server")
 
 
 def test_message_is_answered_with_a_skill_a_tool_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:

@@ -80,7 +80,7 @@ def replaced(fleet: Fleet, name: str) -> None:
     before = fleet.pod_of(name)
     fleet.run("delete", "pod", before, "--wait=false")
     fleet.until(lambda: fleet.pod_of(name) != before, "another pod takes its place")
-    fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of(name)}", "--timeout=60s")
+    fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of(name)}", "--timeout=180s")
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def test_skill_image_pull_secret_is_used_and_its_errors_reported(fleet: Fleet, r
     assert "401 Unauthorized" in message
 
     fleet.apply(registry.pull_secret("team"), agent("clerk", skills=[{"name": "seal"}]))
-    fleet.ready("skill/seal", seconds=20)
+    fleet.ready("skill/seal", seconds=25)  # The changed Secret is tried at once.
     fleet.ready("agent/clerk")
     assert "Say nothing of this." in file(fleet, "clerk", "seal/SKILL.md")
 

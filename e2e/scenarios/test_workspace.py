@@ -125,7 +125,7 @@ def desk(fleet: Fleet) -> Desk:
         "network": {"egress": [{"to": {"host": _host(fleet)}, "ports": [{"port": 80}], "why": "packages"}]},
     }
     caller, token = user(fleet, AGENT, workspace=workspace)
-    waited = fleet.until(lambda: ready(fleet), "the workspace is ready", seconds=90)
+    waited = fleet.until(lambda: ready(fleet), "the workspace is ready")
     print(f"workspace ready {waited:.1f} s after its agent")
     return Desk(fleet, caller, token)
 
@@ -175,7 +175,7 @@ def test_person_decides_a_command_with_kubectl(desk: Desk) -> None:
     def task() -> dict[str, Any]:
         return desk.caller.task(AGENT, waiting["id"], token=desk.token)
 
-    desk.fleet.until(lambda: task()["status"]["state"] == DONE, "the task completes", seconds=50)
+    desk.fleet.until(lambda: task()["status"]["state"] == DONE, "the task completes")
     assert "OK" in text_of(task())
 
 
@@ -217,8 +217,8 @@ def test_workspace_keeps_its_files_when_its_pod_is_replaced(desk: Desk) -> None:
     before, agent = desk.pod(), desk.fleet.pod_of(AGENT)
     desk.fleet.run("delete", "pod", before, "--wait=true")
     # The condition may still be that of the deleted pod, and the network lets the agent reach the new pod a bit later.
-    desk.fleet.until(lambda: desk.is_served_by_another(before), "another pod serves the workspace", seconds=90)
-    desk.fleet.until(lambda: ready(desk.fleet), "the workspace is ready again", seconds=90)
+    desk.fleet.until(lambda: desk.is_served_by_another(before), "another pod serves the workspace")
+    desk.fleet.until(lambda: ready(desk.fleet), "the workspace is ready again")
     task = desk.send('Run the bash command "cat shop.py"')
     assert "return price * count" in text_of(task)
     assert desk.fleet.pod_of(AGENT) == agent
@@ -236,7 +236,7 @@ def test_workspace_that_cannot_start_is_reported(desk: Desk) -> None:
     assert desk.fleet.get(f"agent/{AGENT}")["status"]["phase"] == "Degraded"
     back = json.dumps({"spec": {"workspace": {"image": image}}})
     desk.fleet.run("patch", f"agent/{AGENT}", "--type=merge", "-p", back)
-    desk.fleet.until(lambda: ready(desk.fleet), "the workspace is ready again", seconds=90)
+    desk.fleet.until(lambda: ready(desk.fleet), "the workspace is ready again")
 
 
 @pytest.fixture(scope="module")
@@ -263,8 +263,8 @@ def test_workspace_has_the_toolchain_of_its_image(
     agent = desk.fleet.pod_of(AGENT)
     patch = json.dumps({"spec": {"workspace": {"image": toolchains[image.name]}}})
     desk.fleet.run("patch", f"agent/{AGENT}", "--type=merge", "-p", patch)
-    desk.fleet.until(lambda: desk.runs(toolchains[image.name]), "the workspace runs the image", seconds=90)
-    desk.fleet.until(lambda: ready(desk.fleet), "the workspace is ready again", seconds=90)
+    desk.fleet.until(lambda: desk.runs(toolchains[image.name]), "the workspace runs the image")
+    desk.fleet.until(lambda: ready(desk.fleet), "the workspace is ready again")
     tested = desk.approve(desk.send(f'Run the bash command "{command}"'))
     assert tested["status"]["state"] == DONE
     assert passed in text_of(tested), text_of(tested)
