@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace cluster up down status format generated pictures krew krew-archives locks clean
+.PHONY: help env demo test check lint types layers unit process controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction bench-gateway bench-terminal bench-workspace bench-wake cluster up down status format generated pictures krew krew-archives locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ bench-terminal: env ## Benchmark fleetwright chat while text streams: bytes, ech
 
 bench-workspace: env ## Benchmark the runner of a workspace beside the same work in one process (PARTS=memory,… for some)
 	@$(PYTHON) -m tests.bench.workspace_bench $(if $(PARTS),--parts $(PARTS))
+
+bench-wake: env ## Benchmark wakes of sleeping agents and approvals on the local cluster (PARTS=wake,approvals; TIMES=30)
+	@$(PYTHON) -m tests.bench.wake_bench $(if $(PARTS),--parts $(PARTS)) $(if $(TIMES),--times $(TIMES))
 
 cluster: env ## Run the scenarios on a real cluster
 	@$(PYTHON) tests/rings.py cluster

@@ -1,0 +1,169 @@
+"""The measures of `make bench-wake`. Each takes the team on the cluster and returns rows."""
+
+import statistics
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Any
+
+from e2e.scenarios.fleet import agent
+from e2e.scenarios.phases import PHASES, first_seen, watched
+from e2e.scenarios.reviewers import approval_of, decide
+from e2e.scenarios.sleeping import wait_for_sleep
+from tests.bench.table import Row
+from tests.bench.wake.front import PERSON, Front
+
+_AGENTS = 10
+"""Agents that go to sleep together. They wake one after the other."""
+_ASKED = "Hello"
+_WAITS = "TASK_STATE_INPUT_REQUIRED"
+_SKILL = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "Skill",
+    "metadata": {"name": "manners"},
+    "spec": {
+        "source": {"inline": {"files": {"SKILL.md": "---\nname: manners\ndescription: Speech\n---\nSay please.\n"}}}
+    },
+}
+_RESIDENT = "import re; print(re.search(r'VmRSS:\\s+(\\d+)', open('/proc/1/status').read())[1])"
+
+
+@dataclass(frozen=True)
+class _Wake:
+    """Times of one wake, in seconds since the message was sent."""
+
+    annotated: float
+    """The gateway set the annotation on the Agent."""
+    ready: float
+    """The gateway found the pod ready."""
+    first_text: float
+    completed: float
+    phases: Mapping[str, float]
+
+
+def wake(front: Front, *, times: int) -> list[Row]:
+    """Wake sleeping agents by messages, one at a time, on a cluster with nothing else to do."""
+    names = [f"sleeper-{number:02}" for number in range(min(_AGENTS, times))]
+    front.fleet.apply(*(agent(name, sleep={"afterIdle": "10s"}) for name in names))
+    front.fleet.ready(*(f"agent/{name}" for name in names))
+    found: list[_Wake] = []
+    while len(found) < times:
+        for name in names:
+            wait_for_sleep(front.fleet, name)
+        found += [_woken(front, name) for name in names[: times - len(found)]]
+        print(f"  {len(found)} of {times} wakes", flush=True)
+    resident = [_resident(front, name) for name in names]
+    return [
+        *_parts(found),
+        Row(
+            "Agent patch to completed answer, p50",
+            _median([each.completed - each.annotated for each in found]),
+            "s",
+            2.0,
+        ),
+        Row("message to first model text, p50", _median([each.first_text for each in found]), "s", 2.3),
+        Row("message to first model text, p99", _p99([each.first_text for each in found]), "s", 4.0),
+        Row("first turn after the start, p50", _median([each.completed - each.ready for each in found]), "s", 0.7),
+        Row("resident memory after the first task", _median(resident), "MiB", 110.0),
+    ]
+
+
+def _woken(front: Front, name: str) -> _Wake:
+    with watched(front.fleet.kubectl, front.fleet.namespace, name) as seen:
+        began, clock = time.monotonic(), time.time()
+        first_text = 0.0
+        with front.stream(name, _ASKED) as answer:
+            answer.raise_for_status()
+            ready = int(answer.headers["Fleetwright-Cold-Start"]) / 1000
+            for line in answer.iter_lines():
+                if not first_text and '"artifactUpdate"' in line:
+                    first_text = time.monotonic() - began
+        completed = time.monotonic() - began
+        assert "TASK_STATE_COMPLETED" in _state(front, name), "the task completed"
+        time.sleep(1.0)  # The kubelet and the operator report readiness later than the pod itself.
+    annotation = front.fleet.get(f"agent/{name}")["metadata"]["annotations"]["fleetwright.dev/wake"]
+    annotated = datetime.fromisoformat(annotation).timestamp() - clock
+    return _Wake(annotated, ready, first_text, completed, first_seen(seen.sightings))
+
+
+def _state(front: Front, name: str) -> str:
+    newest = front.call(name, "ListTasks", {"pageSize": 1})["tasks"][0]
+    return str(newest["status"]["state"])
+
+
+def _parts(found: Sequence[_Wake]) -> list[Row]:
+    """Return the time of the message after which each step of a wake was over. These rows have no bar."""
+    steps = {phase: [each.phases[phase] for each in found if phase in each.phases] for *_, phase in PHASES}
+    ready = {"the gateway found the pod ready": [each.ready for each in found]}
+    done = {"the answer is complete": [each.completed for each in found]}
+    return [Row(f"  after: {step}", _median(times), "s") for step, times in (steps | ready | done).items() if times]
+
+
+def _resident(front: Front, name: str) -> float:
+    """Return the resident memory of the agent's process in MiB."""
+    return int(front.fleet.run("exec", front.fleet.pod_of(name), "--", "python", "-c", _RESIDENT)) / 1024
+
+
+def approvals(front: Front, *, times: int) -> list[Row]:
+    """Let calls wait for a person: how soon an Approval exists, and how soon its decision arrives."""
+    fleet = front.fleet
+    fleet.apply(_SKILL, agent("asking", skills=[{"name": "manners"}], approvals={"tools": ["load_skill"]}))
+    fleet.ready("agent/asking")
+    seen: dict[str, float] = {}
+    watching = (
+        "get",
+        "approvals",
+        "--watch",
+        f"--namespace={fleet.namespace}",
+        "-o",
+        "jsonpath={.spec.request.task}{'\\n'}",
+    )
+    appeared, arrived = [], []
+    with fleet.kubectl.following(*watching) as stream:
+        threading.Thread(target=_note, args=(stream, seen), daemon=True).start()
+        for _ in range(times):
+            task = front.call("asking", "SendMessage", {"message": _load_skill()})["task"]
+            asked = time.monotonic()
+            assert task["status"]["state"] == _WAITS, task
+            fleet.until(lambda task=task: task["id"] in seen, "the approval exists")
+            appeared.append(seen[task["id"]] - asked)
+            name = approval_of(fleet, task["id"])["metadata"]["name"]
+            assert decide(fleet, name, PERSON, "Approved").returncode == 0
+            decided = time.monotonic()
+            while front.call("asking", "GetTask", {"id": task["id"]})["status"]["state"] == _WAITS:
+                time.sleep(0.02)
+            arrived.append(time.monotonic() - decided)
+    return [
+        Row("an Approval exists after the task waits, p95", _p95(appeared), "s", 5.0),
+        Row("a decision arrives after kubectl patch, p95", _p95(arrived), "s", 5.0),
+    ]
+
+
+def _load_skill() -> dict[str, Any]:
+    return {
+        "messageId": f"m-{time.monotonic_ns()}",
+        "role": "ROLE_USER",
+        "parts": [{"text": "Load the manners skill."}],
+    }
+
+
+def _note(stream: IO[str], seen: dict[str, float]) -> None:
+    for line in stream:
+        seen.setdefault(line.strip(), time.monotonic())
+
+
+def _median(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def _p95(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=20, method="inclusive")[-1]
+
+
+def _p99(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[-1]
+
+
+PARTS = {"wake": wake, "approvals": approvals}

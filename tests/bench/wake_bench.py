@@ -1,0 +1,31 @@
+"""`make bench-wake`: sleeping agents and waiting approvals on the local cluster, through the gateway.
+
+    python -m tests.bench.wake_bench [--parts wake,approvals] [--times 30]
+
+It brings up the cluster of `make up` if there is none, and leaves it there. It prints the figures and exits with 0,
+whether or not they meet the bars.
+"""
+
+import argparse
+import os
+
+from tests.bench.table import Row, tell
+from tests.bench.wake.front import front
+from tests.bench.wake.measures import PARTS
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="wakes and approvals on the local cluster")
+    parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
+    parser.add_argument("--times", type=int, default=30, help="the number of wakes and of approvals")
+    arguments = parser.parse_args()
+    rows: list[Row] = []
+    with front() as team:
+        for name in arguments.parts.split(","):
+            rows += PARTS[name](team, times=arguments.times)
+    facts = {"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts, "times": arguments.times}
+    tell("wake", rows, facts=facts)
+
+
+if __name__ == "__main__":
+    main()
