@@ -360,3 +360,13 @@ async def test_fleet_routes_to_no_pod_if_two_claim_to_be_the_agent(api, rig):
     api.add_pod("forged", owner=api.find("ReplicaSet", "callee-1"), account="callee", ip="127.0.0.66")
     await rig.principal(api.add_person("ada"))
     assert rig.fleet.serving_pod(rig.fleet.agents["team", "callee"]) is None
+
+
+async def test_fleet_forgets_what_it_knew_of_a_pod_after_a_change(api, rig):
+    token = api.add_running_agent("callee")
+    assert isinstance(await rig.principal(token), AgentPrincipal)
+    callee = rig.fleet.agents["team", "callee"]
+    assert rig.fleet.serving_pod(callee) is not None
+    api.add_pod("forged", owner=api.find("ReplicaSet", "callee-1"), account="callee", ip="127.0.0.66")
+    assert await rig.refusal(token) == "pod"
+    assert rig.fleet.serving_pod(callee) is None

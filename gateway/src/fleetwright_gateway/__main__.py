@@ -9,7 +9,7 @@ import uvloop
 
 from fleetwright_gateway.app import build_gateway, following
 from fleetwright_gateway.cluster.resources import FIELD_MANAGER
-from fleetwright_gateway.process.serving import leave_on_signal, serve
+from fleetwright_gateway.process.serving import leave_on_signal, serve, tune_gc
 from fleetwright_gateway.process.sockets import listen
 from fleetwright_gateway.settings import GatewaySettings, settings_from
 from fleetwright_gateway.telemetry import logs
@@ -35,6 +35,7 @@ async def run(settings: GatewaySettings) -> None:
     ):
         # A broken watch must not leave a process that serves an old cache.
         watching.add_done_callback(lambda _: leaving.set())
+        tune_gc()
         await serve(
             gateway.traffic,
             gateway.ops,

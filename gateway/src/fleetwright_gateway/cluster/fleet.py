@@ -59,6 +59,9 @@ class Fleet:
         self._labels: dict[str, Mapping[str, str]] = {}
         self._sorted: list[AgentView] | None = None
         self._listeners: list[Listener] = []
+        # Every request needs both answers. They depend on the cache alone, so they are kept until its next change.
+        self._running_pods: dict[tuple[str, str], Pod | None] = {}
+        self._agents_of_pods: dict[tuple[str, str, str], AgentView | None] = {}
 
     def observe(self, listener: Listener) -> Callable[[], None]:
         """Call the listener for each change. Return a function that unsubscribes the listener."""
@@ -66,6 +69,8 @@ class Fleet:
         return lambda: self._listeners.remove(listener)
 
     def on_change(self, change: Change) -> None:
+        self._running_pods.clear()
+        self._agents_of_pods.clear()
         entry = change.entry
         if entry.kind == names.AGENT:
             self._sorted = None
@@ -146,6 +151,12 @@ class Fleet:
 
         Return None if no such pod exists, or if the identity of the pod cannot be verified.
         """
+        key = (agent.uid, self.account_of(agent))
+        if key not in self._running_pods:
+            self._running_pods[key] = self._verified_pod(agent)
+        return self._running_pods[key]
+
+    def _verified_pod(self, agent: AgentView) -> Pod | None:
         if self.shares_account(agent):
             return None
         pods = [pod for pod in self._pods(agent) if not pod.deleting and pod.projection["phase"] == "Running"]
@@ -157,6 +168,12 @@ class Fleet:
 
     def agent_of_pod(self, namespace: str, name: str, uid: str) -> AgentView | None:
         """Return the agent that runs in a pod, or None if the identity of the pod cannot be verified."""
+        key = (namespace, name, uid)
+        if key not in self._agents_of_pods:
+            self._agents_of_pods[key] = self._verified_agent(*key)
+        return self._agents_of_pods[key]
+
+    def _verified_agent(self, namespace: str, name: str, uid: str) -> AgentView | None:
         pod = self.cache.get(POD, namespace, name)
         if pod is None or pod.uid != uid or pod.projection["hostNetwork"]:
             return None

@@ -4,7 +4,7 @@ Every route uses this module, so that an unknown caller gets the same answer eve
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from starlette.types import Scope
 
@@ -58,17 +58,17 @@ class RequestAdmission:
             token = bearer_of(authorization)
             self.check_ready()
             principal = await self._authenticator.authenticate(token, source=_source(scope))
-            return replace(self.limit(principal), token=token)
+            return self.limit(principal, token=token)
         except IdentityError as error:
             raise self.refusal(error) from None
 
-    def limit(self, principal: Principal) -> Admitted:
-        """Count a request of the caller. Raises: Refused."""
+    def limit(self, principal: Principal, *, token: str = "") -> Admitted:
+        """Count a request of the caller. Args: `token` is the credential. Raises: Refused."""
         quota = self._limits.take(principal.subject)
         if quota.wait_seconds:
             sentence = f"This caller may send {quota.limit} requests a minute. Wait and send it again."
             raise Refused(429, sentence, quota.headers)
-        return Admitted(principal, quota)
+        return Admitted(principal, quota, token)
 
     def check_ready(self) -> None:
         """Raises: Refused: the cache is not filled yet."""

@@ -8,6 +8,7 @@ gateway closes event streams only, because the agent continues its task without 
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -94,7 +95,8 @@ class Forwarder:
             ProxyError: Nothing was sent to the caller yet.
             ResponseAborted: The response ended early.
         """
-        async with self.opened(request) as answer:
+        answer = await self._open(request)
+        try:
             headers = [*to_caller(answer.raw_headers), *extra]
             await send({"type": "http.response.start", "status": answer.status, "headers": headers})
             if is_event_stream(answer):
@@ -102,10 +104,19 @@ class Forwarder:
             else:
                 await self._pass_on(answer, send, limit=self._max_response)
             return answer.status
+        finally:
+            _close(answer)
 
     @contextlib.asynccontextmanager
     async def opened(self, request: OutboundRequest) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request, and return the response when its headers have arrived. Raises: NotAccepted, ProxyError."""
+        answer = await self._open(request)
+        try:
+            yield answer
+        finally:
+            _close(answer)
+
+    async def _open(self, request: OutboundRequest) -> aiohttp.ClientResponse:
         try:
             answer = await self._session.request(
                 request.method,
@@ -113,9 +124,7 @@ class Forwarder:
                 headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=self._connect_seconds, sock_read=request.idle_seconds or None
-                ),
+                timeout=_timeout(self._connect_seconds, request.idle_seconds),
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             raise ProxyError(502, "unreachable", "The agent's pod cannot be reached.", retry_seconds=2) from None
@@ -125,16 +134,20 @@ class Forwarder:
             sentence = "The connection to the agent was lost before it answered. It may have received the request."
             raise ProxyError(502, "lost", sentence) from None
         try:
-            if request.may_repeat and answer.status == _UNAVAILABLE and NOT_ACCEPTED in answer.headers:
-                raise NotAccepted
-            if answer.status == 401:
-                raise ProxyError(502, REFUSED, "The agent does not accept the token of the request. Try again later.")
-            if not is_event_stream(answer) and (answer.content_length or 0) > self._max_response:
-                raise self._too_large()
-            yield answer
-        finally:
-            # A response that was not read to its end closes its connection.
-            answer.release() if answer.content.at_eof() else answer.close()
+            self._check(answer, may_repeat=request.may_repeat)
+        except ProxyError:
+            _close(answer)
+            raise
+        return answer
+
+    def _check(self, answer: aiohttp.ClientResponse, *, may_repeat: bool) -> None:
+        """Check the status and the stated size of a response. Raises: NotAccepted, ProxyError."""
+        if may_repeat and answer.status == _UNAVAILABLE and NOT_ACCEPTED in answer.headers:
+            raise NotAccepted
+        if answer.status == 401:
+            raise ProxyError(502, REFUSED, "The agent does not accept the token of the request. Try again later.")
+        if not is_event_stream(answer) and (answer.content_length or 0) > self._max_response:
+            raise self._too_large()
 
     async def read(self, answer: aiohttp.ClientResponse) -> bytes:
         """Return the body of a response that is not streamed. Raises: ProxyError."""
@@ -154,16 +167,29 @@ class Forwarder:
         return ProxyError(502, SIZE, f"The agent's answer is larger than {self._max_response} bytes.")
 
     async def _pass_on(self, answer: aiohttp.ClientResponse, send: Send, *, limit: int | None) -> None:
-        size = 0
+        size, more = 0, True
         try:
-            async for piece in answer.content.iter_any():
+            while more:
+                piece = await answer.content.readany()
                 size += len(piece)
                 if limit is not None and size > limit:
                     raise ResponseAborted(f"the answer is larger than {limit} bytes")
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                # Most answers arrive in one piece, which is then the only message for the HTTP server.
+                more = not answer.content.at_eof()
+                await send({"type": "http.response.body", "body": piece, "more_body": more})
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ResponseAborted(f"the agent's response ended early: {type(error).__name__}") from None
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+@functools.lru_cache(maxsize=64)
+def _timeout(connect: float, idle: float) -> aiohttp.ClientTimeout:
+    """Args: `idle` is zero for a response that may pause for any time."""
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle or None)
+
+
+def _close(answer: aiohttp.ClientResponse) -> None:
+    """Free the connection. A response that was not read to its end closes its connection."""
+    answer.release() if answer.content.at_eof() else answer.close()
 
 
 def is_event_stream(answer: aiohttp.ClientResponse) -> bool:
