@@ -21,6 +21,7 @@ from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
 from tests.workspace.conftest import TOKEN, LocalWorkspace
 
+from fleetwright_a2a.extensions import TOOL_CALL
 from fleetwright_agent.app import create_app
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
@@ -215,6 +216,22 @@ class Guest:
             async for line in stream.aiter_lines():
                 if line.startswith("data: "):
                     yield json.loads(line[6:])["result"]
+
+    async def leave_after(self, message: dict[str, Any], tool: str, *, times: int = 1) -> dict[str, Any]:
+        """Send a message, and leave its stream when that reports the end of calls of the tool. Return the task.
+
+        The result of a call is on disk before the stream reports it.
+        """
+        ended, task = 0, {}
+        async with asyncio.timeout(90):
+            async for event in self.events("SendStreamingMessage", message):
+                task = task or event.get("task") or {"id": event["statusUpdate"]["taskId"]}
+                about = event.get("statusUpdate", {}).get("status", {}).get("message", {}).get("metadata", {})
+                call = about.get(TOOL_CALL, {})
+                ended += (call.get("phase"), call.get("name")) == ("completed", tool)
+                if ended == times:
+                    return task
+        raise AssertionError(f"the stream ended after {ended} of {times} calls of {tool}")
 
     async def metric(self, name: str) -> float:
         async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=20) as http:

@@ -97,12 +97,12 @@ async def test_r1_interrupted_parallel_calls_are_not_repeated(agent_process, sta
     assert sorted(house.ledger) == ["cooked 3", "table for 4"]
 
 
-async def test_repeated_call_guard_survives_a_kill(agent_process, states, house):
+async def test_repeated_call_guard_survives_a_kill(agent_process, states, message, house):
     """The guard counts repetitions and warnings in the stored conversation, so a restart does not reset it."""
     async with agent_process() as guest:
-        task = await guest.say("Book table for 4 [[again:9!]] [[think:5]] [[pause:0.1]]", now=True)
-        await until(lambda: ledger(house), 4)
-        await asyncio.sleep(0.2)  # The model thinks for longer than that before its next call.
+        # The model thinks for a second before its next call.
+        ordered = message("Book table for 4 [[again:9!]] [[think:10]] [[pause:0.1]]")
+        task = await guest.leave_after(ordered, "house__book_table", times=4)
         assert await guest.metric('repeated_tool_calls_total{outcome="nudged"}') == 1
         await guest.kill()
     assert len(house.ledger) == 4
@@ -115,12 +115,10 @@ async def test_repeated_call_guard_survives_a_kill(agent_process, states, house)
     assert house.ledger == ["table for 4"] * 6
 
 
-async def test_human_answer_in_progress_survives_a_kill(agent_process, states, house):
+async def test_human_answer_in_progress_survives_a_kill(agent_process, states, message, house):
     async with agent_process(approvals={"tools": ["house__charge_card"]}) as guest:
         task = await guest.say("Charge the card 30 [[pause:0.5]]")
-        await guest.say("yes", taskId=task["id"], now=True)
-        await until(lambda: ledger(house), 1)
-        await asyncio.sleep(0.7)
+        await guest.leave_after(message("yes", taskId=task["id"]), "house__charge_card")
         await guest.kill()
     async with agent_process(approvals={"tools": ["house__charge_card"]}) as guest:
         done = await guest.rested(task)

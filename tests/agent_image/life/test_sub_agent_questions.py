@@ -1,7 +1,5 @@
 """Sub-agents whose calls need a person: the task of the caller waits with their question, over A2A."""
 
-import asyncio
-
 import pytest
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.life.test_sub_agents import WAITER, answer, cooking, lines, order, orders, told_calls
@@ -54,21 +52,12 @@ async def test_sub_agent_question_survives_a_kill(agent_process, states, house, 
     assert house.ledger == ["table for 4", *(["charged 30"] if said == "yes" else [])]
 
 
-async def seen_end(guest, message, tool):
-    """Send the message, and wait until its stream reports the end of the tool's call. The result is on disk then."""
-    async with asyncio.timeout(90):
-        async for event in guest.events("SendStreamingMessage", message):
-            if ("completed", tool) in ((each["phase"], each["name"]) for each in told_calls([event])):
-                return
-    raise AssertionError(f"the stream ended before {tool} did")
-
-
 async def test_sub_agent_killed_after_an_approval_repeats_no_call(agent_process, states, message, house):
     """The kill hits while the sub-agent makes its next call. The approval does not hold for another call."""
     both = {"subAgents": [WAITER], "approvals": {"tools": ["house__charge_card", "house__book_table"]}}
     async with agent_process(**both) as guest:
         asked = await guest.say(order("Charge card 30; hello [[pause:0.8]]; book table for 4"))
-        await seen_end(guest, message("yes", taskId=asked["id"]), "house__charge_card")
+        await guest.leave_after(message("yes", taskId=asked["id"]), "house__charge_card")
         await guest.kill()
     async with agent_process(**both) as guest:
         asked = await guest.rested(asked)

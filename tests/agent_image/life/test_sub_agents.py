@@ -274,12 +274,11 @@ async def test_sub_agent_over_budget_fails_and_pauses_the_task(agent, states):
         assert await guest.metric('sub_agent_tasks_total{outcome="failed",sub_agent="waiter"}') == 1
 
 
-async def test_sub_agent_killed_between_calls_repeats_none(agent_process, states, house):
+async def test_sub_agent_killed_between_calls_repeats_none(agent_process, states, message, house):
+    house.kitchen.set()
     async with agent_process(subAgents=[WAITER]) as guest:
-        task = await guest.say(order("Book table for 4; cook dish for 2 [[pause:0.5]]"), now=True)
-        await cooking(house, 2)
-        house.kitchen.set()
-        await asyncio.sleep(1)
+        ordered = message(order("Book table for 4; cook dish for 2 [[pause:0.5]]"))
+        task = await guest.leave_after(ordered, "house__cook_dish")
         await guest.kill()
     async with agent_process(subAgents=[WAITER]) as guest:
         done = await guest.rested(task)
