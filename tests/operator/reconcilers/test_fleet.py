@@ -28,9 +28,9 @@ def put_pod(api, name):
     return f"{name}-1"
 
 
-def report(world, pod, **activity):
+def report(world, pod, *, budgets=(), **activity):
     """Handle a report as if the status of the pod had just been read."""
-    document = {"activity": {**QUIET, "startedAt": format_timestamp(world.moment), **activity}}
+    document = {"budgets": [*budgets], "activity": {**QUIET, "startedAt": format_timestamp(world.moment), **activity}}
     return world.manager.report_handler.handle(world.manager.cache.get("Pod", "shop", pod), document)
 
 
@@ -44,11 +44,11 @@ async def running(world, api, objects, name="poet", **spec):
     return pod
 
 
-async def asleep(world, api, objects, **activity):
-    pod = await running(world, api, objects, sleep={"afterIdle": "15m"})
+async def asleep(world, api, objects, *, spec=(), budgets=(), **activity):
+    pod = await running(world, api, objects, sleep={"afterIdle": "15m"}, **dict(spec))
     started = format_timestamp(world.moment)
     await world.later(1000)
-    report(world, pod, startedAt=started, **activity)
+    report(world, pod, budgets=budgets, startedAt=started, **activity)
     await world.settle()
     if replicas(api) == 0:
         generation = api.find("Deployment", "poet")["metadata"]["generation"]
@@ -239,6 +239,22 @@ async def test_new_revision_wakes_the_agent(fleet, api, objects):
     api.put(objects.agent("poet", sleep={"afterIdle": "15m"}, description="changed"))
     await fleet.settle()
     assert replicas(api) == 1
+
+
+async def test_sleeping_agent_keeps_budget_exceeded_over_a_restart(make_world, with_gateway, api, objects):
+    first = make_world(api, with_gateway)
+    full = {"period": "Month", "tokens": 5, "exceeded": True, "exhausted": True, "resetsAt": "2026-04-01T00:00:00Z"}
+    await asleep(first, api, objects, spec={"budgets": [{"period": "Month", "tokens": 5}]}, budgets=[full])
+    said = first.conditions("Agent", "poet")["BudgetExceeded"]
+    assert said[2] == "the budget of the month is used up until 2026-04-01T00:00:00Z"
+    await first.stop()
+    api.writes.clear()
+    second = make_world(api, with_gateway)
+    await second.start()
+    await second.settle()
+    await second.stop()
+    assert second.conditions("Agent", "poet")["BudgetExceeded"] == said
+    assert api.writes == []
 
 
 @pytest.mark.parametrize("writes", range(4))

@@ -208,6 +208,7 @@ class AgentReconciler:
         status = observed.entry.projection["status"]
         record = audit_trail(observed, now=self.now())
         tools = tools_of(status, observed.report, servers=tuple(observed.servers), revision=revision)
+        budgets = budget_status(status, observed.report, observed.agent.spec.budgets, now=parse_timestamp(self.now()))
         return StageOutcomes(
             resolved=(),
             written=f"revision {revision}",
@@ -223,7 +224,7 @@ class AgentReconciler:
             drift=self._drift(observed, children),
             unpriced=unpriced(observed.agent.spec, self.settings.catalog),
             assumed=assumed(observed.agent.spec, self.settings.catalog),
-            over_budget=over_budget(observed.report, observed.agent.spec.budgets),
+            over_budget=over_budget(observed.report, observed.agent.spec.budgets, shown=budgets["budgets"] or ()),
             audit_cut=lost_lines(record),
             fleet=fleet_problem(observed, self.settings),
             facts={
@@ -231,7 +232,7 @@ class AgentReconciler:
                 "tools": tools or None,
                 "auditTrail": record,
                 **activity_status(observed.report, status.get("activity", {}), is_asleep=is_asleep),
-                **budget_status(status, observed.report, observed.agent.spec.budgets, now=parse_timestamp(self.now())),
+                **budgets,
             },
         )
 

@@ -89,11 +89,22 @@ def drift(report: AgentReport | None, *, wanted: str, revision: str, serves_anot
     return Violation("AnotherCard", text)
 
 
-def over_budget(report: AgentReport | None, budgets: Sequence[BudgetSpec]) -> Violation | None:
-    """Return a violation that lists the spec's budgets which the agent reports as used up."""
+def over_budget(
+    report: AgentReport | None, budgets: Sequence[BudgetSpec], *, shown: Sequence[Mapping[str, Any]] = ()
+) -> Violation | None:
+    """Return a violation that lists the spec's budgets which are used up.
+
+    Args:
+        report: The report of the current pod. A sleeping agent has none after a restart of the operator.
+        budgets: The budgets of the spec.
+        shown: The field `budgets` of the status, which counts if there is no report.
+    """
     declared = {budget.period for budget in budgets}
-    full = [each for each in report.budgets if each.exceeded and each.period in declared] if report else []
+    if report is None:
+        full = [(entry["period"], entry["exhaustedUntil"]) for entry in shown if "exhaustedUntil" in entry]
+    else:
+        full = [(each.period, each.resets_at) for each in report.budgets if each.exceeded and each.period in declared]
     if not full:
         return None
-    texts = [f"the budget of the {each.period.lower()} is used up until {each.resets_at}" for each in full]
+    texts = [f"the budget of the {period.lower()} is used up until {until}" for period, until in full]
     return Violation("UsedUp", "; ".join(texts))
