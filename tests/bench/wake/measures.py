@@ -27,7 +27,9 @@ _SKILL = {
         "source": {"inline": {"files": {"SKILL.md": "---\nname: manners\ndescription: Speech\n---\nSay please.\n"}}}
     },
 }
-_RESIDENT = "import re; print(re.search(r'VmRSS:\\s+(\\d+)', open('/proc/1/status').read())[1])"
+_RESIDENT = "import re; print(re.search(r'VmRSS:\\s+(\\d+)', open('/proc/{process}/status').read())[1])"
+_LIBRARIES = "import langgraph.graph, langchain_openai; "
+"""The libraries of the loop. A process that imports them and does nothing else is the floor of the agent's memory."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ def wake(front: Front, *, times: int) -> list[Row]:
         found += [_woken(front, name) for name in names[: times - len(found)]]
         print(f"  {len(found)} of {times} wakes", flush=True)
     resident = [_resident(front, name) for name in names]
+    floor = _resident(front, names[0], "self", before=_LIBRARIES)
     return [
         *_parts(found),
         Row(
@@ -67,6 +70,7 @@ def wake(front: Front, *, times: int) -> list[Row]:
         Row("message to first model text, p99", _p99([each.first_text for each in found]), "s", 4.0),
         Row("first turn after the start, p50", _median([each.completed - each.ready for each in found]), "s", 0.7),
         Row("resident memory after the first task", _median(resident), "MiB", 110.0),
+        Row("  of a process that only imports the loop's libraries", floor, "MiB"),
     ]
 
 
@@ -101,9 +105,13 @@ def _parts(found: Sequence[_Wake]) -> list[Row]:
     return [Row(f"  after: {step}", _median(times), "s") for step, times in (steps | ready | done).items() if times]
 
 
-def _resident(front: Front, name: str) -> float:
-    """Return the resident memory of the agent's process in MiB."""
-    return int(front.fleet.run("exec", front.fleet.pod_of(name), "--", "python", "-c", _RESIDENT)) / 1024
+def _resident(front: Front, name: str, process: str = "1", *, before: str = "") -> float:
+    """Return the resident memory in MiB of the agent, or of a program in its pod that runs `before`."""
+    program = before + _RESIDENT.format(process=process)
+    return (
+        int(front.fleet.run("exec", front.fleet.pod_of(name), "--container=agent", "--", "python", "-c", program))
+        / 1024
+    )
 
 
 def approvals(front: Front, *, times: int) -> list[Row]:
