@@ -15,7 +15,8 @@ from tests.bench.echo import served as echo
 from tests.bench.echo.served import TOKEN, Served
 from tests.bench.echo.wire import Wire, load, message
 from tests.bench.gateway.cluster import filled_fleet
-from tests.bench.gateway.served import CALLER, gateway, write_keys
+from tests.bench.gateway.served import CALLER, gateway, pass_through, write_keys
+from tests.bench.gateway.ways import Way, in_turn
 from tests.bench.table import Row
 
 from fleetwright_a2a.tokens.actors import Actor
@@ -24,8 +25,6 @@ from fleetwright_a2a.tokens.keys import KeySet
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims, mint, verify
 from fleetwright_gateway.registry.search_index import Filters, SearchIndex
 
-_ROUNDS = 3
-_SECONDS = 2.0
 _DOOR = "POST /agents/bench/echo/a2a"
 _STREAMS = 1000
 
@@ -40,10 +39,12 @@ class Pair:
     def wire(self, *, direct: bool) -> Wire:
         return Wire(self.agent.port, TOKEN) if direct else Wire(self.gateway.port, CALLER, door=_DOOR)
 
-    async def load(self, *, direct: bool, at_once: int, seconds: float = _SECONDS) -> list[float]:
-        if direct:
-            return await load(self.agent.port, TOKEN, "reply", at_once=at_once, seconds=seconds)
-        return await load(self.gateway.port, CALLER, "reply", at_once=at_once, seconds=seconds, door=_DOOR)
+    @property
+    def ways(self) -> dict[str, Way]:
+        return {
+            "direct": Way(self.agent.port, TOKEN),
+            "gateway": Way(self.gateway.port, CALLER, door=_DOOR, front=self.gateway),
+        }
 
 
 @asynccontextmanager
@@ -54,31 +55,35 @@ async def pair(folder: Path) -> AsyncIterator[Pair]:
     write_keys(files, folder / f"ours-{agent.port}")
     async with agent, gateway(files, agent_port=agent.port) as front:
         found = Pair(agent, front)
-        for direct in (True, False):
-            await found.load(direct=direct, at_once=1, seconds=0.5)
+        for way in found.ways.values():
+            await load(way.port, way.token, "reply", at_once=1, seconds=0.5, door=way.door)
         yield found
 
 
 async def latency(folder: Path) -> list[Row]:
-    """Measure the latency that the gateway adds, and its rate as a share of the agent's own, interleaved."""
-    async with pair(folder) as servers:
-        alone = await _in_turn(servers, at_once=1)
-        many = await _in_turn(servers, at_once=16)
-    added = [1000 * (_share(alone[False], part) - _share(alone[True], part)) for part in (0.5, 0.99)]
-    rates = {direct: len(took) / (_ROUNDS * _SECONDS) for direct, took in many.items()}
+    """Measure the latency that the gateway adds, and its rate beside direct calls and a bare pass-through."""
+    async with pair(folder) as servers, pass_through(agent_port=servers.agent.port) as bare:
+        alone = await in_turn(servers.ways, servers.agent, at_once=1)
+        ways = servers.ways | {"bare": Way(bare.port, TOKEN, front=bare)}
+        many = await in_turn(ways, servers.agent, at_once=16)
+    added = [1000 * (alone["gateway"].share(part) - alone["direct"].share(part)) for part in (0.5, 0.99)]
+    direct, ours, floor = many["direct"], many["gateway"], many["bare"]
+    processor = (
+        ("gateway beside the pass-through", "front", floor),
+        ("agent beside direct calls", "agent", direct),
+        ("client beside direct calls", "client", direct),
+    )
     return [
         Row("added latency, c=1, p50", added[0], "ms", 2.5),
         Row("added latency, c=1, p99", added[1], "ms", 8.0),
-        Row("rate, c=16", rates[False], "/s", 0.6, rates[True], at_least=True),
+        Row("rate, c=16, beside direct calls", ours.rate, "/s", 0.6, direct.rate, at_least=True),
+        Row("… of a bare pass-through, beside direct calls", floor.rate, "/s", None, direct.rate),
+        Row("… beside a bare pass-through", ours.rate, "/s", None, floor.rate),
+        *(
+            Row(f"processor time, {name}", ours.microseconds(process), "µs", None, beside.microseconds(process))
+            for name, process, beside in processor
+        ),
     ]
-
-
-async def _in_turn(servers: Pair, *, at_once: int) -> dict[bool, list[float]]:
-    took: dict[bool, list[float]] = {True: [], False: []}
-    for _ in range(_ROUNDS):
-        for direct, found in took.items():
-            found += await servers.load(direct=direct, at_once=at_once)
-    return took
 
 
 def _share(took: list[float], part: float) -> float:

@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 import uvloop
-from tests.bench.echo.served import Served, free_port
+from tests.bench.echo.environment import python_of
+from tests.bench.echo.served import CHECKOUT, Served, free_port
 from tests.gateway.fleet_api import FleetApi, token_text
 
 from fleetwright_gateway.app import build_gateway
@@ -23,13 +24,26 @@ from fleetwright_gateway.settings import GatewaySettings
 ISSUER = "http://fleetwright-gateway.bench"
 AUDIENCE = "uid-of-echo"
 CALLER = token_text("caller", expires=time.time() + 86_400)
+_SOURCES = (".", "gateway/src", "libs/a2a/src", "libs/api/src", "libs/kube/src")
 _TEAM = {"fleet": {"reach": "Direct"}}
 
 
 def gateway(folder: Path, *, agent_port: int) -> Served:
     port, ops = free_port(), free_port()
-    words = [sys.executable, "-m", "tests.bench.gateway.served", str(folder), str(port), str(ops), str(agent_port)]
-    return Served([*words, CALLER], port, ops, "/readyz", environment={"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+    words = ["-m", "tests.bench.gateway.served", str(folder), str(port), str(ops), str(agent_port), CALLER]
+    return Served([str(python_of("gateway")), *words], port, ops, "/readyz", environment=_environment())
+
+
+def pass_through(*, agent_port: int) -> Served:
+    port = free_port()
+    words = ["-m", "tests.bench.gateway.pass_through", str(port), str(agent_port)]
+    return Served([str(python_of("gateway")), *words], port, port, environment=_environment())
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of the image, with the sources of this checkout."""
+    sources = os.pathsep.join(str(CHECKOUT / each) for each in _SOURCES)
+    return {"PYTHONPATH": sources, "SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": "/nonexistent"}
 
 
 def write_keys(folder: Path, agent_root: Path) -> None:
