@@ -6,6 +6,9 @@ from standard input and prints the result, so that a test can tell a refused con
 
 import base64
 import json
+import os
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -78,6 +81,17 @@ class Fleet:
 
     def run(self, *words: str | Path, stdin: str | None = None, seconds: float = 120) -> str:
         return self.kubectl.run(f"--namespace={self.namespace}", *words, stdin=stdin, seconds=seconds)
+
+    def plugin(self, *words: str, seconds: float = 90) -> str:
+        """Run `kubectl fleetwright` as a user does, with this checkout's CLI. Return its standard output."""
+        program, config, context = self.kubectl.program, self.kubectl.kubeconfig, self.kubectl.context
+        path = os.pathsep.join([str(Path(sys.executable).parent), str(program.parent), os.environ["PATH"]])
+        environment = {**os.environ, "PATH": path, "KUBECONFIG": str(config)}
+        chosen = ["--context", context] if context else []
+        command = [str(program), "fleetwright", *words, "-n", self.namespace, *chosen]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def refused(self, manifest: Mapping[str, Any]) -> str:
         """Return the error that `kubectl apply` prints for a manifest that must be refused."""

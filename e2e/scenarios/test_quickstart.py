@@ -1,11 +1,7 @@
 """The quickstart, applied with kubectl, becomes two agents that answer, delegate, and report their cost."""
 
 import json
-import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from e2e.scenarios.conftest import QUICKSTART
@@ -81,24 +77,13 @@ def _card(fleet: Fleet) -> str:
 
 def test_kubectl_plugin_lists_explains_and_rotates(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, _, token = quickstart
-    program, config = fleet.kubectl.program, fleet.kubectl.kubeconfig
-    path = os.pathsep.join([str(Path(sys.executable).parent), str(program.parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(config)}
-    chosen = ["--context", fleet.kubectl.context] if fleet.kubectl.context else []
-
-    def plugin(*words: str) -> str:
-        command = [str(program), "fleetwright", *words, "-n", fleet.namespace, *chosen]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
-        assert done.returncode == 0, done.stderr
-        return str(done.stdout)
-
-    assert {row.split()[0] for row in plugin("agents").splitlines()[1:]} == {"support", "warehouse"}
-    why = plugin("why", "support")
+    assert {row.split()[0] for row in fleet.plugin("agents").splitlines()[1:]} == {"support", "warehouse"}
+    why = fleet.plugin("why", "support")
     assert "pods of McpServer orders, port 8000" in why
     assert "ask_warehouse" in why
-    tasks = json.loads(plugin("tasks", "support", "-o", "json"))
+    tasks = json.loads(fleet.plugin("tasks", "support", "-o", "json"))
     assert {task["status"]["state"] for task in tasks} == {"TASK_STATE_COMPLETED"}
-    answer = plugin("run", "warehouse", "Good morning")
+    answer = fleet.plugin("run", "warehouse", "Good morning")
     assert answer.strip()
-    assert "has a new token" in plugin("token", "rotate", "support", "--wait", "60")
+    assert "has a new token" in fleet.plugin("token", "rotate", "support", "--wait", "60")
     assert fleet.token("support") != token
