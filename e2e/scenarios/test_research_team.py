@@ -30,7 +30,7 @@ def caller(fleet: Fleet) -> Caller:
         agent("shop", description="Answers customers of the shop", fleet={"reach": "Direct"}, subAgents=[OILER]),
     )
     caller, _ = user(fleet, "visitor", fleet={"reach": "Direct"})
-    fleet.ready("agents", "--all", seconds=180)
+    fleet.ready("agents", "--all")
     return caller
 
 
@@ -108,7 +108,7 @@ def _next_revision(fleet: Fleet, before: str) -> str:
         ready = next(each["status"] for each in found["status"]["conditions"] if each["type"] == "Ready")
         return bool(is_current and ready == "True" and found["status"]["revision"] != before)
 
-    fleet.until(serves, "another revision of the lead serves", seconds=120)
+    fleet.until(serves, "another revision of the lead serves")
     return _revision(fleet)
 
 
