@@ -248,12 +248,23 @@ def test_extraction_distinguishes_quoted_text_from_the_user():
         pytest.param("Ask assoc. Prof. Ito about no. 5 on Hill Ave. Tuesday.", 1, id="several abbreviations"),
         pytest.param("The tank was moved. The lift works.", 2, id="two sentences"),
         pytest.param("We ship to Graz. The lift works! Petra signs.", 3, id="three sentences"),
+        pytest.param("The gauge is old. Lunch was late. Somebody called.", 3, id="short words"),
+        pytest.param("It costs 50 EUR. Tomas pays (not bad). Petra signs.", 3, id="a currency and a bracket"),
+        pytest.param("We ship to Hamburg. Lunch was late.", 2, id="a long name"),
+        pytest.param("Send it to Kapellenstr. Nord and Internat. Post.", 1, id="long capitalised abbreviations"),
+        pytest.param("See fig. Three and art. Nine now. Send 5 kg. of flour by no. 7.", 2, id="short abbreviations"),
     ],
 )
 def test_sentences_are_not_split_at_abbreviations(text, wanted):
     found = sentences(text)
     assert len(found) == wanted
     assert " ".join(found) == text
+
+
+@pytest.mark.timeout(30)
+def test_sentences_are_found_in_linear_time():
+    (first, *_) = sentences("xq. Zy " * 500_000)
+    assert first.startswith("xq. Zy xq.")
 
 
 def test_sentences_mark_the_cuts_of_a_long_line():
