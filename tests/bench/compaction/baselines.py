@@ -60,7 +60,7 @@ class Baseline:
 
     async def _round(self) -> AIMessage:
         runtime: Any = SimpleNamespace(context=None, config={"configurable": {"thread_id": "bench"}}, store=None)
-        began, elsewhere = time.perf_counter(), self.elsewhere
+        began, elsewhere = time.process_time(), self.elsewhere
         self._apply(await self.middleware.abefore_model(self.state, runtime))
         request: Any = ModelRequest(
             model=ScriptedChat(script=self.script),
@@ -76,17 +76,17 @@ class Baseline:
             self._apply(reply.command.update)
         response = getattr(reply, "model_response", reply)
         message: AIMessage = response.result[0]
-        self.seconds += time.perf_counter() - began - (self.elsewhere - elsewhere)
+        self.seconds += time.process_time() - began - (self.elsewhere - elsewhere)
         self._store(message)
         return message
 
     async def _call(self, request: Any) -> ModelResponse[Any]:
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             bound = request.model.bind_tools(request.tools) if request.tools else request.model
             return ModelResponse(result=[await bound.ainvoke([request.system_message, *request.messages])])
         finally:
-            self.elsewhere += time.perf_counter() - began
+            self.elsewhere += time.process_time() - began
 
     def _apply(self, update: dict[str, Any] | None) -> None:
         update = dict(update or {})

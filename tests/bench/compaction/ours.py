@@ -56,7 +56,7 @@ class Ours:
     ledger: SqliteUsageStore
     tools: dict[str, Tool]
     seconds: float = 0.0
-    """Seconds that compaction took, without the model's own time."""
+    """Processor seconds that compaction took, without the model's own part."""
     elsewhere: float = 0.0
     now: float = 0.0
     """The time of the link's monotonic clock."""
@@ -96,19 +96,19 @@ class Ours:
             state={"messages": self.stored},
             runtime=SimpleNamespace(context=context),  # type: ignore[arg-type]  # the links read only the context
         )
-        began, elsewhere = time.perf_counter(), self.elsewhere
+        began, elsewhere = time.process_time(), self.elsewhere
         reply = answer_of(await self.link.around_model(request, self._call))
-        self.seconds += time.perf_counter() - began - (self.elsewhere - elsewhere)
+        self.seconds += time.process_time() - began - (self.elsewhere - elsewhere)
         assert reply is not None
         self._store(reply)
         return reply
 
     async def _call(self, request: Any) -> Any:
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             return await self.calls.around_model(request, _provider)
         finally:
-            self.elsewhere += time.perf_counter() - began
+            self.elsewhere += time.process_time() - began
 
     def _store(self, message: AnyMessage) -> None:
         self.stored.append(message.model_copy(update={"id": f"m{len(self.stored)}"}))
