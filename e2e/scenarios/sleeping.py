@@ -1,9 +1,11 @@
 """Agents that sleep while they are idle."""
 
+import contextlib
 import json
 import time
+from functools import partial
 
-from e2e.scenarios.fleet import Fleet
+from e2e.scenarios.fleet import Fleet, NoPod
 
 
 def allow_sleep(fleet: Fleet, name: str) -> None:
@@ -13,11 +15,19 @@ def allow_sleep(fleet: Fleet, name: str) -> None:
     fleet.ready(f"agent/{name}")
 
 
-def wait_for_sleep(fleet: Fleet, name: str) -> None:
-    """Wait until the agent sleeps and has no pod. The operator reads its activity once a minute."""
-    _scrape(fleet, name)
-    fleet.until(lambda: phase_of(fleet, name) == "Asleep", f"{name} sleeps", seconds=240)
-    fleet.until(lambda: _pods(fleet, name) == 0, f"{name} has no pod")
+def wait_for_sleep(fleet: Fleet, *names: str) -> None:
+    """Wait until the agents sleep and have no pod. The operator reads their activity once a minute."""
+    time.sleep(1.5)  # Both times are in whole seconds, and the scrape must be later than the last activity.
+    for name in names:
+        with contextlib.suppress(NoPod):  # It sleeps already.
+            _scrape(fleet, name)
+    for name in names:
+        fleet.until(partial(_sleeps, fleet, name), f"{name} sleeps and has no pod", seconds=300)
+
+
+def _sleeps(fleet: Fleet, name: str) -> bool:
+    pods = fleet.get("pods", f"--selector=fleetwright.dev/agent={name}")["items"]
+    return phase_of(fleet, name) == "Asleep" and not pods
 
 
 def phase_of(fleet: Fleet, name: str) -> str:
@@ -26,10 +36,5 @@ def phase_of(fleet: Fleet, name: str) -> str:
 
 def _scrape(fleet: Fleet, name: str) -> None:
     """Read the counters as Prometheus does. Without a scrape the operator waits for two minutes."""
-    time.sleep(1.5)  # Both times are in whole seconds, and the scrape must be later than the last activity.
     read = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7871/metrics').read()"
     fleet.run("exec", fleet.pod_of(name), "--", "python", "-c", read)
-
-
-def _pods(fleet: Fleet, name: str) -> int:
-    return len(fleet.get("pods", f"--selector=fleetwright.dev/agent={name}")["items"])

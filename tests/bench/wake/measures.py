@@ -52,8 +52,7 @@ def wake(front: Front, *, times: int) -> list[Row]:
     front.fleet.ready(*(f"agent/{name}" for name in names))
     found: list[_Wake] = []
     while len(found) < times:
-        for name in names:
-            wait_for_sleep(front.fleet, name)
+        wait_for_sleep(front.fleet, *names)
         found += [_woken(front, name) for name in names[: times - len(found)]]
         print(f"  {len(found)} of {times} wakes", flush=True)
     resident = [_resident(front, name) for name in names]
