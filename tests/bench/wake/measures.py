@@ -28,8 +28,9 @@ _SKILL = {
     },
 }
 _RESIDENT = "import re; print(re.search(r'VmRSS:\\s+(\\d+)', open('/proc/{process}/status').read())[1])"
-_LIBRARIES = "import langgraph.graph, langchain_openai; "
-"""The libraries of the loop. A process that imports them and does nothing else is the floor of the agent's memory."""
+_LIBRARIES = "import time; import langgraph.graph, langchain_openai; "
+"""The libraries of the loop. A process that imports them and does nothing else is the floor of a first turn."""
+_IMPORTED = "print(time.process_time())"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def wake(front: Front, *, times: int) -> list[Row]:
         print(f"  {len(found)} of {times} wakes", flush=True)
     resident = [_resident(front, name) for name in names]
     floor = _resident(front, names[0], "self", before=_LIBRARIES)
+    imported = [float(_python(front, name, _LIBRARIES + _IMPORTED)) for name in names[:3]]
     return [
         *_parts(found),
         Row(
@@ -68,6 +70,7 @@ def wake(front: Front, *, times: int) -> list[Row]:
         Row("message to first model text, p50", _median([each.first_text for each in found]), "s", 2.3),
         Row("message to first model text, p99", _p99([each.first_text for each in found]), "s", 4.0),
         Row("first turn after the start, p50", _median([each.completed - each.ready for each in found]), "s", 0.7),
+        Row("  processor time of only importing the loop's libraries", _median(imported), "s"),
         Row("resident memory after the first task", _median(resident), "MiB", 110.0),
         Row("  of a process that only imports the loop's libraries", floor, "MiB"),
     ]
@@ -106,11 +109,12 @@ def _parts(found: Sequence[_Wake]) -> list[Row]:
 
 def _resident(front: Front, name: str, process: str = "1", *, before: str = "") -> float:
     """Return the resident memory in MiB of the agent, or of a program in its pod that runs `before`."""
-    program = before + _RESIDENT.format(process=process)
-    return (
-        int(front.fleet.run("exec", front.fleet.pod_of(name), "--container=agent", "--", "python", "-c", program))
-        / 1024
-    )
+    return int(_python(front, name, before + _RESIDENT.format(process=process))) / 1024
+
+
+def _python(front: Front, name: str, program: str) -> str:
+    """Run a program in the agent's pod, and return its output."""
+    return front.fleet.run("exec", front.fleet.pod_of(name), "--container=agent", "--", "python", "-c", program)
 
 
 def approvals(front: Front, *, times: int) -> list[Row]:
