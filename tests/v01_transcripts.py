@@ -20,7 +20,7 @@ SCRIPT: Final[dict[str, Sequence[str]]] = {
         "One desk weighs 31.5 kg with its packaging. Three of them weigh 94.5 kg.",
     ],
 }
-"""What the agent does for each message: `ask` pauses with a question, `say` reports progress, other lines answer."""
+"""The script of the agent, by message: `ask` pauses with a question, `say` reports progress, other lines answer."""
 _TIME = re.compile(r'"timestamp": ?"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z"')
 
 
@@ -35,7 +35,7 @@ class Exchange:
         return bool(self.request["method"] == "tasks/sendSubscribe")
 
 
-def timeless(text: str) -> Any:
+def without_times(text: str) -> Any:
     """Return a JSON document whose times are `T`. Every status must have one."""
     assert '"status"' not in text or _TIME.search(text), text
     return json.loads(_TIME.sub('"timestamp": "T"', text))
@@ -73,7 +73,7 @@ TRANSCRIPTS: Final[Mapping[str, Sequence[Exchange]]] = {
             _task("129", _status("completed"), artifacts=[_answer("There are 14 desks in stock.")]),
         ),
     ],
-    "counter-question": [
+    "question to the caller": [
         _exchange(
             "tasks/send",
             10,

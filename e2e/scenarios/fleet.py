@@ -116,7 +116,7 @@ class Fleet:
     def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 180) -> float:
         """Wait until the condition holds, and return the seconds. `NoPod` counts as not yet true.
 
-        The limit is for a busy machine. Pass a shorter one only where the promise is that something happens soon.
+        The default allows for a busy machine. Pass a shorter limit only if the test checks how soon something happens.
         """
         started = time.monotonic()
 

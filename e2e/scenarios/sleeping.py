@@ -17,9 +17,9 @@ def allow_sleep(fleet: Fleet, name: str) -> None:
 
 def wait_for_sleep(fleet: Fleet, *names: str) -> None:
     """Wait until the agents sleep and have no pod. The operator reads their activity once a minute."""
-    time.sleep(1.5)  # Both times are in whole seconds, and the scrape must be later than the last activity.
+    time.sleep(1.5)  # Timestamps have a resolution of one second, and the scrape must be later than the last activity.
     for name in names:
-        with contextlib.suppress(NoPod):  # It sleeps already.
+        with contextlib.suppress(NoPod):  # The agent already sleeps.
             _scrape(fleet, name)
     for name in names:
         fleet.until(partial(_sleeps, fleet, name), f"{name} sleeps and has no pod", seconds=300)

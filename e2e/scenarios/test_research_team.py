@@ -1,4 +1,4 @@
-"""The example team, applied as its README says, and a team that is made of sub-agents, answer through the gateway."""
+"""The example team, and a team that `team expand` creates from sub-agents, answer through the gateway."""
 
 import json
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def test_example_team_answers_a_person_through_the_gateway(ask: Ask) -> None:
 
 
 def test_team_is_expanded_and_collapsed_between_answers(fleet: Fleet, ask: Ask) -> None:
-    """The handoff of the agent contains the description of its lead, which no sub-agent knows."""
+    """The handoff of the child contains its lead's description. A sub-agent knows it only from the handoff."""
 
     def answers(text: str, wanted: str) -> None:
         fleet.until(lambda: wanted in ask("shop", text), f"the lead answers: {text}")

@@ -210,7 +210,7 @@ def test_skill_image_pull_secret_is_used_and_its_errors_reported(fleet: Fleet, r
     assert "401 Unauthorized" in message
 
     fleet.apply(registry.pull_secret("team"), agent("clerk", skills=[{"name": "seal"}]))
-    fleet.ready("skill/seal", seconds=25)  # The changed Secret is tried at once.
+    fleet.ready("skill/seal", seconds=25)  # The operator retries immediately when the Secret changes.
     fleet.ready("agent/clerk")
     assert "Say nothing of this." in file(fleet, "clerk", "seal/SKILL.md")
 

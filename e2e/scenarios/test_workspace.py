@@ -68,10 +68,12 @@ class Desk:
         (name,) = (pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"])
         return str(name)
 
-    def is_served_by_another(self, before: str) -> bool:
-        """Return True if the only workspace pod is another than `before`, and the agent reaches it."""
+    def has_replacement_for(self, replaced: str) -> bool:
+        """Return True if the only workspace pod is not `replaced`, and the agent can reach it."""
         pods = self.fleet.get("pods", POD_SELECTOR)["items"]
-        addresses = [pod["status"].get("podIP") for pod in pods if _is_ready(pod) and pod["metadata"]["name"] != before]
+        addresses = [
+            pod["status"].get("podIP") for pod in pods if _is_ready(pod) and pod["metadata"]["name"] != replaced
+        ]
         agent = self.fleet.pod_of(AGENT)
         return len(addresses) == len(pods) == 1 and self.fleet.reaches(agent, str(addresses[0]), RUNNER_PORT)
 
@@ -216,8 +218,8 @@ def test_shell_sees_no_token_and_no_process_of_the_runner(desk: Desk) -> None:
 def test_workspace_keeps_its_files_when_its_pod_is_replaced(desk: Desk) -> None:
     before, agent = desk.pod(), desk.fleet.pod_of(AGENT)
     desk.fleet.run("delete", "pod", before, "--wait=true")
-    # The condition may still be that of the deleted pod, and the network lets the agent reach the new pod a bit later.
-    desk.fleet.until(lambda: desk.is_served_by_another(before), "another pod serves the workspace")
+    # The condition may still describe the deleted pod, and the network policy admits the agent slightly later.
+    desk.fleet.until(lambda: desk.has_replacement_for(before), "another pod serves the workspace")
     desk.fleet.until(lambda: ready(desk.fleet), "the workspace is ready again")
     task = desk.send('Run the bash command "cat shop.py"')
     assert "return price * count" in text_of(task)

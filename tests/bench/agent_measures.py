@@ -159,7 +159,7 @@ async def _ask(server: Served, number: int) -> None:
                 verb, path, body = asks[place % len(asks)]
                 if place % 12 == 0:
                     verb, path, body = "POST", "/a2a", message("task")
-                head, answer = await wire.exchange(body, door=f"{verb} {path}")
+                head, answer = await wire.exchange(body, request_line=f"{verb} {path}")
                 if b" 500 " in head or b"Traceback" in answer:
                     raise RuntimeError(f"{verb} {path} {body!r}: {head!r} {answer[:300]!r}")
 

@@ -249,7 +249,7 @@ PLACE = {"parent": {"name": "lead"}, "reach": "Direct"}
     ],
     ids=["reach", "no reach", "cascade", "suspendTeam", "forwardedTo"],
 )
-def test_collapse_refuses_another_place_in_the_team(change, sentence):
+def test_collapse_refuses_changed_fleet_fields(change, sentence):
     cluster = Cluster(BARE, agent("reader", child_spec("reader", fleet=PLACE | change), **READY))
     with pytest.raises(click.ClickException) as refused:
         collapse(cluster, "lead", **OPTIONS, ask=None)
@@ -257,7 +257,7 @@ def test_collapse_refuses_another_place_in_the_team(change, sentence):
     assert cluster.writes == cluster.checked == []
 
 
-def test_folding_accepts_defaults_in_the_place_of_an_agent():
+def test_collapse_accepts_default_fleet_fields():
     written = child_spec("clerk", fleet={**PLACE, "cascade": False, "suspendTeam": False})
     assert sub_agent_of(agent("clerk", written), LEAD)["name"] == "clerk"
 

@@ -64,7 +64,7 @@ class Steered(AgentExecutor):
         self.accepted.append(list(context.configuration.accepted_output_modes))
 
     async def _updater(self, context: RequestContext, event_queue: EventQueue) -> TaskUpdater:
-        """Return what updates the task. A new task is created first."""
+        """Return the updater of the task. Create the task if it is new."""
         if context.current_task is None:
             status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
             task = Task(id=context.task_id, context_id=context.context_id, status=status, history=[context.message])
@@ -72,7 +72,7 @@ class Steered(AgentExecutor):
         return TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
 
 
-class Written(Steered):
+class ScriptedExecutor(Steered):
     """Follows a script, in which `ask` pauses with a question, `say` reports progress, and other lines are answers."""
 
     def __init__(self, script: Mapping[str, Sequence[str]]) -> None:

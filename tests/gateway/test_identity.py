@@ -362,7 +362,7 @@ async def test_fleet_routes_to_no_pod_if_two_claim_to_be_the_agent(api, rig):
     assert rig.fleet.serving_pod(rig.fleet.agents["team", "callee"]) is None
 
 
-async def test_fleet_forgets_what_it_knew_of_a_pod_after_a_change(api, rig):
+async def test_fleet_change_invalidates_verified_pods(api, rig):
     token = api.add_running_agent("callee")
     assert isinstance(await rig.principal(token), AgentPrincipal)
     callee = rig.fleet.agents["team", "callee"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from tests.gateway.fleet_api import FleetApi
-from tests.gateway.sdk_agent import SdkAgent, Written
+from tests.gateway.sdk_agent import ScriptedExecutor, SdkAgent
 from tests.gateway.served_gateway import CARD, Client, running
 from tests.gateway.test_proxy import CALLEE, caller_token
-from tests.v01_transcripts import SCRIPT, SESSION, TRANSCRIPTS, Exchange, timeless
+from tests.v01_transcripts import SCRIPT, SESSION, TRANSCRIPTS, Exchange, without_times
 
 from fleetwright_gateway.settings import GatewaySettings
 
@@ -23,18 +23,18 @@ async def _responses(client: Client, token: str, exchange: Exchange) -> list[Any
         media_type = answer.headers["Content-Type"].partition(";")[0]
     if not exchange.is_stream:
         assert media_type == "application/json"
-        return [timeless(text)]
+        return [without_times(text)]
     assert media_type == "text/event-stream"
     assert {line[: len(_EVENT)] for line in text.splitlines() if line} == {_EVENT}
-    return [timeless(line[len(_EVENT) :]) for line in text.splitlines() if line]
+    return [without_times(line[len(_EVENT) :]) for line in text.splitlines() if line]
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
-async def test_v01_transcript_is_kept_by_the_gateway(api: FleetApi, settings: GatewaySettings, name: str) -> None:
+async def test_v01_translation_equals_its_transcript(api: FleetApi, settings: GatewaySettings, name: str) -> None:
     api.add_running_agent("caller", spec={"fleet": {"reach": "Direct"}})
     api.add_running_agent("callee", spec={"fleet": {"reach": "Direct"}})
     api.add_card("callee", CARD)
-    agent = SdkAgent(Written(SCRIPT))
+    agent = SdkAgent(ScriptedExecutor(SCRIPT))
     async with agent.serving(), running(api, replace(settings, agent_port=agent.port)) as client:
         token = caller_token(api)
         for exchange in TRANSCRIPTS[name]:

@@ -217,8 +217,8 @@ class Guest:
                 if line.startswith("data: "):
                     yield json.loads(line[6:])["result"]
 
-    async def leave_after(self, message: dict[str, Any], tool: str, *, times: int = 1) -> dict[str, Any]:
-        """Send a message, and leave its stream when that reports the end of calls of the tool. Return the task.
+    async def stream_until_completed(self, message: dict[str, Any], tool: str, *, times: int = 1) -> dict[str, Any]:
+        """Send a message, and close its stream after `times` completed calls of the tool. Return the task.
 
         The result of a call is on disk before the stream reports it.
         """

@@ -102,7 +102,7 @@ async def test_repeated_call_guard_survives_a_kill(agent_process, states, messag
     async with agent_process() as guest:
         # The model thinks for a second before its next call.
         ordered = message("Book table for 4 [[again:9!]] [[think:10]] [[pause:0.1]]")
-        task = await guest.leave_after(ordered, "house__book_table", times=4)
+        task = await guest.stream_until_completed(ordered, "house__book_table", times=4)
         assert await guest.metric('repeated_tool_calls_total{outcome="nudged"}') == 1
         await guest.kill()
     assert len(house.ledger) == 4
@@ -118,7 +118,7 @@ async def test_repeated_call_guard_survives_a_kill(agent_process, states, messag
 async def test_human_answer_in_progress_survives_a_kill(agent_process, states, message, house):
     async with agent_process(approvals={"tools": ["house__charge_card"]}) as guest:
         task = await guest.say("Charge the card 30 [[pause:0.5]]")
-        await guest.leave_after(message("yes", taskId=task["id"]), "house__charge_card")
+        await guest.stream_until_completed(message("yes", taskId=task["id"]), "house__charge_card")
         await guest.kill()
     async with agent_process(approvals={"tools": ["house__charge_card"]}) as guest:
         done = await guest.rested(task)

@@ -57,7 +57,7 @@ async def test_sub_agent_killed_after_an_approval_repeats_no_call(agent_process,
     both = {"subAgents": [WAITER], "approvals": {"tools": ["house__charge_card", "house__book_table"]}}
     async with agent_process(**both) as guest:
         asked = await guest.say(order("Charge card 30; hello [[pause:0.8]]; book table for 4"))
-        await guest.leave_after(message("yes", taskId=asked["id"]), "house__charge_card")
+        await guest.stream_until_completed(message("yes", taskId=asked["id"]), "house__charge_card")
         await guest.kill()
     async with agent_process(**both) as guest:
         asked = await guest.rested(asked)

@@ -278,7 +278,7 @@ async def test_sub_agent_killed_between_calls_repeats_none(agent_process, states
     house.kitchen.set()
     async with agent_process(subAgents=[WAITER]) as guest:
         ordered = message(order("Book table for 4; cook dish for 2 [[pause:0.5]]"))
-        task = await guest.leave_after(ordered, "house__cook_dish")
+        task = await guest.stream_until_completed(ordered, "house__cook_dish")
         await guest.kill()
     async with agent_process(subAgents=[WAITER]) as guest:
         done = await guest.rested(task)

@@ -349,7 +349,7 @@ def ideal(conversation: fixtures.Conversation, prices: Prices, cap: int) -> floa
 async def speed(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
     """Measure the processor milliseconds of a model call at 800 messages, without the model, when no compaction is due.
 
-    The least of several turns counts, because all systems are measured at the same time.
+    The minimum of several turns counts, because all systems are measured at the same time.
     """
     conversation = fixtures.work(seed, turns=100, calls=6)
     script = Script(conversation, Provider(), summarisers.brief)

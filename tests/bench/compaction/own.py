@@ -135,11 +135,11 @@ async def large(*, quick: bool = False, seed: int = SEED) -> Figures:
         assert len(batch.ids) == len(long)
         assert len(prompt.under(maker.pruned(prompt, batch).view).messages) == len(stored)
 
-    return {"ms": _least(assemble), "messages": len(stored), "cut": len(long)}
+    return {"ms": _minimum_ms(assemble), "messages": len(stored), "cut": len(long)}
 
 
-def _least(work: Callable[[], None]) -> float:
-    """Return the least processor milliseconds of some repetitions. Baselines may run at the same time."""
+def _minimum_ms(work: Callable[[], None]) -> float:
+    """Return the minimum processor time of several repetitions in milliseconds. Baselines may run at the same time."""
     measured = []
     for _ in range(30):
         began = time.process_time()

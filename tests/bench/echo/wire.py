@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Self
 
 _numbers = itertools.count()
-_DOOR = "POST /a2a"
+_REQUEST_LINE = "POST /a2a"
 _LONGEST_LINE = 2**24
 
 
@@ -21,10 +21,12 @@ def message(text: str, *, method: str = "SendMessage", wait: bool = True) -> byt
 class Wire:
     """One connection as a context manager."""
 
-    def __init__(self, port: int, token: str, *, version: str = "A2A-Version: 1.0\r\n", door: str = _DOOR) -> None:
-        """Args: `door` is verb and path of each request."""
+    def __init__(
+        self, port: int, token: str, *, version: str = "A2A-Version: 1.0\r\n", request_line: str = _REQUEST_LINE
+    ) -> None:
+        """Args: `request_line` is verb and path of each request."""
         self._port = port
-        self._door = door
+        self._request_line = request_line
         self._headers = (
             " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             f"{version}Authorization: Bearer {token}\r\nContent-Length: "
@@ -48,9 +50,9 @@ class Wire:
             raise RuntimeError(f"{head!r} {answer[:300]!r}")
         return answer
 
-    async def exchange(self, body: bytes, *, door: str = "") -> tuple[bytes, bytes]:
-        """Return head and body of any answer; `door` is another verb and path."""
-        self._send(body, door or self._door)
+    async def exchange(self, body: bytes, *, request_line: str = "") -> tuple[bytes, bytes]:
+        """Return head and body of any answer; `request_line` is another verb and path."""
+        self._send(body, request_line or self._request_line)
         head = await self._reader.readuntil(b"\r\n\r\n")
         if b"transfer-encoding: chunked" in head.lower():
             return head, await self._chunks()
@@ -65,7 +67,7 @@ class Wire:
 
     async def stream(self, body: bytes) -> AsyncIterator[bytes]:
         """Return the events of a stream as they arrive."""
-        self._send(body, self._door)
+        self._send(body, self._request_line)
         head = await self._reader.readuntil(b"\r\n\r\n")
         if b"text/event-stream" not in head:
             raise RuntimeError(f"no stream: {head!r}")
@@ -73,8 +75,8 @@ class Wire:
             if line.startswith(b"data:"):
                 yield line[5:].strip()
 
-    def _send(self, body: bytes, door: str) -> None:
-        self._writer.write(door.encode() + self._headers + b"%d\r\n\r\n" % len(body) + body)
+    def _send(self, body: bytes, request_line: str) -> None:
+        self._writer.write(request_line.encode() + self._headers + b"%d\r\n\r\n" % len(body) + body)
 
 
 def _length(head: bytes) -> int:
@@ -84,13 +86,15 @@ def _length(head: bytes) -> int:
     raise RuntimeError(f"no length: {head!r}")
 
 
-async def load(port: int, token: str, text: str, *, at_once: int, seconds: float, door: str = _DOOR) -> list[float]:
+async def load(
+    port: int, token: str, text: str, *, at_once: int, seconds: float, request_line: str = _REQUEST_LINE
+) -> list[float]:
     """Send requests for that time, and return the duration of each."""
     took: list[float] = []
     end = time.perf_counter() + seconds
 
     async def one() -> None:
-        async with Wire(port, token, door=door) as wire:
+        async with Wire(port, token, request_line=request_line) as wire:
             while (began := time.perf_counter()) < end:
                 await wire.post(message(text))
                 took.append(time.perf_counter() - began)

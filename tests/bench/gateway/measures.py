@@ -15,8 +15,8 @@ from tests.bench.echo import served as echo
 from tests.bench.echo.served import TOKEN, Served
 from tests.bench.echo.wire import Wire, load, message
 from tests.bench.gateway.cluster import filled_fleet
+from tests.bench.gateway.routes import Route, measure_alternating
 from tests.bench.gateway.served import CALLER, gateway, pass_through, write_keys
-from tests.bench.gateway.ways import Way, in_turn
 from tests.bench.table import Row
 
 from fleetwright_a2a.tokens.actors import Actor
@@ -25,7 +25,7 @@ from fleetwright_a2a.tokens.keys import KeySet
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims, mint, verify
 from fleetwright_gateway.registry.search_index import Filters, SearchIndex
 
-_DOOR = "POST /agents/bench/echo/a2a"
+_REQUEST_LINE = "POST /agents/bench/echo/a2a"
 _STREAMS = 1000
 
 
@@ -37,13 +37,13 @@ class Pair:
     gateway: Served
 
     def wire(self, *, direct: bool) -> Wire:
-        return Wire(self.agent.port, TOKEN) if direct else Wire(self.gateway.port, CALLER, door=_DOOR)
+        return Wire(self.agent.port, TOKEN) if direct else Wire(self.gateway.port, CALLER, request_line=_REQUEST_LINE)
 
     @property
-    def ways(self) -> dict[str, Way]:
+    def routes(self) -> dict[str, Route]:
         return {
-            "direct": Way(self.agent.port, TOKEN),
-            "gateway": Way(self.gateway.port, CALLER, door=_DOOR, front=self.gateway),
+            "direct": Route(self.agent.port, TOKEN),
+            "gateway": Route(self.gateway.port, CALLER, request_line=_REQUEST_LINE, proxy=self.gateway),
         }
 
 
@@ -55,32 +55,38 @@ async def pair(folder: Path) -> AsyncIterator[Pair]:
     write_keys(files, folder / f"ours-{agent.port}")
     async with agent, gateway(files, agent_port=agent.port) as front:
         found = Pair(agent, front)
-        for way in found.ways.values():
-            await load(way.port, way.token, "reply", at_once=1, seconds=0.5, door=way.door)
+        for route in found.routes.values():
+            await load(route.port, route.token, "reply", at_once=1, seconds=0.5, request_line=route.request_line)
         yield found
 
 
 async def latency(folder: Path) -> list[Row]:
-    """Measure the latency that the gateway adds, and its rate beside direct calls and a bare pass-through."""
+    """Measure the latency that the gateway adds, and its rate compared with direct calls and with a minimal proxy."""
     async with pair(folder) as servers, pass_through(agent_port=servers.agent.port) as bare:
-        alone = await in_turn(servers.ways, servers.agent, at_once=1)
-        ways = servers.ways | {"bare": Way(bare.port, TOKEN, front=bare)}
-        many = await in_turn(ways, servers.agent, at_once=16)
-    added = [1000 * (alone["gateway"].share(part) - alone["direct"].share(part)) for part in (0.5, 0.99)]
+        alone = await measure_alternating(servers.routes, servers.agent, at_once=1)
+        routes = servers.routes | {"bare": Route(bare.port, TOKEN, proxy=bare)}
+        many = await measure_alternating(routes, servers.agent, at_once=16)
+    added = [1000 * (alone["gateway"].quantile(part) - alone["direct"].quantile(part)) for part in (0.5, 0.99)]
     direct, ours, floor = many["direct"], many["gateway"], many["bare"]
     processor = (
-        ("gateway beside the pass-through", "front", floor),
-        ("agent beside direct calls", "agent", direct),
-        ("client beside direct calls", "client", direct),
+        ("gateway / minimal proxy", "proxy", floor),
+        ("agent, through the gateway / direct", "agent", direct),
+        ("client, through the gateway / direct", "client", direct),
     )
     return [
         Row("added latency, c=1, p50", added[0], "ms", 2.5),
         Row("added latency, c=1, p99", added[1], "ms", 8.0),
-        Row("rate, c=16, beside direct calls", ours.rate, "/s", 0.6, direct.rate, at_least=True),
-        Row("… of a bare pass-through, beside direct calls", floor.rate, "/s", None, direct.rate),
-        Row("… beside a bare pass-through", ours.rate, "/s", None, floor.rate),
+        Row("rate, c=16: gateway / direct", ours.rate, "/s", 0.6, direct.rate, at_least=True),
+        Row("rate, c=16: minimal proxy / direct", floor.rate, "/s", None, direct.rate),
+        Row("rate, c=16: gateway / minimal proxy", ours.rate, "/s", None, floor.rate),
         *(
-            Row(f"processor time, {name}", ours.microseconds(process), "µs", None, beside.microseconds(process))
+            Row(
+                f"processor time of a request: {name}",
+                ours.microseconds(process),
+                "µs",
+                None,
+                beside.microseconds(process),
+            )
             for name, process, beside in processor
         ),
     ]

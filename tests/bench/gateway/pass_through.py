@@ -1,4 +1,4 @@
-"""The floor: a pass-through with the HTTP server and the HTTP client of the gateway, and nothing else.
+"""The lower bound: a minimal proxy with the HTTP server and the HTTP client of the gateway, and nothing else.
 
 python -m tests.bench.gateway.pass_through PORT AGENT-PORT
 """

@@ -13,7 +13,7 @@ from e2e.scenarios.phases import PHASES, first_seen, watched
 from e2e.scenarios.reviewers import approval_of, decide
 from e2e.scenarios.sleeping import wait_for_sleep
 from tests.bench.table import Row
-from tests.bench.wake.front import PERSON, Front
+from tests.bench.wake.gateway_client import PERSON, GatewayClient
 
 _AGENTS = 10
 """Agents that go to sleep together. They wake one after the other."""
@@ -28,8 +28,10 @@ _SKILL = {
     },
 }
 _RESIDENT = "import re; print(re.search(r'VmRSS:\\s+(\\d+)', open('/proc/{process}/status').read())[1])"
-_LIBRARIES = "import time; import langgraph.graph, langchain_openai; "
-"""The libraries of the loop. A process that imports them and does nothing else is the floor of a first turn."""
+_LOOP = "import time; import langgraph.graph, langchain_openai; "
+"""Imports the libraries of the loop, and nothing else: the floor of a first turn."""
+_SERVER = "import a2a.server.request_handlers, a2a.server.routes, uvicorn; "
+"""Imports the libraries of the A2A server. Together with those of the loop, they are the floor of the memory."""
 _IMPORTED = "print(time.process_time())"
 
 
@@ -46,19 +48,19 @@ class _Wake:
     phases: Mapping[str, float]
 
 
-def wake(front: Front, *, times: int) -> list[Row]:
+def wake(client: GatewayClient, *, times: int) -> list[Row]:
     """Wake sleeping agents by messages, one at a time, on a cluster with nothing else to do."""
     names = [f"sleeper-{number:02}" for number in range(min(_AGENTS, times))]
-    front.fleet.apply(*(agent(name, sleep={"afterIdle": "10s"}) for name in names))
-    front.fleet.ready(*(f"agent/{name}" for name in names))
+    client.fleet.apply(*(agent(name, sleep={"afterIdle": "10s"}) for name in names))
+    client.fleet.ready(*(f"agent/{name}" for name in names))
     found: list[_Wake] = []
     while len(found) < times:
-        wait_for_sleep(front.fleet, *names)
-        found += [_woken(front, name) for name in names[: times - len(found)]]
+        wait_for_sleep(client.fleet, *names)
+        found += [_woken(client, name) for name in names[: times - len(found)]]
         print(f"  {len(found)} of {times} wakes", flush=True)
-    resident = [_resident(front, name) for name in names]
-    floor = _resident(front, names[0], "self", before=_LIBRARIES)
-    imported = [float(_python(front, name, _LIBRARIES + _IMPORTED)) for name in names[:3]]
+    resident = [_resident(client, name) for name in names]
+    floor = _resident(client, names[0], "self", before=_SERVER + _LOOP)
+    imported = [float(_python(client, name, _LOOP + _IMPORTED)) for name in names[:3]]
     return [
         *_parts(found),
         Row(
@@ -70,56 +72,56 @@ def wake(front: Front, *, times: int) -> list[Row]:
         Row("message to first model text, p50", _median([each.first_text for each in found]), "s", 2.3),
         Row("message to first model text, p99", _p99([each.first_text for each in found]), "s", 4.0),
         Row("first turn after the start, p50", _median([each.completed - each.ready for each in found]), "s", 0.7),
-        Row("  processor time of only importing the loop's libraries", _median(imported), "s"),
+        Row("  processor time to import LangGraph and langchain-openai", _median(imported), "s"),
         Row("resident memory after the first task", _median(resident), "MiB", 110.0),
-        Row("  of a process that only imports the loop's libraries", floor, "MiB"),
+        Row("  of a process that only imports these and the server's libraries", floor, "MiB"),
     ]
 
 
-def _woken(front: Front, name: str) -> _Wake:
-    with watched(front.fleet.kubectl, front.fleet.namespace, name) as seen:
+def _woken(client: GatewayClient, name: str) -> _Wake:
+    with watched(client.fleet.kubectl, client.fleet.namespace, name) as seen:
         began, clock = time.monotonic(), time.time()
         first_text = 0.0
-        with front.stream(name, _ASKED) as answer:
+        with client.stream(name, _ASKED) as answer:
             answer.raise_for_status()
             ready = int(answer.headers["Fleetwright-Cold-Start"]) / 1000
             for line in answer.iter_lines():
                 if not first_text and '"artifactUpdate"' in line:
                     first_text = time.monotonic() - began
         completed = time.monotonic() - began
-        assert "TASK_STATE_COMPLETED" in _state(front, name), "the task completed"
+        assert "TASK_STATE_COMPLETED" in _state(client, name), "the task completed"
         time.sleep(1.0)  # The kubelet and the operator report readiness later than the pod itself.
-    annotation = front.fleet.get(f"agent/{name}")["metadata"]["annotations"]["fleetwright.dev/wake"]
+    annotation = client.fleet.get(f"agent/{name}")["metadata"]["annotations"]["fleetwright.dev/wake"]
     annotated = datetime.fromisoformat(annotation).timestamp() - clock
     return _Wake(annotated, ready, first_text, completed, first_seen(seen.sightings))
 
 
-def _state(front: Front, name: str) -> str:
-    newest = front.call(name, "ListTasks", {"pageSize": 1})["tasks"][0]
+def _state(client: GatewayClient, name: str) -> str:
+    newest = client.call(name, "ListTasks", {"pageSize": 1})["tasks"][0]
     return str(newest["status"]["state"])
 
 
 def _parts(found: Sequence[_Wake]) -> list[Row]:
-    """Return the time of the message after which each step of a wake was over. These rows have no bar."""
+    """Return the median time from the message to the end of each step of a wake. These rows have no target."""
     steps = {phase: [each.phases[phase] for each in found if phase in each.phases] for *_, phase in PHASES}
     ready = {"the gateway found the pod ready": [each.ready for each in found]}
     done = {"the answer is complete": [each.completed for each in found]}
     return [Row(f"  after: {step}", _median(times), "s") for step, times in (steps | ready | done).items() if times]
 
 
-def _resident(front: Front, name: str, process: str = "1", *, before: str = "") -> float:
+def _resident(client: GatewayClient, name: str, process: str = "1", *, before: str = "") -> float:
     """Return the resident memory in MiB of the agent, or of a program in its pod that runs `before`."""
-    return int(_python(front, name, before + _RESIDENT.format(process=process))) / 1024
+    return int(_python(client, name, before + _RESIDENT.format(process=process))) / 1024
 
 
-def _python(front: Front, name: str, program: str) -> str:
+def _python(client: GatewayClient, name: str, program: str) -> str:
     """Run a program in the agent's pod, and return its output."""
-    return front.fleet.run("exec", front.fleet.pod_of(name), "--container=agent", "--", "python", "-c", program)
+    return client.fleet.run("exec", client.fleet.pod_of(name), "--container=agent", "--", "python", "-c", program)
 
 
-def approvals(front: Front, *, times: int) -> list[Row]:
-    """Let calls wait for a person: how soon an Approval exists, and how soon its decision arrives."""
-    fleet = front.fleet
+def approvals(client: GatewayClient, *, times: int) -> list[Row]:
+    """Measure how soon an Approval exists for a waiting call, and how soon its decision reaches the agent."""
+    fleet = client.fleet
     fleet.apply(_SKILL, agent("asking", skills=[{"name": "manners"}], approvals={"tools": ["load_skill"]}))
     fleet.ready("agent/asking")
     seen: dict[str, float] = {}
@@ -135,7 +137,7 @@ def approvals(front: Front, *, times: int) -> list[Row]:
     with fleet.kubectl.following(*watching) as stream:
         threading.Thread(target=_note, args=(stream, seen), daemon=True).start()
         for _ in range(times):
-            task = front.call("asking", "SendMessage", {"message": _load_skill()})["task"]
+            task = client.call("asking", "SendMessage", {"message": _load_skill()})["task"]
             asked = time.monotonic()
             assert task["status"]["state"] == _WAITS, task
             fleet.until(lambda task=task: task["id"] in seen, "the approval exists")
@@ -143,12 +145,12 @@ def approvals(front: Front, *, times: int) -> list[Row]:
             name = approval_of(fleet, task["id"])["metadata"]["name"]
             assert decide(fleet, name, PERSON, "Approved").returncode == 0
             decided = time.monotonic()
-            while front.call("asking", "GetTask", {"id": task["id"]})["status"]["state"] == _WAITS:
+            while client.call("asking", "GetTask", {"id": task["id"]})["status"]["state"] == _WAITS:
                 time.sleep(0.02)
             arrived.append(time.monotonic() - decided)
     return [
-        Row("an Approval exists after the task waits, p95", _p95(appeared), "s", 5.0),
-        Row("a decision arrives after kubectl patch, p95", _p95(arrived), "s", 5.0),
+        Row("task waits to Approval exists, p95", _p95(appeared), "s", 5.0),
+        Row("kubectl patch to decision applied, p95", _p95(arrived), "s", 5.0),
     ]
 
 

@@ -9,7 +9,7 @@ from fleetwright_api.spec.fleet import NO_REACH
 _NOT_COMPARED: Final = frozenset({"instructions"})
 _OFF: Final = ("suspend", "askHuman")
 """Fields for which false means the same as unset."""
-_NO_PLACE: Final = (None, False, NO_REACH)
+_UNSET_FLEET_VALUES: Final = (None, False, NO_REACH)
 """Values in `spec.fleet` that mean the same as an unset field."""
 _LONGEST: Final = 120
 _RULES: Final = ("approvals", "enforcement", "toolSearch", "memory", "compaction")
@@ -40,7 +40,7 @@ def delegation_references(fields: Mapping[str, Any], moved: frozenset[str]) -> l
 def _comparable(fields: Mapping[str, Any]) -> dict[str, Any]:
     found = {key: value for key, value in fields.items() if value not in (None, {}, [])}
     if "fleet" in found:
-        found["fleet"] = {key: value for key, value in found["fleet"].items() if value not in _NO_PLACE}
+        found["fleet"] = {key: value for key, value in found["fleet"].items() if value not in _UNSET_FLEET_VALUES}
     if "mcpServers" in found:
         found["mcpServers"] = sorted(map(_server, found["mcpServers"]), key=lambda use: str(use["name"]))
     return {key: value for key, value in found.items() if key not in _OFF or value}

@@ -59,7 +59,8 @@ class Fleet:
         self._labels: dict[str, Mapping[str, str]] = {}
         self._sorted: list[AgentView] | None = None
         self._listeners: list[Listener] = []
-        # Every request needs both answers. They depend on the cache alone, so they are kept until its next change.
+        # Results of `serving_pod` and `agent_of_pod`, which most requests need. They depend only on the cluster cache,
+        # so each of its changes invalidates them.
         self._running_pods: dict[tuple[str, str], Pod | None] = {}
         self._agents_of_pods: dict[tuple[str, str, str], AgentView | None] = {}
 

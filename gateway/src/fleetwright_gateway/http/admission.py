@@ -63,7 +63,7 @@ class RequestAdmission:
             raise self.refusal(error) from None
 
     def limit(self, principal: Principal, *, token: str = "") -> Admitted:
-        """Count a request of the caller. Args: `token` is the credential. Raises: Refused."""
+        """Count a request of the caller, and return its admission with the credential. Raises: Refused."""
         quota = self._limits.take(principal.subject)
         if quota.wait_seconds:
             sentence = f"This caller may send {quota.limit} requests a minute. Wait and send it again."

@@ -183,7 +183,7 @@ class Forwarder:
 
 @functools.lru_cache(maxsize=64)
 def _timeout(connect: float, idle: float) -> aiohttp.ClientTimeout:
-    """Args: `idle` is zero for a response that may pause for any time."""
+    """Return the timeouts of a request. If `idle` is zero, the response may pause for any length of time."""
     return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle or None)
 
 

@@ -95,7 +95,7 @@ def over_budget(
     """Return a violation that lists the spec's budgets which are used up.
 
     Args:
-        report: The report of the current pod. A sleeping agent has none after a restart of the operator.
+        report: The report of the current pod. A sleeping agent has none.
         budgets: The budgets of the spec.
         shown: The field `budgets` of the status, which counts if there is no report.
     """

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.v01_transcripts import SCRIPT, TRANSCRIPTS, timeless
+from tests.v01_transcripts import SCRIPT, TRANSCRIPTS, without_times
 
 Open = Callable[..., Any]
 
@@ -19,4 +19,4 @@ async def test_v01_conversation_equals_its_transcript(open_door: Open, written: 
             call = caller.stream if exchange.is_stream else caller.call
             found = await call(request["method"], request["params"], request_id=request["id"])
             responses = found if exchange.is_stream else [json.dumps(found)]
-            assert [timeless(each) for each in responses] == exchange.responses
+            assert [without_times(each) for each in responses] == exchange.responses

@@ -112,7 +112,8 @@ class MemoryTaskLog(MemoryTaskQueries):
 
     def _expire(self, at_ns: int) -> None:
         now = at_ns // 1_000_000_000
-        # Most messages arrive before the first expiry. Reading every task for each message would take ever longer.
+        # Most messages arrive before the first expiry. Reading all tasks for each of them would take time in proportion
+        # to their number.
         if now < self._first_expiry:
             return
         self._first_expiry = math.inf

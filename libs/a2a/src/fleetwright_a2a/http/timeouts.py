@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from fleetwright_a2a.http.joined_writes import JoinedWrites
+from fleetwright_a2a.http.write_coalescing import CoalescingTransport
 
 HEADER_SECONDS: Final = 9.0
 REQUEST_SECONDS: Final = 9.5
@@ -35,7 +35,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         """The value of `_received` when the parser most recently completed the headers or a piece of the body."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the parent
-        super().connection_made(JoinedWrites(transport, self.loop))
+        super().connection_made(CoalescingTransport(transport, self.loop))
         self._await_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:

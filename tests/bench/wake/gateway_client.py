@@ -1,4 +1,4 @@
-"""A team on the local cluster, and the gateway in front of it as this machine reaches it."""
+"""A team on the local cluster, and a client of its gateway over a forwarded port."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _MODEL = CHECKOUT / "examples/quickstart/model.yaml"
 
 
 @dataclass(frozen=True)
-class Front:
+class GatewayClient:
     """A namespace, and a client of the gateway with a person's token."""
 
     fleet: Fleet
@@ -48,7 +48,7 @@ def _request(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def front() -> Iterator[Front]:
+def team_on_cluster() -> Iterator[GatewayClient]:
     """Bring up the cluster with the chart, and delete the team's namespace afterwards. The cluster stays."""
     progress = Progress()
     provider = commands.cluster_up(commands.choose(None, {}), progress)
@@ -72,6 +72,6 @@ def front() -> Iterator[Front]:
             kubectl.forwarded(GATEWAY, 80, namespace=SYSTEM) as port,
             httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60, trust_env=False) as http,
         ):
-            yield Front(fleet, http)
+            yield GatewayClient(fleet, http)
     finally:
         kubectl.run("delete", "namespace", _NAMESPACE, "--wait=false")

@@ -1,18 +1,18 @@
-"""Sends the head and the body of a small response together.
+"""Coalesces the head and the body of a small response into one write.
 
-The HTTP server writes the head and each piece of the body separately, and the event loop sends each of them at once.
-For a small response, the second system call and the second wake-up of the receiver are a tenth of the total work.
+The HTTP server writes the head and each piece of the body separately, and each write is otherwise one system call. For
+a small response, the second system call takes a tenth of the gateway's processor time.
 """
 
 import asyncio
 from typing import Any, Final
 
 MAX_PENDING: Final = 16 * 1024
-"""In bytes. More is passed on at once, so that the transport underneath can pause the writer for a slow receiver."""
+"""In bytes. Larger data is written immediately, so that the underlying transport can apply back-pressure."""
 
 
-class JoinedWrites(asyncio.Transport):
-    """A transport for a protocol: what is written in one step of the event loop is sent after this step."""
+class CoalescingTransport(asyncio.Transport):
+    """A transport that coalesces all writes of one iteration of the event loop."""
 
     __slots__ = ("_loop", "_pending", "_size", "_transport")
 
