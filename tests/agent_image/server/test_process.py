@@ -405,8 +405,10 @@ async def test_r15_blocked_event_loop_fails_readiness_before_liveness(start: Sta
         idle = await Idle.on(agent)
         asked = asyncio.create_task(agent.say("block 4", "m-1"))
         seen: dict[str, list[int]] = {"/healthz": [], "/readyz": []}
-        said = ""
+        said, stalled = "", {}
         while not asked.done():
+            status = (await agent.ops.get("/status")).json()
+            stalled = {key: status[key] for key in ("ready", "eventLoop")} if "eventLoop" in status else stalled
             for path, statuses in seen.items():
                 answer = await agent.ops.get(path)
                 statuses.append(answer.status_code)
@@ -418,8 +420,11 @@ async def test_r15_blocked_event_loop_fails_readiness_before_liveness(start: Sta
             assert 503 in statuses
         assert seen["/healthz"].count(503) < seen["/readyz"].count(503)
         assert "the event loop of the agent has been blocked" in said
+        assert stalled["ready"] is False
+        assert stalled["eventLoop"]["stalledSeconds"] >= 1
         await agent.ready()
         assert (await agent.ops.get("/healthz")).status_code == 200
+        assert "eventLoop" not in (await agent.ops.get("/status")).json()
         assert "fleetwright_loop_stalls_total 1.0" in (await agent.ops.get("/metrics")).text
         await idle.serves_again()
 

@@ -146,14 +146,34 @@ async def _says_it(_: web.Request) -> web.Response:
     return web.json_response(SAID)
 
 
-async def test_status_reader_polls_a_recovered_pod_at_once(pods):
-    pods.there = [pod("a")]
+async def test_status_reader_reads_a_pod_that_is_no_longer_ready(pods):
+    pods.there = [pod("a"), pod("starting", ready="False")]
+    pods.result = StatusResult(is_complete=False)
     async with pods.read():
         await pods.until_asked(1)
-        pods.there = [pod("a", ready="False")]
-        await asyncio.sleep(0.1)
-        pods.there = [pod("a")]
+        pods.there = [pod("a", ready="False"), pod("starting", ready="False")]
         await pods.until_asked(2)
+        pods.now += 13
+        await pods.until_asked(3)
+        pods.result = StatusResult(is_complete=True)
+        pods.there = [pod("a")]
+        await pods.until_asked(4)
+        pods.now += 40
+        await pods.until_asked(4)
+    assert pods.heard == [("a", SAID)] * 4
+
+
+async def test_status_reader_reads_unready_pods_after_the_others(pods):
+    lost = [f"127.0.1.{number}" for number in range(1, 65)]
+    pods.there = [pod(ip, ip=ip) for ip in lost]
+    async with pods.read(patience=0.5):
+        await pods.until(lambda: len(pods.heard) == 64)
+        pods.silent = set(lost)
+        pods.there = [pod(ip, ip=ip, ready="False") for ip in lost]
+        await pods.until(lambda: len(pods.record_request) > 64)
+        pods.there = [*pods.there, pod("new")]
+        await pods.until(lambda: len(pods.heard) == 65)
+        assert len(pods.record_request) < 64 + 30
 
 
 BODIES = [

@@ -20,6 +20,9 @@ SAID = [
     pytest.param(
         GOOD, AgentReport(revision="0123456789", card_digest=DIGEST, servers={"tools": TOOLS}), id="all that fits"
     ),
+    pytest.param({"eventLoop": {"stalledSeconds": 7}}, AgentReport(is_stalled=True), id="a blocked loop"),
+    pytest.param({"eventLoop": {"stalledSeconds": "7"}}, AgentReport(), id="a duration that is none"),
+    pytest.param({"eventLoop": 7}, AgentReport(), id="an event loop that is none"),
     pytest.param(None, AgentReport(), id="nothing"),
     pytest.param([GOOD], AgentReport(), id="a list"),
     pytest.param({"revision": 7, "cardDigest": None, "mcpServers": "all"}, AgentReport(), id="nothing that fits"),
@@ -245,6 +248,40 @@ async def test_agent_report_reaches_the_status_in_one_write(poet, api):
     api.writes.clear()
     await say(poet, report(api, runningTasks=7, lastCompaction={"outcome": "compacted"}))
     assert api.writes == [], "the number of tasks causes no status write"
+
+
+async def test_stalled_agent_is_degraded_until_it_answers_again(poet, api):
+    api.roll_out("poet")
+    await say(poet, report(api))
+    stalled = report(api, eventLoop={"stalledSeconds": 7})
+    await say(poet, stalled)
+    found = poet.conditions("Agent", "poet")
+    assert (found["Ready"][0], found["Degraded"][1]) == ("True", "EventLoopStalled"), "the probe has not failed yet"
+    assert "does not offer tools" in found["Degraded"][2]
+    rolled_out = api.find("Deployment", "poet")["status"]
+    api.set_status("Deployment", "poet", {**rolled_out, "availableReplicas": 0})
+    await poet.settle()
+    found, status = poet.conditions("Agent", "poet"), api.find("Agent", "poet")["status"]
+    assert {found[kind][1] for kind in ("Available", "Ready", "Degraded")} == {"EventLoopStalled"}
+    assert (found["Ready"][0], status["phase"]) == ("False", "Degraded")
+    api.writes.clear()
+    await say(poet, {**stalled, "eventLoop": {"stalledSeconds": 17}})
+    assert api.writes == [], "the duration of the stall causes no status write"
+    api.roll_out("poet")
+    await say(poet, report(api))
+    found = poet.conditions("Agent", "poet")
+    assert (found["Ready"][1], found["Degraded"][1]) == ("Ready", "ToolsMissing")
+
+
+async def test_cause_of_the_pod_counts_more_than_an_old_stall(poet, api):
+    await say(poet, report(api, eventLoop={"stalledSeconds": 61}))
+    crashed = {"name": "agent", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    generation = api.find("Deployment", "poet")["metadata"]["generation"]
+    api.set_status("Deployment", "poet", {"observedGeneration": generation})
+    api.set_status("Pod", "p1", {"containerStatuses": [crashed]})
+    await poet.settle()
+    assert poet.conditions("Agent", "poet")["Ready"][1] == "CrashLoop"
+    assert api.find("Agent", "poet")["status"]["phase"] == "Failed"
 
 
 async def test_agent_report_survives_operator_and_agent_restarts(poet, api, make_world):

@@ -185,7 +185,8 @@ class Application:
         return self._parts.audit_trail.problem if self._parts.config.audit.mode is AuditMode.REQUIRED else None
 
     def status(self) -> dict[str, Any]:
-        config, reason = self._parts.config, self.not_ready()
+        config, reason = self._parts.config, self.watchdog.stalled() or self.not_ready()
+        stalled = self.watchdog.stalled_seconds()
         card, _ = self._dependencies.card.read()
         damaged = self._dependencies.task_log.damaged
         return {
@@ -193,6 +194,7 @@ class Application:
             "namespace": config.namespace,
             "revision": config.revision,
             "cardDigest": card.digest if card else None,
+            **({} if stalled is None else {"eventLoop": {"stalledSeconds": int(stalled)}}),
             "runningTasks": len(self._runs),
             "activity": self._activity(),
             **({"damagedTasks": damaged} if damaged else {}),

@@ -2,8 +2,9 @@
 
 If an agent lacks a server, a tool or a plugin, the reader reads it again after 10 s, 20 s and so on, because servers
 often start at the same time as the agent. It reads an agent with `spec.sleep` again when the agent has been idle for
-long enough. It reads agents that do not answer less and less often, and after all others. The addresses are those that
-kubelets report for pods of the operator's own Deployments, never addresses from a spec.
+long enough. An agent that was ready and is no longer ready is read as well, because its report may say that its event
+loop is blocked. It reads agents that do not answer less and less often, and after all others. The addresses are those
+that kubelets report for pods of the operator's own Deployments, never addresses from a spec.
 """
 
 import asyncio
@@ -47,6 +48,8 @@ class _Priority(NamedTuple):
 
 
 _NEW = _Priority(-1, -math.inf)
+_NO_LONGER_READY = _Priority(1, -math.inf)
+"""Due at once, after agents that answered. The pods of a lost node become unready together and do not answer."""
 
 
 class AgentStatusReader:
@@ -73,6 +76,8 @@ class AgentStatusReader:
         self._clock = clock
         self._port = port
         self._priorities: dict[str, _Priority] = {}
+        self._were_ready: set[str] = set()
+        """The uids of the existing pods that this process has seen ready."""
         self._waiting: deque[CachedObject] = deque()
         self._some_wait = asyncio.Event()
 
@@ -89,12 +94,15 @@ class AgentStatusReader:
     def _enqueue_due(self) -> None:
         """Queue the pods that are due, by priority.
 
-        A pod that was not ready in between counts as new, and so does a pod that begins to end.
+        A pod that was not ready in between counts as new, and so does a pod that begins to end. A pod that was never
+        ready is not read, because it still starts.
         """
-        ready = {_key(pod): pod for pod in self._pods() if _is_readable_agent(pod)}
-        self._priorities = {uid: turn for uid, turn in self._priorities.items() if uid in ready}
+        agents = [pod for pod in self._pods() if names.AGENT_LABEL in pod.labels and pod.projection.get("podIP")]
+        self._were_ready = {pod.uid for pod in agents if _is_ready(pod) or pod.uid in self._were_ready}
+        readable = {_key(pod): pod for pod in agents if pod.deleting or pod.uid in self._were_ready}
+        self._priorities = {key: turn for key, turn in self._priorities.items() if key in readable}
         now = self._clock()
-        due = [pod for pod in ready.values() if self._priority(pod).due <= now]
+        due = [pod for pod in readable.values() if self._priority(pod).due <= now]
         youngest_first = sorted(due, key=lambda pod: pod.created, reverse=True)
         self._waiting = deque(sorted(youngest_first, key=self._priority))
         self._some_wait.set()
@@ -116,7 +124,8 @@ class AgentStatusReader:
                 self._priorities[_key(pod)] = self._next(0, incomplete=incomplete, sleeps_in=found.sleeps_in)
 
     def _priority(self, pod: CachedObject) -> _Priority:
-        return self._priorities.get(_key(pod), _NEW)
+        first = _NEW if pod.deleting or _is_ready(pod) else _NO_LONGER_READY
+        return self._priorities.get(_key(pod), first)
 
     def _next(self, failures: int, *, incomplete: int = 0, sleeps_in: float | None = None) -> _Priority:
         pause = min(self._every * 2 ** min(max(failures - 1, 0), 20), max(self._every, _LONGEST_PAUSE))
@@ -161,11 +170,12 @@ def _host(address: str) -> str:
 
 
 def _key(pod: CachedObject) -> str:
-    return f"{pod.uid}/ending" if pod.deleting else pod.uid
+    """Return the key of a pod in one state. A pod that ends is not ready, but answers until its end."""
+    if pod.deleting:
+        return f"{pod.uid}/ending"
+    return pod.uid if _is_ready(pod) else f"{pod.uid}/unready"
 
 
-def _is_readable_agent(pod: CachedObject) -> bool:
-    """Return whether the pod of an agent answers. A pod that ends is not ready, but answers until its end."""
+def _is_ready(pod: CachedObject) -> bool:
     conditions = pod.projection.get("conditions", ())
-    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-    return (ready or pod.deleting) and names.AGENT_LABEL in pod.labels and bool(pod.projection.get("podIP"))
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

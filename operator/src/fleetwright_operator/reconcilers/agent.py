@@ -51,7 +51,14 @@ from fleetwright_operator.status.activity_status import activity_status
 from fleetwright_operator.status.agent_reports import AgentReports
 from fleetwright_operator.status.audit_record import lost_lines
 from fleetwright_operator.status.budget_status import budget_status
-from fleetwright_operator.status.runtime_report import degraded, drift, model_fails, over_budget, tools_of
+from fleetwright_operator.status.runtime_report import (
+    degraded,
+    drift,
+    model_fails,
+    over_budget,
+    tools_of,
+    with_stall,
+)
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.validate.agent_checks import ACCEPTED
 from fleetwright_operator.validate.check import violations
@@ -212,7 +219,11 @@ class AgentReconciler:
         return StageOutcomes(
             resolved=(),
             written=f"revision {revision}",
-            health=agent_health(observed, self.cluster.cache, revision, asleep=is_asleep),
+            health=with_stall(
+                agent_health(observed, self.cluster.cache, revision, asleep=is_asleep),
+                observed.report,
+                revision=revision,
+            ),
             not_reported=observed.report is None and any(not pod.deleting for pod in observed.of_kind("Pod")),
             degraded=degraded(
                 observed.report,

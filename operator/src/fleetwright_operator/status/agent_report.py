@@ -78,6 +78,8 @@ class AgentReport:
     model: ModelHealth = ModelHealth.HEALTHY
     model_error: str = field(default="", compare=False)
     """The reason of the last failure in the last minute."""
+    is_stalled: bool = False
+    """True if the event loop of the agent was blocked when the report was made. The agent then answers no request."""
     running_tasks: int = field(default=0, compare=False)
     spent_usd: float = field(default=0.0, compare=False)
     outcomes: tuple[OutcomeReport, ...] = field(default=(), compare=False)
@@ -91,6 +93,6 @@ class AgentReport:
 
     @property
     def is_complete(self) -> bool:
-        """True if the agent reaches its servers, has their tools, and has loaded its plugins."""
+        """True if the agent is not stalled, reaches its servers, has their tools, and has loaded its plugins."""
         lacks = any(server.unreachable or server.missing for server in self.servers.values())
-        return not lacks and not self.failed_plugins
+        return not (self.is_stalled or lacks or self.failed_plugins)

@@ -24,7 +24,9 @@ READY = "Ready"
 CONFLICT = "Conflict"
 """Abnormal-true, present only when true: an object that Fleetwright does not manage has the name of a child."""
 DEGRADED = "Degraded"
-"""Abnormal-true, present only when true: the agent runs without a tool, a server or a plugin that the spec names."""
+"""Abnormal-true, present only when true: the agent runs without a tool, a server or a plugin that the spec names, or
+its event loop is blocked.
+"""
 
 CARD_DRIFT = "CardDrift"
 """Abnormal-true, present only when true: the running agent serves a card that differs from the compiled one."""
@@ -83,6 +85,9 @@ PROGRESS = frozenset(
     }
 )
 """Reasons for progress, or for a state that the spec asks for. The user does not need to act."""
+
+EVENT_LOOP_STALLED = "EventLoopStalled"
+"""The reason of `Degraded`, and of `Available` while the pod is not ready, while the agent's event loop is blocked."""
 
 ASLEEP = "Asleep"
 """The reason of `Available` and `Ready` while the agent sleeps."""

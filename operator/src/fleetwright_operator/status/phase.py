@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from fleetwright_operator.status.conditions import ASLEEP, DEGRADED, PROGRESS, READY, WORKSPACE_READY, Condition
+from fleetwright_operator.status.conditions import (
+    ASLEEP,
+    DEGRADED,
+    EVENT_LOOP_STALLED,
+    PROGRESS,
+    READY,
+    WORKSPACE_READY,
+    Condition,
+)
 
 _STOPPED = frozenset({"Suspended", "Suspending"})
 
@@ -16,6 +24,8 @@ def phase_of(conditions: Sequence[Condition]) -> str:
         return "Degraded" if any(_degrades(condition) for condition in conditions) else "Running"
     if ready.reason in _STOPPED:
         return "Suspended"
+    if ready.reason == EVENT_LOOP_STALLED:
+        return "Degraded"
     return "Pending" if ready.reason in PROGRESS else "Failed"
 
 

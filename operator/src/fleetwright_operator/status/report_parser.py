@@ -58,6 +58,7 @@ def parse_report(document: Any, *, pod: str = "", read_at: int = 0) -> AgentRepo
         activity=parse_activity(document.get("activity"), read_at=read_at),
         model=_model_health(document.get("modelCalls")),
         model_error=_model_error(document.get("modelCalls")),
+        is_stalled=_is_stalled(document.get("eventLoop")),
         running_tasks=_count(document.get("runningTasks")),
         spent_usd=_dollars(document.get("spentUsd")),
         outcomes=_outcomes(document.get("outcomes")),
@@ -78,6 +79,11 @@ def _model_health(told: Any) -> ModelHealth:
 
 def _model_error(told: Any) -> str:
     return _matching(_REASON, told.get("lastError")) if isinstance(told, Mapping) else ""
+
+
+def _is_stalled(told: Any) -> bool:
+    """Return whether the loop was blocked. The duration grows with each report, so the operator does not keep it."""
+    return isinstance(told, Mapping) and _count(told.get("stalledSeconds")) > 0
 
 
 def _count(value: Any) -> int:

@@ -10,10 +10,15 @@ from typing import Any, Final
 from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.violation import Violation
 from fleetwright_operator.status.agent_report import AgentReport, ModelHealth
-from fleetwright_operator.status.conditions import DEGRADED
+from fleetwright_operator.status.conditions import DEGRADED, EVENT_LOOP_STALLED
+from fleetwright_operator.status.workload_health import WorkloadHealth
 
 Tools = list[dict[str, Any]]
 MODEL_FAILING: Final = "ModelFailing"
+_STALLED: Final = (
+    "the event loop of the agent is blocked, so the agent answers no requests. The log of its pod shows the call that"
+    " blocks; correct the plugin or the tool. If it lasts for more than a minute, the kubelet restarts the agent"
+)
 
 
 def tools_of(
@@ -39,11 +44,13 @@ def degraded(
     plugins: Sequence[str] = (),
     model_fails: bool = False,
 ) -> Violation | None:
-    """Return a violation that lists what the running agent lacks: its model, tools, servers and plugins."""
+    """Return a violation that lists the problems of the running agent: its loop, model, tools, servers and plugins."""
     reports = report.servers if report else {}
     lost = [(name, reports[name].unreachable) for name in servers if name in reports and reports[name].unreachable]
     short = [(entry["server"], ", ".join(entry["missing"])) for entry in tools if entry.get("missing")]
-    texts = [_failing_model(report)] if model_fails else []
+    stalled = report is not None and report.is_stalled
+    texts = [_STALLED] if stalled else []
+    texts += [_failing_model(report)] if model_fails else []
     texts += [f"McpServer {name!r} cannot be reached: {why}" for name, why in lost]
     texts += [f"McpServer {name!r} does not offer tools that the spec names: {names}" for name, names in short]
     large = [(name, ", ".join(reports[name].oversized)) for name in servers if name in reports]
@@ -59,8 +66,19 @@ def degraded(
         return None
     too_large = any(names for _, names in large)
     lesser = "ToolsMissing" if short else "ToolsTooLarge" if too_large else "PluginNotLoaded"
-    reason = MODEL_FAILING if model_fails else "McpServerUnreachable" if lost else lesser
-    return Violation(reason, "; ".join(texts))
+    other = MODEL_FAILING if model_fails else "McpServerUnreachable" if lost else lesser
+    return Violation(EVENT_LOOP_STALLED if stalled else other, "; ".join(texts))
+
+
+def with_stall(health: WorkloadHealth, report: AgentReport | None, *, revision: str) -> WorkloadHealth:
+    """Return the health with a blocked event loop as the reason why the pod of this revision is not ready.
+
+    A reason that the Deployment or the pod gives is newer than the report, and therefore stays.
+    """
+    if report is None or not report.is_stalled or report.revision != revision:
+        return health
+    unexplained = health.status is False and health.reason in {"RollingOut", "NotReady"}
+    return WorkloadHealth(False, EVENT_LOOP_STALLED, _STALLED) if unexplained else health
 
 
 def model_fails(previous: Mapping[str, Any], report: AgentReport | None) -> bool:

@@ -53,10 +53,13 @@ class EventLoopWatchdog:
 
     def stalled(self) -> str | None:
         """Return for how long the loop has been blocked, as text for people; None if it is not blocked."""
+        still = self.stalled_seconds()
+        return None if still is None else f"the event loop of the agent has been blocked for {still:.0f} s; see its log"
+
+    def stalled_seconds(self) -> float | None:
+        """Return for how many seconds the loop has been blocked; None if it is not blocked."""
         still = self._still()
-        if still <= self._stalled_seconds:
-            return None
-        return f"the event loop of the agent has been blocked for {still:.0f} s; see its log"
+        return None if still <= self._stalled_seconds else still
 
     @property
     def dead(self) -> bool:
