@@ -61,6 +61,19 @@ async def test_authenticator_identifies_a_person_by_the_user(api, rig):
     assert pipeline.subject == "user:system:serviceaccount:ci:runner"
 
 
+async def test_fleet_keeps_no_pods_that_are_not_of_agents(api, rig):
+    """Each token of a short-lived pod would otherwise take memory until the next change of the cluster."""
+    await rig.principal(api.add_running_agent("caller"))
+    assert len(rig.fleet._agents_of_pods) == 1
+    for number in range(3):
+        pod = {"pod-name": f"job-{number}", "pod-uid": f"uid-{number}"}
+        extra = {f"authentication.kubernetes.io/{key}": value for key, value in pod.items()}
+        token = api.add_token(f"job-{number}", "system:serviceaccount:team:job", extra=extra)
+        found = await rig.authenticator.authenticate(token)
+        assert found.subject == "user:system:serviceaccount:team:job"
+    assert len(rig.fleet._agents_of_pods) == 1
+
+
 async def test_authenticator_identifies_a_pod_that_finishes_its_calls(api, rig):
     token = api.add_running_agent("caller")
     api.edit("Pod", "caller-1-a", {"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}})

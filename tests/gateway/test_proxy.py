@@ -79,6 +79,22 @@ async def test_proxy_answers_404_for_every_agent_that_is_hidden(api, client, ups
 
 
 @pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        pytest.param("callee", {"fleet": {}}, id="the callee has no reach"),
+        pytest.param("caller", {"fleet": {}}, id="the caller has no reach"),
+        pytest.param("callee", {"fleet": {"reach": "Direct", "parent": "lead"}}, id="the callee has another parent"),
+    ],
+)
+async def test_proxy_answers_404_as_soon_as_an_edge_is_gone(api, client, upstream, name, spec):
+    token = caller_token(api)
+    assert await client.status("POST", f"{CALLEE}/a2a", token=token, json=MESSAGE) == 200
+    api.add_agent(name, spec=spec)
+    assert await client.status("POST", f"{CALLEE}/a2a", token=token, json=MESSAGE) == 404
+    assert len(upstream.received) == 1
+
+
+@pytest.mark.parametrize(
     ("successors", "status", "location"),
     [
         pytest.param({"callee": "second"}, 308, "second", id="one step"),

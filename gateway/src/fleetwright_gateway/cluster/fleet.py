@@ -62,7 +62,7 @@ class Fleet:
         # Results of `serving_pod` and `agent_of_pod`, which most requests need. They depend only on the cluster cache,
         # so each of its changes invalidates them.
         self._running_pods: dict[tuple[str, str], Pod | None] = {}
-        self._agents_of_pods: dict[tuple[str, str, str], AgentView | None] = {}
+        self._agents_of_pods: dict[tuple[str, str, str], AgentView] = {}
 
     def observe(self, listener: Listener) -> Callable[[], None]:
         """Call the listener for each change. Return a function that unsubscribes the listener."""
@@ -170,9 +170,11 @@ class Fleet:
     def agent_of_pod(self, namespace: str, name: str, uid: str) -> AgentView | None:
         """Return the agent that runs in a pod, or None if the identity of the pod cannot be verified."""
         key = (namespace, name, uid)
-        if key not in self._agents_of_pods:
-            self._agents_of_pods[key] = self._verified_agent(*key)
-        return self._agents_of_pods[key]
+        found = self._agents_of_pods.get(key) or self._verified_agent(*key)
+        if found is not None:
+            # Other pods are not kept. Their number has no bound, and in a quiet cluster nothing would remove them.
+            self._agents_of_pods[key] = found
+        return found
 
     def _verified_agent(self, namespace: str, name: str, uid: str) -> AgentView | None:
         pod = self.cache.get(POD, namespace, name)

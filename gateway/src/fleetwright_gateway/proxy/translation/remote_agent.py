@@ -238,7 +238,9 @@ def _check_push(params: SendMessageRequest) -> None:
 def _add_media_types(params: SendMessageRequest) -> None:
     """Add the media type of each word. The word stays, because some agents of A2A 1.0 offer it as an output mode."""
     accepted = params.configuration.accepted_output_modes
-    accepted.extend([kind for word, kind in _MEDIA_TYPES.items() if word in accepted and kind not in accepted])
+    added = [kind for word, kind in _MEDIA_TYPES.items() if word in accepted and kind not in accepted]
+    if added:  # Even an empty extension could mark a configuration as set that the caller has not sent.
+        accepted.extend(added)
 
 
 def _renamed(shown: Shown, chosen: ChosenId | None) -> Shown:
