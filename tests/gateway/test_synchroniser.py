@@ -62,12 +62,15 @@ async def test_cache_names_the_missing_permission(api, kind, complete, problem):
 async def test_cache_is_filled_again_until_it_is_complete(api):
     api.refused["Pod"] = ApiError("down", code=503)
     found = synchroniser(api, Fleet())
-    running = asyncio.create_task(found.run())
+    calls: list[str] = []
+    running = asyncio.create_task(found.run(on_filled=lambda: calls.append(found.problem)))
     await asyncio.sleep(5)
     assert found.problem
+    assert calls == []
     api.refused.clear()
-    await asyncio.sleep(2)
+    await asyncio.sleep(200)
     assert not found.problem
+    assert calls == [""]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

@@ -31,11 +31,11 @@ async def run(settings: GatewaySettings) -> None:
             user_agent="fleetwright-gateway",
         ) as api,
         build_gateway(api, settings) as gateway,
-        following(gateway.synchroniser) as watching,
+        # The objects of the cache stay for long, so later collections exclude them too.
+        following(gateway.synchroniser, on_filled=tune_gc) as watching,
     ):
         # A broken watch must not leave a process that serves an old cache.
         watching.add_done_callback(lambda _: leaving.set())
-        tune_gc()
         await serve(
             gateway.traffic,
             gateway.ops,

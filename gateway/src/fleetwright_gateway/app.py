@@ -1,7 +1,7 @@
 """The composition root: the only place that builds the parts of the gateway and connects them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -156,9 +156,11 @@ async def build_gateway(
 
 
 @asynccontextmanager
-async def following(synchroniser: Synchroniser) -> AsyncIterator["asyncio.Task[None]"]:
-    """Follow the cluster until the context exits."""
-    task = asyncio.create_task(synchroniser.run())
+async def following(
+    synchroniser: Synchroniser, *, on_filled: Callable[[], None] = lambda: None
+) -> AsyncIterator["asyncio.Task[None]"]:
+    """Follow the cluster until the context exits. `on_filled` is called once, when the cache is full."""
+    task = asyncio.create_task(synchroniser.run(on_filled=on_filled))
     try:
         yield task
     finally:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.cluster.resources import REQUIRED, WATCHED
@@ -24,12 +24,16 @@ class Synchroniser:
         """The reason why nothing can be answered yet; empty if the cache is complete."""
         return self._problem
 
-    async def run(self) -> None:
-        """Fill the cache, and follow the cluster until cancelled."""
+    async def run(self, *, on_filled: Callable[[], None] = lambda: None) -> None:
+        """Fill the cache, and follow the cluster until cancelled. `on_filled` is called once, when the cache is full.
+
+        No request is served between the completion of the cache and this call.
+        """
         filled = await self.fill()
         while not filled:
             await asyncio.sleep(_RETRY_SECONDS)
             filled = await self.fill()
+        on_filled()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.informer.watch_all(WATCHED))
             group.create_task(self._resync())

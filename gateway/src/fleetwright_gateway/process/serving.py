@@ -79,7 +79,7 @@ async def serve(
 
 
 def tune_gc() -> None:
-    """Exclude all objects that exist now, such as modules, from later collections, which become less frequent."""
+    """Exclude all objects that exist now, such as modules and the cache, from later, less frequent collections."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTION_THRESHOLD, *gc.get_threshold()[1:])

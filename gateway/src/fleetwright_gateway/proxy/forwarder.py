@@ -26,7 +26,7 @@ REFUSED: Final = "refused"
 SIZE: Final = "size"
 """The reason of a `ProxyError` if the answer of the agent is too large."""
 _UNAVAILABLE: Final = 503
-_EVENT_STREAM: Final = b"text/event-stream"
+_EVENT_STREAM: Final = "text/event-stream"
 _OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _READ_BYTES: Final = 16 * 1024
 _KEEPALIVE_SECONDS: Final = 30
@@ -72,15 +72,7 @@ class Forwarder:
     def __init__(self, *, connect_seconds: float, max_response: int = MAX_RESPONSE) -> None:
         self._connect_seconds = connect_seconds
         self._max_response = max_response
-        self._session = aiohttp.ClientSession(
-            # Only addresses of pods are used, so nothing is ever resolved, and no proxy of the environment applies.
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            skip_auto_headers=_OWN_HEADERS,
-            read_bufsize=_READ_BYTES,
-            trust_env=False,
-        )
+        self._session = client_session()
 
     async def aclose(self) -> None:
         await self._session.close()
@@ -124,7 +116,7 @@ class Forwarder:
                 headers=request.headers,
                 data=request.body or None,
                 allow_redirects=False,
-                timeout=_timeout(self._connect_seconds, request.idle_seconds),
+                timeout=timeout(self._connect_seconds, request.idle_seconds),
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             raise ProxyError(502, "unreachable", "The agent's pod cannot be reached.", retry_seconds=2) from None
@@ -135,7 +127,7 @@ class Forwarder:
             raise ProxyError(502, "lost", sentence) from None
         try:
             self._check(answer, may_repeat=request.may_repeat)
-        except ProxyError:
+        except BaseException:
             _close(answer)
             raise
         return answer
@@ -181,8 +173,21 @@ class Forwarder:
             raise ResponseAborted(f"the agent's response ended early: {type(error).__name__}") from None
 
 
+def client_session() -> aiohttp.ClientSession:
+    """Return a session for requests to pods, which passes headers and bodies unchanged."""
+    return aiohttp.ClientSession(
+        # Only addresses of pods are used, so nothing is ever resolved, and no proxy of the environment applies.
+        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        skip_auto_headers=_OWN_HEADERS,
+        read_bufsize=_READ_BYTES,
+        trust_env=False,
+    )
+
+
 @functools.lru_cache(maxsize=64)
-def _timeout(connect: float, idle: float) -> aiohttp.ClientTimeout:
+def timeout(connect: float, idle: float) -> aiohttp.ClientTimeout:
     """Return the timeouts of a request. If `idle` is zero, the response may pause for any length of time."""
     return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle or None)
 
@@ -193,7 +198,8 @@ def _close(answer: aiohttp.ClientResponse) -> None:
 
 
 def is_event_stream(answer: aiohttp.ClientResponse) -> bool:
-    return answer.headers.get("Content-Type", "").lower().encode().startswith(_EVENT_STREAM)
+    # The text may have surrogates, for bytes that are not UTF-8, so it cannot always be encoded.
+    return answer.headers.get("Content-Type", "").lower().startswith(_EVENT_STREAM)
 
 
 async def _until_disconnect(passing: Awaitable[None], receive: Receive) -> None:
