@@ -8,9 +8,10 @@ import pytest
 
 from fleetwright_api import names
 from fleetwright_kube.errors import api_error
-from fleetwright_kube.timestamps import format_timestamp
+from fleetwright_kube.timestamps import format_timestamp, parse_timestamp
 from fleetwright_operator.manager.agent_report_handler import readable_pods
 
+NOW = "2026-03-01T12:00:00Z"
 QUIET = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPushes": 0}
 
 
@@ -19,6 +20,16 @@ async def fleet(make_world, with_gateway, api):
     world = make_world(api, with_gateway)
     yield world
     await world.stop()
+
+
+TWO_BUDGETS = [{"period": "Hour", "tokens": 5}, {"period": "Day", "tokens": 9}]
+
+
+def used_up(**seconds):
+    """Yield the reports of budgets that are used up until so many seconds after the start of the test."""
+    for budget in TWO_BUDGETS:
+        until = format_timestamp(parse_timestamp(NOW) + seconds[budget["period"]])
+        yield {**budget, "exceeded": True, "exhausted": True, "resetsAt": until}
 
 
 def put_pod(api, name):
@@ -255,6 +266,21 @@ async def test_sleeping_agent_keeps_budget_exceeded_over_a_restart(make_world, w
     await second.stop()
     assert second.conditions("Agent", "poet")["BudgetExceeded"] == said
     assert api.writes == []
+
+
+async def test_budget_exceeded_ends_at_the_reset_during_sleep(fleet, api, objects):
+    await asleep(fleet, api, objects, spec={"budgets": TWO_BUDGETS}, budgets=[*used_up(Hour=1800, Day=40_000)])
+    assert "of the hour" in fleet.conditions("Agent", "poet")["BudgetExceeded"][2]
+    reset = fleet.moment + 800
+    api.writes.clear()
+    await fleet.later(reset - fleet.moment - 1)
+    assert api.writes == []
+    await fleet.later(1)
+    found = fleet.conditions("Agent", "poet")["BudgetExceeded"][2]
+    assert ("of the hour" in found, "of the day" in found) == (False, True)
+    await fleet.later(40_000)
+    assert "BudgetExceeded" not in fleet.conditions("Agent", "poet")
+    assert (len(api.writes), replicas(api)) == (2, 0), "one write for each reset"
 
 
 @pytest.mark.parametrize("writes", range(4))

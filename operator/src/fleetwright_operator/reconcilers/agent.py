@@ -50,15 +50,8 @@ from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.activity_status import activity_status
 from fleetwright_operator.status.agent_reports import AgentReports
 from fleetwright_operator.status.audit_record import lost_lines
-from fleetwright_operator.status.budget_status import budget_status
-from fleetwright_operator.status.runtime_report import (
-    degraded,
-    drift,
-    model_fails,
-    over_budget,
-    tools_of,
-    with_stall,
-)
+from fleetwright_operator.status.budget_status import budget_status, next_reset_after
+from fleetwright_operator.status.runtime_report import degraded, drift, model_fails, over_budget, tools_of
 from fleetwright_operator.status.status import StageOutcomes, custom_status
 from fleetwright_operator.validate.agent_checks import ACCEPTED
 from fleetwright_operator.validate.check import violations
@@ -122,6 +115,8 @@ class AgentReconciler:
             self.preflights.requeue_after(entry.id, now=now),
             next_step_after(entry.projection["status"], status, now=parse_timestamp(now)),
             workspace.retry_after,
+            # The reports of a running agent end the condition. No report comes from an agent that sleeps.
+            next_reset_after(status, now=parse_timestamp(now)) if observed.report is None else None,
         ]
         return ReconcileResult(
             settled=stopped is None or stopped.reason in preflight_result.REASONS,
@@ -219,11 +214,7 @@ class AgentReconciler:
         return StageOutcomes(
             resolved=(),
             written=f"revision {revision}",
-            health=with_stall(
-                agent_health(observed, self.cluster.cache, revision, asleep=is_asleep),
-                observed.report,
-                revision=revision,
-            ),
+            health=agent_health(observed, self.cluster.cache, revision, asleep=is_asleep),
             not_reported=observed.report is None and any(not pod.deleting for pod in observed.of_kind("Pod")),
             degraded=degraded(
                 observed.report,

@@ -18,13 +18,14 @@ from fleetwright_operator.reconcilers.agent_parts import (
 )
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.audit_record import Record, record_of
+from fleetwright_operator.status.runtime_report import with_stall
 from fleetwright_operator.status.workload_health import WorkloadHealth, deployment_health
 from fleetwright_operator.validate.fleet_checks import suspension_reason
 
 
 def agent_health(observed: ObservedAgent, cache: Cache, revision: str, *, asleep: bool = False) -> WorkloadHealth:
     space, name = observed.entry.namespace, observed.entry.name
-    return deployment_health(
+    health = deployment_health(
         cache.get("Deployment", space, name),
         observed.of_kind("Pod"),
         revision=revision,
@@ -32,6 +33,7 @@ def agent_health(observed: ObservedAgent, cache: Cache, revision: str, *, asleep
         suspended=suspension_reason(observed.agent.spec, observed.team),
         asleep=asleep,
     )
+    return with_stall(health, observed.report, revision=revision)
 
 
 def wants_pod(observed: ObservedAgent) -> bool:

@@ -33,6 +33,15 @@ def budget_status(
     return {"budgets": [entry for entry in entries if entry is not None] or None}
 
 
+def next_reset_after(status: Mapping[str, Any], *, now: int) -> int | None:
+    """Return the seconds until the first budget of a status is no longer used up; None if no such time is ahead.
+
+    A time that is not ahead causes no reconcile, because a blocked reconcile leaves the field unchanged.
+    """
+    times = [each.get("exhaustedUntil", "") for each in status.get("budgets", ())]
+    return min((parse_timestamp(until) - now for until in times if _is_ahead(until, now)), default=None)
+
+
 def _entry(
     spec: BudgetSpec, report: BudgetReport | None, shown: Mapping[str, Any] | None, *, now: int
 ) -> Mapping[str, Any] | None:
