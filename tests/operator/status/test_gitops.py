@@ -129,6 +129,8 @@ STAGES = [
     pytest.param(waits_for(False, "CrashLoop"), "Degraded", "InProgress", id="a pod that ends again and again"),
     pytest.param(waits_for(False, "Suspending"), "Progressing", "InProgress", id="on its way to rest"),
     pytest.param(waits_for(False, "Suspended"), "Suspended", "InProgress", id="suspended"),
+    pytest.param(waits_for(True, "Asleep"), "Healthy", "Current", id="asleep"),
+    pytest.param(waits_for(False, "EventLoopStalled"), "Degraded", "InProgress", id="its event loop is blocked"),
     pytest.param(
         healthy(degraded=Violation("ToolsMissing", "no tool x")), "Healthy", "Current", id="it serves and lacks a tool"
     ),
@@ -151,6 +153,8 @@ IN_FLUX = [
     pytest.param(KINDS, DANGLING, "InProgress", id="a reference that dangles, and may be on its way"),
     pytest.param(["Agent"], stopped("PreflightFailed"), "Failed", id="a revision that cannot start"),
     pytest.param(["Agent"], waits_for(False, "Suspended"), "Current", id="suspended"),
+    pytest.param(["Agent"], waits_for(True, "Asleep"), "Current", id="asleep"),
+    pytest.param(["Agent"], waits_for(False, "RollingOut"), "InProgress", id="waking, as at any start of a pod"),
     pytest.param(
         ["Skill"],
         judged(resolved=[Violation("SourcePending", "x")], rolls_out=False),
