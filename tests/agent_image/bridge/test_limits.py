@@ -55,6 +55,23 @@ def test_bridge_closes_connections_with_endless_headers(bridge: int, begin: byte
     assert sent < 32 * MEBIBYTE  # The kernel buffers a few megabytes.
 
 
+def test_bridge_answers_an_upgrade_request(bridge: int) -> None:
+    """The bridge has no WebSockets: it ignores the header `Upgrade`, and the connection stays usable."""
+    upgrade = b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    plain = b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with (
+        socket.create_connection(("127.0.0.1", bridge), timeout=30) as connection,
+        connection.makefile("rb") as answers,
+    ):
+        for request in (upgrade, plain):
+            connection.sendall(request)
+            assert answers.readline() == b"HTTP/1.1 404 Not Found\r\n"
+            while answers.readline().strip():
+                pass
+            assert answers.read(len(b"Not Found")) == b"Not Found"
+        assert answers.read() == b""
+
+
 def test_bridge_times_out_incomplete_headers(bridge: int) -> None:
     began = time.monotonic()
     with socket.create_connection(("127.0.0.1", bridge), timeout=95) as connection:

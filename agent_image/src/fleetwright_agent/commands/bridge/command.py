@@ -70,6 +70,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
     settings = uvicorn.Config(
         app,
         http=TimeoutProtocol,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

@@ -12,7 +12,10 @@ MAX_PENDING: Final = 16 * 1024
 
 
 class CoalescingTransport(asyncio.Transport):
-    """A transport that coalesces all writes of one iteration of the event loop."""
+    """A transport that coalesces all writes of one iteration of the event loop.
+
+    A single piece above `MAX_PENDING` is written as it is: joining it with the pending data would copy it.
+    """
 
     __slots__ = ("_loop", "_pending", "_size", "_transport")
 
@@ -24,6 +27,10 @@ class CoalescingTransport(asyncio.Transport):
         self._size = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        if len(data) > MAX_PENDING:
+            self._send()
+            self._transport.write(data)
+            return
         if not self._pending:
             self._loop.call_soon(self._send)
         self._pending.append(data)
@@ -36,9 +43,21 @@ class CoalescingTransport(asyncio.Transport):
         if pending and not self._transport.is_closing():
             self._transport.write(pending[0] if len(pending) == 1 else b"".join(pending))
 
+    def can_write_eof(self) -> bool:
+        return self._transport.can_write_eof()
+
+    def write_eof(self) -> None:
+        self._send()
+        self._transport.write_eof()
+
     def close(self) -> None:
         self._send()
         self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection immediately, and discard what is not sent yet."""
+        self._pending, self._size = [], 0
+        self._transport.abort()
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()
@@ -46,8 +65,27 @@ class CoalescingTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._transport.get_extra_info(name, default)
 
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._send()
+        self._transport.set_protocol(protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._transport.get_protocol()
+
+    def is_reading(self) -> bool:
+        return self._transport.is_reading()
+
     def pause_reading(self) -> None:
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         self._transport.resume_reading()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._transport.get_write_buffer_limits()
+
+    def get_write_buffer_size(self) -> int:
+        return self._size + self._transport.get_write_buffer_size()

@@ -1,0 +1,93 @@
+"""The HTTP protocol of the servers over real connections: upgrade requests, slow readers and `Connection: close`."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+
+from fleetwright_a2a.http.timeouts import TimeoutProtocol
+
+pytestmark = pytest.mark.process
+
+Connected = tuple[set[TimeoutProtocol], asyncio.StreamReader, asyncio.StreamWriter]
+PIECE = b"x" * 64 * 1024
+PIECES = 500
+
+
+async def app(scope, receive, send):
+    """Send 31 MiB for the path `/much`, and two bytes for every other path."""
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.close"})
+        return
+    pieces = [PIECE] * PIECES if scope["path"] == "/much" else [b"ok"]
+    length = str(sum(map(len, pieces))).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+    for piece in pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@asynccontextmanager
+async def connected(ws="none") -> AsyncIterator[Connected]:
+    """Yield the server's connections, and the streams of one client."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(
+        uvicorn.Config(app, http=TimeoutProtocol, ws=ws, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+    )
+    serving = asyncio.create_task(server._serve([listener]))
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    try:
+        yield server.server_state.connections, reader, writer
+    finally:
+        writer.transport.abort()
+        server.should_exit = True
+        await serving
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110 - the server offers nothing to wait for
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("ws", "status"),
+    [
+        pytest.param("none", b"HTTP/1.1 200", id="without WebSockets, as in every server"),
+        pytest.param("auto", b"HTTP/1.1 403", id="with WebSockets"),
+    ],
+)
+async def test_upgrade_requests_leave_no_connection(ws, status):
+    async with connected(ws) as (connections, reader, writer):
+        writer.write(
+            b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        async with asyncio.timeout(60):
+            assert (await reader.readline()).startswith(status)
+        writer.close()
+        await until(lambda: not connections)
+
+
+async def test_a_slow_reader_pauses_the_writer():
+    async with connected() as (connections, reader, writer):
+        writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: any(each.flow is not None and each.flow.write_paused for each in connections))
+        (protocol,) = connections
+        assert protocol.transport.get_write_buffer_size() < 4 * len(PIECE)
+        async with asyncio.timeout(60):
+            await reader.readuntil(b"\r\n\r\n")
+            assert len(await reader.readexactly(PIECES * len(PIECE))) == PIECES * len(PIECE)
+
+
+async def test_connection_close_ends_after_the_whole_body():
+    async with connected() as (connections, reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        async with asyncio.timeout(60):
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        assert (b"connection: close" in head.lower(), body) == (True, b"ok")
+        await until(lambda: not connections)
