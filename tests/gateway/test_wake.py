@@ -13,6 +13,7 @@ from fleetwright_gateway.cluster.fleet import Fleet, Pod
 from fleetwright_gateway.cluster.synchroniser import Synchroniser
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.wake.holds import HoldLimit, Holds
+from fleetwright_gateway.wake.obstacles import obstacle
 from fleetwright_gateway.wake.waker import NotAwake, Target, Waker
 from fleetwright_kube.errors import ForbiddenError
 
@@ -136,6 +137,42 @@ async def test_waker_gives_up_after_30_seconds(rig):
         await rig.target()
     assert 30 <= asyncio.get_running_loop().time() - started < 31
     assert rig.metrics.registry.get_sample_value("fleetwright_gateway_wakes_total", {"outcome": "failed"}) == 1
+
+
+def conditions(*found: tuple[str, str, str]) -> list[dict[str, str]]:
+    secret = "secret: the last line of the log"
+    return [{"type": kind, "status": status, "reason": reason, "message": secret} for kind, status, reason in found]
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        pytest.param([("Available", "False", "ImagePull")], ": Available is False, ImagePull.", id="no image"),
+        pytest.param([("Available", "False", "Quota")], ": Available is False, Quota.", id="no quota"),
+        pytest.param([("Available", "False", "Unschedulable")], ": Available is False, Unschedulable.", id="no node"),
+        pytest.param(
+            [("Ready", "False", "Forbidden"), ("Available", "False", "Blocked"), ("Programmed", "False", "Forbidden")],
+            ": Programmed is False, Forbidden.",
+            id="the first stage",
+        ),
+        pytest.param([("Available", "Unknown", "NotObserved")], ".", id="not known"),
+        pytest.param([("Available", "True", "Asleep"), ("Degraded", "True", "ModelFailing")], ".", id="no stage"),
+        pytest.param([("Available", "False", "a\nb")], ": Available is False.", id="no word"),
+        pytest.param([("Available", "False", "x" * 65)], ": Available is False.", id="a long word"),
+    ],
+)
+async def test_waker_names_the_stage_that_failed(api, rig, found, says):
+    waiting = asyncio.create_task(rig.target())
+    await asyncio.sleep(1)
+    api.set_status(names.AGENT, "sleeper", {"phase": "Pending", "conditions": conditions(*found)})
+    with pytest.raises(NotAwake) as error:
+        await waiting
+    assert error.value.sentence == f"The agent did not wake in time{says}"
+
+
+@pytest.mark.parametrize("listed", [None, "x", [None, "x", {}, {"type": []}]], ids=["null", "text", "other types"])
+def test_obstacle_reads_a_malformed_status(listed):
+    assert obstacle({"conditions": listed}) == ""
 
 
 async def test_waker_reports_a_refused_patch_at_once(api, rig):

@@ -19,6 +19,7 @@ from fleetwright_gateway.cluster.fleet import Fleet, Pod
 from fleetwright_gateway.cluster.resources import AGENTS
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.wake.holds import HoldLimit, Holds
+from fleetwright_gateway.wake.obstacles import obstacle
 from fleetwright_kube.informer import TRANSIENT_ERRORS
 from fleetwright_kube.port import Api
 from fleetwright_kube.timestamps import format_micro_time
@@ -135,9 +136,15 @@ class Waker:
                 await self._request(agent)
                 pod = await self._ready_pod(agent, is_probed=is_probed)
         except TimeoutError:
-            raise NotAwake("The agent did not wake in time.", retry_seconds=5) from None
+            raise self._late(agent) from None
         self._metrics.wake_seconds.observe(self._clock.monotonic() - started)
         return pod
+
+    def _late(self, agent: AgentView) -> NotAwake:
+        current = self._fleet.agents.get(identity_of(agent), agent)
+        cause = obstacle(current.status)
+        ending = f": {cause}." if cause else "."
+        return NotAwake(f"The agent did not wake in time{ending}", retry_seconds=5)
 
     async def _request(self, agent: AgentView) -> None:
         """Ask the operator to wake the agent. Every new value of the annotation is one request."""
