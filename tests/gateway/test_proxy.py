@@ -402,6 +402,20 @@ async def test_gateway_refuses_web_pages_of_other_origins(api, client, upstream,
     )
 
 
+async def test_gateway_lets_pages_use_the_documented_headers(api, client, upstream):
+    page = {"Origin": "https://agents.example.com"}
+    sent = {"authorization", "a2a-version", "a2a-extensions", "content-type", "fleetwright-repair", "x-timeout"}
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": ",".join(sorted(sent))}
+    async with client.request("OPTIONS", f"{CALLEE}/a2a", headers=page | asked) as answer:
+        assert answer.status == 200
+        assert sent <= set(answer.headers["Access-Control-Allow-Headers"].lower().split(", "))
+    unknown = asked | {"Access-Control-Request-Headers": "x-forwarded-user"}
+    assert await client.status("OPTIONS", f"{CALLEE}/a2a", headers=page | unknown) == 400
+    read = {"fleetwright-cold-start", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
+    async with client.request("GET", f"{CALLEE}/x", token=caller_token(api), headers=page) as answer:
+        assert read <= set(answer.headers["Access-Control-Expose-Headers"].lower().split(", "))
+
+
 async def test_proxy_logs_the_caller_and_no_secret(api, client, upstream, caplog):
     caplog.set_level("INFO", logger="fleetwright_gateway")
     token = caller_token(api)

@@ -60,12 +60,27 @@ class OriginCheck:
             _logger.warning("a web page calls the agent, but no origins are configured: set auth.allowedOrigins")
 
 
+_OF_GATEWAY: Final = (
+    "Fleetwright-Cold-Start",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+)
 _SHARED: Final[dict[str, Any]] = {
     "allow_methods": ["GET", "POST", "DELETE"],
-    "allow_headers": ["Authorization", "X-API-Key", "Content-Type", HTTP_EXTENSION_HEADER, VERSION_HEADER],
-    "expose_headers": ["Retry-After", "WWW-Authenticate", "ETag", HTTP_EXTENSION_HEADER],
+    "allow_headers": [
+        "Authorization",
+        "X-API-Key",
+        "Content-Type",
+        HTTP_EXTENSION_HEADER,
+        VERSION_HEADER,
+        # The gateway reads these two. An agent ignores them.
+        "Fleetwright-Repair",
+        "X-Timeout",
+    ],
+    "expose_headers": ["Retry-After", "WWW-Authenticate", "ETag", HTTP_EXTENSION_HEADER, *_OF_GATEWAY],
 }
-"""The CORS settings: what a page of an allowed origin may send and read."""
+"""The CORS settings: what a page of an allowed origin may send and read, from an agent or through the gateway."""
 
 
 class _Disconnected(Exception):  # noqa: N818 - it ends a request and is not an error
