@@ -133,7 +133,9 @@ def dev(
 
 @main.command()
 @click.option("--state", type=click.Path(path_type=Path), help="State folder of a running `fleetwright dev`.")
-@click.option("--url", help="Address of an agent anywhere else, without a path.")
+@click.option(
+    "--url", help="Address of an agent anywhere else, such as https://agents.example.com/agents/shop/support."
+)
 @click.option(
     "--token-file", type=click.Path(path_type=Path, exists=True), help="File with the bearer token for --url."
 )
