@@ -80,6 +80,31 @@ async def test_idle_agent_sleeps_and_stays_ready(fleet, api, objects):
     assert (status["phase"], status["sleep"]["since"]) == ("Asleep", format_timestamp(fleet.moment))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(None, "lead", id="the agent gets a parent"),
+        pytest.param("lead", "other", id="another parent"),
+        pytest.param("lead", None, id="the parent goes"),
+    ],
+)
+async def test_parent_label_changes_with_one_write_and_no_pod(fleet, api, objects, before, after):
+    def below(parent):
+        return {"fleet": {"parent": {"name": parent}}} if parent else {}
+
+    await running(fleet, api, objects, **below(before))
+    first = api.find("Deployment", "poet")
+    assert first["metadata"]["labels"].get(names.PARENT_LABEL) == before
+    api.writes.clear()
+    api.put(objects.agent("poet", **below(after)))
+    await fleet.settle()
+    found = api.find("Deployment", "poet")
+    assert found["metadata"]["labels"].get(names.PARENT_LABEL) == after
+    assert found["spec"] == first["spec"]
+    assert names.PARENT_LABEL not in found["spec"]["template"]["metadata"]["labels"]
+    assert [str(write) for write in api.writes if "Deployment" in str(write)] == ["apply Deployment poet"]
+
+
 async def test_outcomes_of_a_busy_agent_cause_few_writes(fleet, api, objects):
     """An agent that may sleep is reconciled after each report."""
     pod = await running(fleet, api, objects, sleep={"afterIdle": "1h"})

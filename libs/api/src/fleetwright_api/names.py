@@ -31,6 +31,9 @@ COMPONENT = "app.kubernetes.io/component"
 AGENT_LABEL = f"{GROUP}/agent"
 MCP_SERVER_LABEL = f"{GROUP}/mcpserver"
 SKILL_LABEL = f"{GROUP}/skill"
+PARENT_LABEL = f"{GROUP}/parent"
+"""A label of the Deployment of an agent with a parent. Its value is the name of the parent."""
+
 MAY_CALL_LABEL = f"{GROUP}/may-call"
 """A label of pods. Its value is the agent of the same namespace whose A2A port the pod may reach."""
 

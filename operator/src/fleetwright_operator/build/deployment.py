@@ -76,8 +76,12 @@ def agent_deployment(
     if environment:
         template["metadata"]["annotations"][names.ENVIRONMENT_ANNOTATION] = short_hash(list(environment))
     annotations = {names.TEMPLATE_ANNOTATION: short_hash(template)}
+    head = manifest("apps/v1", "Deployment", name=owner.name, owner=owner, annotations=annotations)
+    if spec.fleet.parent is not None:
+        # The pod template does not get this label, because another parent would then replace the pod.
+        head["metadata"]["labels"] = {**owner.labels, names.PARENT_LABEL: spec.fleet.parent.name}
     return {
-        **manifest("apps/v1", "Deployment", name=owner.name, owner=owner, annotations=annotations),
+        **head,
         "spec": {
             # The memory has a single writer, so there are never two pods, even if a user scales the Deployment.
             "replicas": 0 if spec.suspend else 1,
