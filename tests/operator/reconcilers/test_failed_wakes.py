@@ -1,4 +1,4 @@
-"""Woken agents whose pod cannot start, on the in-memory cluster: they keep their wake, and serve once the cause ends."""
+"""Woken agents whose pod cannot start, on the in-memory cluster: they stay awake, and serve when the cause ends."""
 
 import pytest
 
