@@ -116,6 +116,20 @@ async def test_failed_wake_survives_a_restart(fleet, api, make_world, with_gatew
     await second.stop()
 
 
+async def test_wake_that_waits_for_a_lost_node_says_so(fleet, api):
+    """The pod of the woken agent runs on a node that is lost, so it does not end."""
+    await wake(fleet, api)
+    evicted = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    fail(api, pod={"conditions": [evicted]}, conditions=[])
+    api.edit("Pod", "poet-2", {"metadata": {"deletionTimestamp": format_timestamp(fleet.moment)}})
+    await fleet.settle()
+    ready, reason, message = fleet.conditions("Agent", "poet")["Ready"]
+    assert (ready, reason, replicas(api)) == ("False", "RollingOut", 1)
+    assert "Pod 'poet-2' is evicted from its node and has not ended yet" in message
+    assert "node.kubernetes.io/out-of-service" in message
+    await serves_again(fleet, api)
+
+
 async def serves_again(world, api):
     """End the cause, and check that the agent serves. It sleeps again only after a new pause."""
     if api.has("Pod", "poet-2"):

@@ -52,11 +52,24 @@ def deployment_health(
         return WorkloadHealth(False, "RollingOut", "the rollout of this revision has not begun")
     newest = sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.created, reverse=True)
     causes = [cause for pod in newest for cause in pod_causes(pod, claim)]
+    return next(iter(causes), None) or _refused(status) or WorkloadHealth(False, "RollingOut", _waits_for(pods))
+
+
+def _waits_for(pods: Sequence[CachedObject]) -> str:
+    """Return what a rollout waits for. The kubelet of a lost node never confirms the end of an evicted pod."""
+    evicted = [pod.name for pod in pods if pod.deleting and _is_evicted(pod)]
+    if not evicted:
+        return "waiting for the pod to be ready"
     return (
-        next(iter(causes), None)
-        or _refused(status)
-        or WorkloadHealth(False, "RollingOut", "waiting for the pod to be ready")
+        f"waiting for the pod to be ready. Pod {evicted[0]!r} is evicted from its node and has not ended yet, so"
+        " the next pod may wait for its end or its volume. If the node is lost, delete the Node, or add the taint"
+        " node.kubernetes.io/out-of-service to it"
     )
+
+
+def _is_evicted(pod: CachedObject) -> bool:
+    conditions = pod.projection.get("conditions", ())
+    return any(condition.get("reason") == "DeletionByTaintManager" for condition in conditions)
 
 
 def _suspended(pods: Sequence[CachedObject], why: str) -> WorkloadHealth:
