@@ -4,8 +4,8 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
@@ -210,7 +210,7 @@ class Guest:
                 await asyncio.sleep(0.02)
         return found
 
-    async def events(self, method: str, params: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    async def events(self, method: str, params: dict[str, Any]) -> AsyncGenerator[dict[str, Any]]:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         async with self.http() as http, http.stream("POST", "/a2a", json=body) as stream:
             async for line in stream.aiter_lines():
@@ -223,9 +223,9 @@ class Guest:
         The result of a call is on disk before the stream reports it.
         """
         ended, task = 0, {}
-        async with asyncio.timeout(90):
-            async for event in self.events("SendStreamingMessage", message):
-                task = task or event.get("task") or {"id": event["statusUpdate"]["taskId"]}
+        async with asyncio.timeout(90), aclosing(self.events("SendStreamingMessage", message)) as events:
+            async for event in events:
+                task = task or event.get("task") or {"id": event.get("statusUpdate", {}).get("taskId")}
                 about = event.get("statusUpdate", {}).get("status", {}).get("message", {}).get("metadata", {})
                 call = about.get(TOOL_CALL, {})
                 ended += (call.get("phase"), call.get("name")) == ("completed", tool)
@@ -248,6 +248,11 @@ class Guest:
         assert self.process is not None
         self.process.kill()
         await self.process.wait()
+
+    async def kill_during(self, task: dict[str, Any]) -> None:
+        """Kill the process while it works on the task."""
+        assert state(await self.get(task)) == "working", "the task ended before the kill, so the kill tests nothing"
+        await self.kill()
 
     async def leave(self) -> None:
         """Stop the process with SIGTERM, as the kubelet does."""

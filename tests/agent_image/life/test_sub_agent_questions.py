@@ -58,7 +58,7 @@ async def test_sub_agent_killed_after_an_approval_repeats_no_call(agent_process,
     async with agent_process(**both) as guest:
         asked = await guest.say(order("Charge card 30; hello [[pause:0.8]]; book table for 4"))
         await guest.stream_until_completed(message("yes", taskId=asked["id"]), "house__charge_card")
-        await guest.kill()
+        await guest.kill_during(asked)
     async with agent_process(**both) as guest:
         asked = await guest.rested(asked)
         assert (states(asked), "house__book_table" in prompt(asked)) == ("input-required", True)

@@ -279,7 +279,7 @@ async def test_sub_agent_killed_between_calls_repeats_none(agent_process, states
     async with agent_process(subAgents=[WAITER]) as guest:
         ordered = message(order("Book table for 4; cook dish for 2 [[pause:0.5]]"))
         task = await guest.stream_until_completed(ordered, "house__cook_dish")
-        await guest.kill()
+        await guest.kill_during(task)
     async with agent_process(subAgents=[WAITER]) as guest:
         done = await guest.rested(task)
         assert states(done) == "completed"
