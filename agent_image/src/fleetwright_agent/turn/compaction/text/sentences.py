@@ -17,14 +17,16 @@ _LINE: Final = re.compile(r"\n+")
 _BREAK: Final = re.compile(r"(?<=[.!?])\s+")
 _LONG_WORD: Final = re.compile(r"(?=\w*[aeiouyäöüéèáíóú])[^\W\d_A-Z]{5,}$")
 _LONG_NAME: Final = re.compile(r"(?=\w*[aeiouyäöüéèáíóú])[A-ZÄÖÜÉ][^\W\d_A-Z]{6,}$")
-_SHORTENED: Final = ("abt", "anw", "dir", "ger", "ges", "gesch", "min", "reg", "str", "verw")
-"""The ends of long capitalised abbreviations, such as "Kapellenstr." and "Landesreg."."""
+_SHORTENED: Final = tuple(_words("abt anw bez dir ger ges gesch min nr pl reg str verw österr"))
+"""The ends of long capitalised abbreviations, such as "Kapellenstr." and "Kundennr."."""
+_OPENING: Final = "([{\"'“”„‘’‚«»‹›*_"
+"""Quotation marks, brackets and marks of emphasis before the first word of a sentence."""
 _LONG_CODE: Final = re.compile(r"(?=\S*\d)[\w:/#.,-]{4,}$")
 _ABBREVIATIONS: Final = _words(
     "abbrev approx assoc assocs attrib avail capit categ contd coord corresp depts descr distr einschl elect encyc",
     "equip equiv estab estim excerpt figur geogr ident illus illustr incorp insbes internat introd maint manuf mathem",
     "messrs natl ordin origin param paras pharm philos prelim previ princ probab publ recomm regis resid respec secre",
-    "sogen statist superint suppl techn telef transl treas univers urspr vergl zuzgl",
+    "sogen statist superint suppl techn telef transl treas univers urspr vergl zuzgl österr",
 )
 """Abbreviations of five and more small letters. Shorter words count as possible abbreviations in any case."""
 _FUNCTION: Final = _words(
@@ -119,13 +121,13 @@ def _ends(said: str) -> bool:
     word = before.rsplit(None, 1)[-1].strip("()[]\"'“”’*_")
     if word in _FUNCTION or _LONG_CODE.match(word):
         return True
-    return _LONG_WORD.match(word) is not None and word not in _ABBREVIATIONS
+    return _LONG_WORD.match(word) is not None and word.casefold() not in _ABBREVIATIONS
 
 
 def _begins(said: str, before: str) -> bool:
     """Return True if a text certainly begins a sentence after the text before it."""
     last = before.rsplit(None, 1)[-1].strip(".()[]\"'“”’*_")
-    if (last in _COMMON or _is_name(last)) and not said[0].islower() and not said[0].isdigit():
+    if (last in _COMMON or _is_name(last)) and said.lstrip(_OPENING)[:1].isupper():
         return True
     return said.split(None, 1)[0].rstrip(",:;.!?") in _OPENERS and last.casefold() not in _TITLES
 
