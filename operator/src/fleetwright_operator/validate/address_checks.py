@@ -8,6 +8,8 @@ from fleetwright_api.spec.custom_object import CustomObject
 from fleetwright_api.violation import Violation
 from fleetwright_operator.build.network.addresses import HostAddress, UnusableAddress, destination, parse_address
 from fleetwright_operator.build.network.egress import Services
+from fleetwright_operator.build.workspace.egress_hosts import host_addresses, host_urls
+from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.settings import Settings
 
 
@@ -24,6 +26,14 @@ def resolution_problems(
     found = destination(address, services, settings)
     if isinstance(found, str):
         yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
+
+
+def workspace_hosts_are_usable(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    for field, url in host_urls(observed.agent):
+        yield from address_problems(field, url, observed.agent, settings)
+    for field, address in host_addresses(observed.agent, settings):
+        if address.ip is not None:
+            yield Violation("InvalidAddress", f"{field}: {address.ip} is not a name; write to.ipBlock instead")
 
 
 def is_local_to_reader(url: str) -> bool:

@@ -28,13 +28,16 @@ from fleetwright_operator.build.pod.file_references import instructions_file
 from fleetwright_operator.build.pod.pod_template import template_problems
 from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.validate.address_checks import address_problems, is_local_to_reader
+from fleetwright_operator.validate.address_checks import (
+    address_problems,
+    is_local_to_reader,
+    workspace_hosts_are_usable,
+)
 from fleetwright_operator.validate.argument_schema_checks import rules_can_be_kept
 from fleetwright_operator.validate.check import Check
 from fleetwright_operator.validate.extra_body_checks import requests_are_the_runtimes
 from fleetwright_operator.validate.fleet_checks import sleepers_can_be_woken
 from fleetwright_operator.validate.tool_reference_checks import named_tools_are_its_own, plugins_are_told_apart
-from fleetwright_operator.validate.workspace_checks import workspace_hosts_are_usable
 
 
 def instructions_are_written(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check

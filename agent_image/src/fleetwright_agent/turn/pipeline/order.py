@@ -35,7 +35,7 @@ from fleetwright_agent.turn.pipeline.composite import ModelLink
 from fleetwright_agent.turn.pipeline.model.compaction import CompactionLink
 from fleetwright_agent.turn.pipeline.model.empty_replies import EmptyReplies
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
-from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback
+from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback, VisionFilter
 from fleetwright_agent.turn.pipeline.model.prompt_cache import PromptCache
 from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
 from fleetwright_agent.turn.pipeline.model.reasoning_effort import ReasoningEffort
@@ -44,7 +44,6 @@ from fleetwright_agent.turn.pipeline.model.system_prompt import SystemPromptLink
 from fleetwright_agent.turn.pipeline.model.tool_deferral import DeferralLink
 from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
 from fleetwright_agent.turn.pipeline.model.typed_result import TypedResultLink
-from fleetwright_agent.turn.pipeline.model.vision_filter import VisionFilter
 from fleetwright_agent.turn.pipeline.model.workspace_context import Overview, WorkspaceContextLink
 from fleetwright_agent.turn.pipeline.tracing import ModelTracing
 from fleetwright_agent.turn.prompt import read_instructions, sub_agent_prompt, system_prompt

@@ -3,17 +3,20 @@
 A failed model moves to the end of the order for 30 seconds, so that its retries do not delay each call. If all models
 have failed recently, all are tried. Two failures cause no fallback: compaction shortens a prompt that is too long, and
 other models would also refuse a request that is invalid. No model is tried twice for one call.
+
+Only some of the models may have vision. Inside the fallback, `VisionFilter` replaces pictures by text for the others.
 """
 
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from fleetwright_a2a.extensions import MODEL
 from fleetwright_agent.protocol.frames import Fallback, StreamReset
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.images import describe_images
 from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
 from fleetwright_agent.turn.providers.factory import Chat, portable
@@ -78,6 +81,15 @@ class ModelFallback:
             context.spoken = False
         if not context.silent:
             context.emit(Fallback(gone, comes, reason))
+
+
+class VisionFilter:
+    """Sends pictures only to models with vision."""
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        if cast("Chat", request.model).endpoint.vision:
+            return await call(request)
+        return await call(request.override(messages=describe_images(request.messages)))
 
 
 def chosen_model(context: TurnContext) -> str:
