@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from threading import Event
 
 import anyio
@@ -126,10 +126,19 @@ class HeldModel:
         await self._app(scope, again, send)
 
 
+@contextmanager
+def released_at_the_end(model):
+    """Also release a held reply if the test fails, because the server waits for the thread that holds it."""
+    try:
+        yield
+    finally:
+        model.released.set()
+
+
 async def test_repeated_call_guard_survives_a_kill(agent_process, states, message, house, serve):
     """The guard counts repetitions and warnings in the stored conversation, so a restart does not reset it."""
     model = HeldModel()
-    with serve(model) as port:
+    with serve(model) as port, released_at_the_end(model):
         sizes = {"contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30}
         settings = {"model": {"name": "offline", "baseUrl": f"http://127.0.0.1:{port}/v1", **sizes}}
         async with agent_process(**settings) as guest:

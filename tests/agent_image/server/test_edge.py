@@ -414,6 +414,14 @@ async def test_header_timeout_does_not_close_an_active_connection(open_door: Ope
     writer.close()
 
 
+async def test_an_upgrade_request_is_answered_as_a_plain_one(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        headers = {"Connection": "Upgrade", "Upgrade": "websocket"}
+        for _ in range(2):
+            assert (await http.get("/.well-known/agent-card.json", headers=headers)).status_code == 200
+
+
 class Impatient(TimeoutProtocol):
     request_seconds = 0.3
 
