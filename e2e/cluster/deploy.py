@@ -1,5 +1,6 @@
 """Installs the product in any cluster: the chart, the examples, and one message."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,10 +67,20 @@ def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> Non
                 *sets,
                 "--set=rbac.clusterWideSecrets=true",
                 "--set=gateway.enabled=true",
+                "--set=networkPolicy.enabled=true",
+                f"--set-json=networkPolicy.apiServer.ports={json.dumps(_api_server_ports(helm.kubectl))}",
+                # Any pod may try to call the gateway, which authenticates every caller.
+                '--set-json=gateway.allowedPeers=[{"namespaceSelector":{}}]',
             ),
         )
     except ClusterError as error:
         raise ClusterError(f"{error}\n{_state(helm.kubectl)}") from error
+
+
+def _api_server_ports(kubectl: Kubectl) -> list[int]:
+    """Return the ports of the API server itself, to which network policies apply."""
+    found = kubectl.get("endpointslices", "--selector=kubernetes.io/service-name=kubernetes", "--namespace=default")
+    return sorted({port["port"] for each in found["items"] for port in each["ports"]})
 
 
 def _state(kubectl: Kubectl) -> str:

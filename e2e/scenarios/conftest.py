@@ -94,14 +94,15 @@ def kubectl(provider: Provider) -> Kubectl:
 
 @pytest.fixture(scope="session", autouse=True)
 def rights(provider: Provider) -> Iterator[None]:
-    """Check that the operator never requests anything that the chart's RBAC does not allow.
+    """Check that the operator and the gateway never request anything that the chart's RBAC does not allow.
 
     A release that a scenario uninstalls loses its RBAC before its pod ends. The refused requests of that pod do not
     count.
     """
     before = len(provider.refusals())
     yield
-    refused = [refusal for refusal in provider.refusals()[before:] if refusal.account.endswith(":fleetwright-operator")]
+    ours = (":fleetwright-operator", ":fleetwright-gateway")
+    refused = [refusal for refusal in provider.refusals()[before:] if refusal.account.endswith(ours)]
     assert refused == [], "the chart's rights are too small"
 
 

@@ -113,7 +113,7 @@ class Fleet:
                 return condition["status"], condition["reason"], condition["message"]
         return "", "", ""
 
-    def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 180) -> float:
+    def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 180, pause: float = 0.3) -> float:
         """Wait until the condition holds, and return the seconds. `NoPod` counts as not yet true.
 
         The default allows for a busy machine. Pass a shorter limit only if the test checks how soon something happens.
@@ -126,7 +126,7 @@ class Fleet:
             except NoPod:
                 return False
 
-        waiting.until(seen, what=what, seconds=seconds, pause=0.3)
+        waiting.until(seen, what=what, seconds=seconds, pause=pause)
         return time.monotonic() - started
 
     def token(self, agent: str, client: str = "default") -> str:

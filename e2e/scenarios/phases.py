@@ -80,4 +80,5 @@ def watched(kubectl: Kubectl, namespace: str, agent: str) -> Iterator[Watched]:
             threading.Thread(target=seen.read, args=(kind, stream), daemon=True).start()
         time.sleep(1.0)  # wait until the watches are open
         seen.began = time.monotonic()
+        seen.sightings.clear()  # They are of objects that existed before.
         yield seen

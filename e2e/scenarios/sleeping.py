@@ -19,8 +19,7 @@ def wait_for_sleep(fleet: Fleet, *names: str) -> None:
     """Wait until the agents sleep and have no pod. The operator reads their activity once a minute."""
     time.sleep(1.5)  # Timestamps have a resolution of one second, and the scrape must be later than the last activity.
     for name in names:
-        with contextlib.suppress(NoPod):  # The agent already sleeps.
-            _scrape(fleet, name)
+        _scrape(fleet, name)
     for name in names:
         fleet.until(partial(_sleeps, fleet, name), f"{name} sleeps and has no pod", seconds=300)
 
@@ -37,4 +36,6 @@ def phase_of(fleet: Fleet, name: str) -> str:
 def _scrape(fleet: Fleet, name: str) -> None:
     """Read the counters as Prometheus does. Without a scrape the operator waits for two minutes."""
     read = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7871/metrics').read()"
-    fleet.run("exec", fleet.pod_of(name), "--", "python", "-c", read)
+    with contextlib.suppress(NoPod):
+        # The command fails if the pod ends meanwhile.
+        fleet.kubectl.attempt("exec", fleet.pod_of(name), f"--namespace={fleet.namespace}", "--", "python", "-c", read)

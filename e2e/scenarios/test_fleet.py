@@ -100,6 +100,19 @@ def test_agent_asks_its_sibling_through_the_gateway(team: Team) -> None:
     assert "plain words" in team.ask('Ask agent "writer" the message "What is the motto of the house?"')
 
 
+def test_gateway_pods_reach_agents_and_no_other_pods(team: Team) -> None:
+    """The network policy of the chart lets the gateway reach agents, and no service of the namespace."""
+    connect = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=2)"
+    where = ("exec", "deployment/fleetwright-gateway", f"--namespace={SYSTEM}", "--", "python", "-c", connect)
+
+    def reaches(selector: str, port: int) -> bool:
+        (pod,) = team.fleet.get("pods", f"--selector={selector}")["items"]
+        return team.fleet.kubectl.attempt(*where, pod["status"]["podIP"], str(port), seconds=30).returncode == 0
+
+    assert reaches("fleetwright.dev/agent=lead", 7870)
+    assert not reaches("app.kubernetes.io/name=offline-model", 8080)
+
+
 def test_agent_outside_the_team_is_not_found(team: Team) -> None:
     told = team.ask('Ask agent "recluse" the message "What is the motto of the house?"')
     assert "plain words" not in told

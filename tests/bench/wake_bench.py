@@ -19,6 +19,10 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
     parser.add_argument("--times", type=int, default=30, help="the number of wakes and of approvals")
     arguments = parser.parse_args()
+    if arguments.times < 2:
+        parser.error("--times is at least 2")
+    if unknown := set(arguments.parts.split(",")) - set(PARTS):
+        parser.error(f"--parts: there is no part {', '.join(sorted(unknown))}")
     rows: list[Row] = []
     with team_on_cluster() as team:
         for name in arguments.parts.split(","):
