@@ -109,7 +109,9 @@ def test_gateway_pods_reach_agents_and_no_other_pods(team: Team) -> None:
         (pod,) = team.fleet.get("pods", f"--selector={selector}")["items"]
         return team.fleet.kubectl.attempt(*where, pod["status"]["podIP"], str(port), seconds=30).returncode == 0
 
-    assert reaches("fleetwright.dev/agent=lead", 7870)
+    (model,) = team.fleet.get("pods", "--selector=app.kubernetes.io/name=offline-model")["items"]
+    assert team.fleet.reaches(team.caller.pod, model["status"]["podIP"], 8080), "another pod reaches the model"
+    team.fleet.until(lambda: reaches("fleetwright.dev/agent=lead", 7870), "the gateway reaches the agent")
     assert not reaches("app.kubernetes.io/name=offline-model", 8080)
 
 
@@ -188,11 +190,24 @@ def test_gateway_has_two_replicas_and_a_disruption_budget(team: Team) -> None:
 
 
 def test_withdrawn_edge_is_refused_soon(team: Team) -> None:
-    caller = f"agent:{team.fleet.namespace}/researcher"
+    space = team.fleet.namespace
     question = 'Ask agent "writer" the message "What is the motto of the house?"'
     assert "plain words" in team.ask(question)
-    patch = json.dumps({"spec": {"fleet": {"reach": "None"}}})
-    team.fleet.run("patch", "agent/writer", "--type=merge", "-p", patch)
-    waited = team.fleet.until(lambda: "plain words" not in team.ask(question), "the call is refused", seconds=20)
-    print(f"refused {waited:.1f} s after the patch, with the time of a turn")
-    assert 404 in [each.get("status") for each in team.gateway_log() if each.get("caller") == caller]
+
+    def refused() -> bool:
+        called = [each for each in team.gateway_log() if each.get("caller") == f"agent:{space}/researcher"]
+        return 404 in [each.get("status") for each in called if each.get("agent") == f"{space}/writer"]
+
+    assert not refused()
+    _set_reach(team.fleet, "None")
+    try:
+        waited = team.fleet.until(lambda: "plain words" not in team.ask(question), "the call is refused", seconds=20)
+        print(f"refused {waited:.1f} s after the patch, with the time of a turn")
+        assert refused()
+    finally:
+        _set_reach(team.fleet, "Direct")
+
+
+def _set_reach(fleet: Fleet, reach: str) -> None:
+    patch = json.dumps({"spec": {"fleet": {"reach": reach}}})
+    fleet.run("patch", "agent/writer", "--type=merge", "-p", patch)

@@ -79,7 +79,7 @@ class EventWriter:
         try:
             async with asyncio.timeout(None) as limit:
                 while self.written < OFFERED:
-                    limit.reschedule(asyncio.get_running_loop().time() + 0.2)
+                    limit.reschedule(asyncio.get_running_loop().time() + 1.0)
                     writer.write(self._event)
                     await writer.drain()
                     self.written += len(self._event)

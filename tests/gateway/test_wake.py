@@ -12,8 +12,8 @@ from fleetwright_api import names
 from fleetwright_gateway.cluster.fleet import Fleet, Pod
 from fleetwright_gateway.cluster.synchroniser import Synchroniser
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
+from fleetwright_gateway.wake.false_condition import first_false_condition
 from fleetwright_gateway.wake.holds import HoldLimit, Holds
-from fleetwright_gateway.wake.obstacles import obstacle
 from fleetwright_gateway.wake.waker import NotAwake, Target, Waker
 from fleetwright_kube.errors import ForbiddenError
 
@@ -171,8 +171,8 @@ async def test_waker_names_the_stage_that_failed(api, rig, found, says):
 
 
 @pytest.mark.parametrize("listed", [None, "x", [None, "x", {}, {"type": []}]], ids=["null", "text", "other types"])
-def test_obstacle_reads_a_malformed_status(listed):
-    assert obstacle({"conditions": listed}) == ""
+def test_false_condition_reads_a_malformed_status(listed):
+    assert first_false_condition({"conditions": listed}) == ""
 
 
 async def test_waker_reports_a_refused_patch_at_once(api, rig):

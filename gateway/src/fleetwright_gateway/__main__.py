@@ -9,7 +9,7 @@ import uvloop
 
 from fleetwright_gateway.app import build_gateway, following
 from fleetwright_gateway.cluster.resources import FIELD_MANAGER
-from fleetwright_gateway.process.serving import leave_on_signal, serve, tune_gc
+from fleetwright_gateway.process.serving import collect_less_often, freeze_objects, leave_on_signal, serve
 from fleetwright_gateway.process.sockets import listen
 from fleetwright_gateway.settings import GatewaySettings, settings_from
 from fleetwright_gateway.telemetry import logs
@@ -24,6 +24,7 @@ async def run(settings: GatewaySettings) -> None:
     leaving = asyncio.Event()
     leave_on_signal(leaving)
     traffic, ops = listen(settings.port), listen(settings.ops_port)
+    collect_less_often()
     async with (
         KubernetesApi(
             lambda: pod_login(os.environ, folder=settings.service_account),
@@ -32,7 +33,7 @@ async def run(settings: GatewaySettings) -> None:
         ) as api,
         build_gateway(api, settings) as gateway,
         # The objects of the cache stay for long, so later collections exclude them too.
-        following(gateway.synchroniser, on_filled=tune_gc) as watching,
+        following(gateway.synchroniser, on_filled=freeze_objects) as watching,
     ):
         # A broken watch must not leave a process that serves an old cache.
         watching.add_done_callback(lambda _: leaving.set())

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from yarl import URL
 
 from fleetwright_a2a.http.timeouts import TimeoutProtocol
-from fleetwright_gateway.process.serving import tune_gc
+from fleetwright_gateway.process.serving import collect_less_often, freeze_objects
 from fleetwright_gateway.proxy.forwarder import client_session, timeout
 from fleetwright_gateway.settings import GatewaySettings
 
@@ -61,7 +61,8 @@ async def _main(port: int, agent_port: int) -> None:
         config = uvicorn.Config(
             app, port=port, http=TimeoutProtocol, ws="none", lifespan="off", log_config=None, access_log=False
         )
-        tune_gc()
+        collect_less_often()
+        freeze_objects()
         await uvicorn.Server(config).serve()
 
 

@@ -17,7 +17,7 @@ from tests.bench.echo.served import CHECKOUT, Served, free_port
 from tests.gateway.fleet_api import FleetApi, token_text
 
 from fleetwright_gateway.app import build_gateway
-from fleetwright_gateway.process.serving import leave_on_signal, serve, tune_gc
+from fleetwright_gateway.process.serving import collect_less_often, freeze_objects, leave_on_signal, serve
 from fleetwright_gateway.process.sockets import listen
 from fleetwright_gateway.settings import GatewaySettings
 
@@ -73,7 +73,8 @@ async def _main(folder: Path, port: int, ops: int, agent_port: int, token: str) 
     leave_on_signal(leaving)
     async with build_gateway(api, settings) as built:
         await built.synchroniser.fill()
-        tune_gc()
+        collect_less_often()
+        freeze_objects()
         sockets = {"traffic_socket": listen(port), "ops_socket": listen(ops)}
         await serve(built.traffic, built.ops, **sockets, drain_seconds=1, leaving=leaving)
 

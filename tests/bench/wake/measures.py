@@ -76,7 +76,7 @@ def wake(client: GatewayClient, *, times: int) -> list[Row]:
         Row("first turn after the start, p50", _median([each.completed - each.ready for each in found]), "s", 0.7),
         Row("  processor time to import LangGraph and langchain-openai", imported, "s"),
         Row("resident memory after the first task", _median([each.resident for each in found]), "MiB", 110.0),
-        Row("  of a process that only imports these and the server's libraries", floor, "MiB"),
+        Row("  of a process that only imports LangGraph, langchain-openai and the server's libraries", floor, "MiB"),
     ]
 
 

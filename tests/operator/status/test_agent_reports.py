@@ -21,8 +21,8 @@ SAID = [
         GOOD, AgentReport(revision="0123456789", card_digest=DIGEST, servers={"tools": TOOLS}), id="all that fits"
     ),
     pytest.param({"eventLoop": {"stalledSeconds": 7}}, AgentReport(is_stalled=True), id="a blocked loop"),
-    pytest.param({"eventLoop": {"stalledSeconds": "7"}}, AgentReport(), id="a duration that is none"),
-    pytest.param({"eventLoop": 7}, AgentReport(), id="an event loop that is none"),
+    pytest.param({"eventLoop": {"stalledSeconds": "7"}}, AgentReport(), id="a duration that is not a number"),
+    pytest.param({"eventLoop": 7}, AgentReport(), id="an event loop that is not an object"),
     pytest.param(None, AgentReport(), id="nothing"),
     pytest.param([GOOD], AgentReport(), id="a list"),
     pytest.param({"revision": 7, "cardDigest": None, "mcpServers": "all"}, AgentReport(), id="nothing that fits"),
@@ -282,6 +282,22 @@ async def test_cause_of_the_pod_counts_more_than_an_old_stall(poet, api):
     await poet.settle()
     assert poet.conditions("Agent", "poet")["Ready"][1] == "CrashLoop"
     assert api.find("Agent", "poet")["status"]["phase"] == "Failed"
+
+
+async def test_stall_counts_more_than_the_crash_of_an_earlier_process(poet, api):
+    await say(poet, report(api, eventLoop={"stalledSeconds": 7}))
+    killed = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    runs = {"name": "agent", "state": {"running": {}}, "ready": False, "lastState": killed}
+    generation = api.find("Deployment", "poet")["metadata"]["generation"]
+    api.set_status("Deployment", "poet", {"observedGeneration": generation})
+    api.set_status("Pod", "p1", {"containerStatuses": [runs]})
+    await poet.settle()
+    assert poet.conditions("Agent", "poet")["Ready"][1] == "EventLoopStalled"
+    assert api.find("Agent", "poet")["status"]["phase"] == "Degraded"
+    api.set_status("Pod", "p1", {"containerStatuses": [runs], "conditions": [{"type": "Ready", "status": "False"}]})
+    await say(poet, report(api, mcpServers=[]))
+    found = poet.conditions("Agent", "poet")
+    assert (found["Ready"][1], found["Degraded"][1]) == ("CrashLoop", "ToolsMissing"), "a starting process knows less"
 
 
 async def test_agent_report_survives_operator_and_agent_restarts(poet, api, make_world):

@@ -15,6 +15,7 @@ from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.process.asgi import asgi_app
 from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.process.maintenance import Maintenance
+from fleetwright_agent.server.ops.event_loop_watchdog import stall_sentence
 from fleetwright_agent.server.ops.reachability import ServerReachability
 from fleetwright_agent.server.ops.routes import ops_app
 from fleetwright_agent.storage.errors import TaskLogUnavailable
@@ -185,8 +186,8 @@ class Application:
         return self._parts.audit_trail.problem if self._parts.config.audit.mode is AuditMode.REQUIRED else None
 
     def status(self) -> dict[str, Any]:
-        config, reason = self._parts.config, self.watchdog.stalled() or self.not_ready()
         stalled = self.watchdog.stalled_seconds()
+        config, reason = self._parts.config, self.not_ready() if stalled is None else stall_sentence(stalled)
         card, _ = self._dependencies.card.read()
         damaged = self._dependencies.task_log.damaged
         return {

@@ -78,11 +78,14 @@ async def serve(
     asked.cancel()
 
 
-def tune_gc() -> None:
-    """Exclude all objects that exist now, such as modules and the cache, from later, less frequent collections."""
+def collect_less_often() -> None:
+    gc.set_threshold(_COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
+
+
+def freeze_objects() -> None:
+    """Exclude all objects that exist now, such as modules and the cache, from later collections."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
 
 
 def leave_on_signal(leaving: asyncio.Event) -> None:

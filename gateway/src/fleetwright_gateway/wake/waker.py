@@ -18,8 +18,8 @@ from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.cluster.fleet import Fleet, Pod
 from fleetwright_gateway.cluster.resources import AGENTS
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
+from fleetwright_gateway.wake.false_condition import first_false_condition
 from fleetwright_gateway.wake.holds import HoldLimit, Holds
-from fleetwright_gateway.wake.obstacles import obstacle
 from fleetwright_kube.informer import TRANSIENT_ERRORS
 from fleetwright_kube.port import Api
 from fleetwright_kube.timestamps import format_micro_time
@@ -136,13 +136,13 @@ class Waker:
                 await self._request(agent)
                 pod = await self._ready_pod(agent, is_probed=is_probed)
         except TimeoutError:
-            raise self._late(agent) from None
+            raise self._timeout_error(agent) from None
         self._metrics.wake_seconds.observe(self._clock.monotonic() - started)
         return pod
 
-    def _late(self, agent: AgentView) -> NotAwake:
+    def _timeout_error(self, agent: AgentView) -> NotAwake:
         current = self._fleet.agents.get(identity_of(agent), agent)
-        cause = obstacle(current.status)
+        cause = first_false_condition(current.status)
         ending = f": {cause}." if cause else "."
         return NotAwake(f"The agent did not wake in time{ending}", retry_seconds=5)
 

@@ -78,7 +78,7 @@ def agent_deployment(
     annotations = {names.TEMPLATE_ANNOTATION: short_hash(template)}
     head = manifest("apps/v1", "Deployment", name=owner.name, owner=owner, annotations=annotations)
     if spec.fleet.parent is not None:
-        # The pod template does not get this label, because another parent would then replace the pod.
+        # The pod template does not get this label, because a change of the parent would then restart the pod.
         head["metadata"]["labels"] = {**owner.labels, names.PARENT_LABEL: spec.fleet.parent.name}
     return {
         **head,

@@ -1,6 +1,7 @@
 """Stores the reports of running agents, and queues the objects that a report concerns."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from fleetwright_api import durations, names
@@ -8,7 +9,7 @@ from fleetwright_api.spec.agent import AgentSpec
 from fleetwright_kube.cache import Cache
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_operator.kinds.views import agent_of
-from fleetwright_operator.manager.agent_status_reader import StatusResult
+from fleetwright_operator.manager.agent_status_reader import StatusResult, is_unready
 from fleetwright_operator.manager.work_queue import WorkQueue
 from fleetwright_operator.observe.index_keys import Key
 from fleetwright_operator.status.activity_status import REFRESH_SECONDS, activity_status
@@ -68,6 +69,11 @@ class AgentReportHandler:
             self._reports.get(pod.namespace, agent),
             parse_report(document, pod=pod.name, read_at=self._reports.now),
         )
+        if is_unready(pod) and not pod.deleting and not report.is_stalled:
+            # A process that starts does not know its budgets, servers and plugins yet.
+            if before is None:
+                return StatusResult(is_complete=False)
+            report = replace(before, is_stalled=False)
         servers = self._reports.put(pod.namespace, agent, report)
         entry = self._cache.get(names.AGENT, pod.namespace, agent)
         compiled = entry.projection["status"].get("card", {}).get("digest") if entry else None

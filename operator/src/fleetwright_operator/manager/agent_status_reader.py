@@ -49,7 +49,10 @@ class _Priority(NamedTuple):
 
 _NEW = _Priority(-1, -math.inf)
 _NO_LONGER_READY = _Priority(1, -math.inf)
-"""Due at once, after agents that answered. The pods of a lost node become unready together and do not answer."""
+"""The priority of a pod that stops being ready: due at once, but after the pods that answered.
+
+If a node is lost, all of its pods become unready together, and none of them answers.
+"""
 
 
 class AgentStatusReader:
@@ -174,6 +177,12 @@ def _key(pod: CachedObject) -> str:
     if pod.deleting:
         return f"{pod.uid}/ending"
     return pod.uid if _is_ready(pod) else f"{pod.uid}/unready"
+
+
+def is_unready(pod: CachedObject) -> bool:
+    """Return whether the pod says that it is not ready."""
+    conditions = pod.projection.get("conditions", ())
+    return any(condition["type"] == "Ready" and condition["status"] != "True" for condition in conditions)
 
 
 def _is_ready(pod: CachedObject) -> bool:

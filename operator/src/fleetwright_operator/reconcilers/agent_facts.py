@@ -7,6 +7,7 @@ from fleetwright_kube.cache import Cache
 from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.build.agent import AgentChildren, ingress_peers
 from fleetwright_operator.build.auth_files import client_names
+from fleetwright_operator.build.deployment import CONTAINER
 from fleetwright_operator.build.network.ingress import ingress_status
 from fleetwright_operator.observe.agent import ObservedAgent
 from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials
@@ -33,7 +34,12 @@ def agent_health(observed: ObservedAgent, cache: Cache, revision: str, *, asleep
         suspended=suspension_reason(observed.agent.spec, observed.team),
         asleep=asleep,
     )
-    return with_stall(health, observed.report, revision=revision)
+    return with_stall(health, observed.report, revision=revision, is_running=_is_running(observed))
+
+
+def _is_running(observed: ObservedAgent) -> bool:
+    statuses = [each for pod in observed.of_kind("Pod") for each in pod.projection.get("containerStatuses", ())]
+    return any(each.get("name") == CONTAINER and "running" in each.get("state", {}) for each in statuses)
 
 
 def wants_pod(observed: ObservedAgent) -> bool:

@@ -36,7 +36,7 @@ def budget_status(
 def next_reset_after(status: Mapping[str, Any], *, now: int) -> int | None:
     """Return the seconds until the first budget of a status is no longer used up; None if no such time is ahead.
 
-    A time that is not ahead causes no reconcile, because a blocked reconcile leaves the field unchanged.
+    Times in the past are ignored. A blocked reconcile keeps the field, so a past time would requeue the Agent forever.
     """
     times = [each.get("exhaustedUntil", "") for each in status.get("budgets", ())]
     return min((parse_timestamp(until) - now for until in times if _is_ahead(until, now)), default=None)

@@ -11,7 +11,7 @@ from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.violation import Violation
 from fleetwright_operator.status.agent_report import AgentReport, ModelHealth
 from fleetwright_operator.status.conditions import DEGRADED, EVENT_LOOP_STALLED
-from fleetwright_operator.status.workload_health import WorkloadHealth
+from fleetwright_operator.status.workload_health import CRASH, WorkloadHealth
 
 Tools = list[dict[str, Any]]
 MODEL_FAILING: Final = "ModelFailing"
@@ -70,15 +70,25 @@ def degraded(
     return Violation(EVENT_LOOP_STALLED if stalled else other, "; ".join(texts))
 
 
-def with_stall(health: WorkloadHealth, report: AgentReport | None, *, revision: str) -> WorkloadHealth:
+def with_stall(
+    health: WorkloadHealth, report: AgentReport | None, *, revision: str, is_running: bool
+) -> WorkloadHealth:
     """Return the health with a blocked event loop as the reason why the pod of this revision is not ready.
 
-    A reason that the Deployment or the pod gives is newer than the report, and therefore stays.
+    Another reason of the Deployment or the pod is newer than the report, and therefore stays. The crash of an earlier
+    process does not explain why the container is not ready now.
+
+    Args:
+        health: The health by the Deployment and its pods.
+        report: The last report of the agent.
+        revision: The current revision.
+        is_running: True if the container of the agent runs.
     """
     if report is None or not report.is_stalled or report.revision != revision:
         return health
-    unexplained = health.status is False and health.reason in {"RollingOut", "NotReady"}
-    return WorkloadHealth(False, EVENT_LOOP_STALLED, _STALLED) if unexplained else health
+    replaceable = {"RollingOut", "NotReady", *([CRASH] if is_running else [])}
+    is_unexplained = health.status is False and health.reason in replaceable
+    return WorkloadHealth(False, EVENT_LOOP_STALLED, _STALLED) if is_unexplained else health
 
 
 def model_fails(previous: Mapping[str, Any], report: AgentReport | None) -> bool:

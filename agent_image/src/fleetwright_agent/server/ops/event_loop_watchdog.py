@@ -22,6 +22,11 @@ DEAD_SECONDS: Final = 60.0
 _FRAMES: Final = 12
 
 
+def stall_sentence(seconds: float) -> str:
+    """Return for how long the loop has been blocked, as text for people."""
+    return f"the event loop of the agent has been blocked for {seconds:.0f} s; see its log"
+
+
 class EventLoopWatchdog:
     """The heartbeat of the event loop in which `begin` is called. Any thread may read it."""
 
@@ -53,8 +58,8 @@ class EventLoopWatchdog:
 
     def stalled(self) -> str | None:
         """Return for how long the loop has been blocked, as text for people; None if it is not blocked."""
-        still = self.stalled_seconds()
-        return None if still is None else f"the event loop of the agent has been blocked for {still:.0f} s; see its log"
+        seconds = self.stalled_seconds()
+        return None if seconds is None else stall_sentence(seconds)
 
     def stalled_seconds(self) -> float | None:
         """Return for how many seconds the loop has been blocked; None if it is not blocked."""

@@ -60,7 +60,7 @@ class OriginCheck:
             _logger.warning("a web page calls the agent, but no origins are configured: set auth.allowedOrigins")
 
 
-_OF_GATEWAY: Final = (
+_GATEWAY_RESPONSE_HEADERS: Final = (
     "Fleetwright-Cold-Start",
     "X-RateLimit-Limit",
     "X-RateLimit-Remaining",
@@ -78,7 +78,7 @@ _SHARED: Final[dict[str, Any]] = {
         "Fleetwright-Repair",
         "X-Timeout",
     ],
-    "expose_headers": ["Retry-After", "WWW-Authenticate", "ETag", HTTP_EXTENSION_HEADER, *_OF_GATEWAY],
+    "expose_headers": ["Retry-After", "WWW-Authenticate", "ETag", HTTP_EXTENSION_HEADER, *_GATEWAY_RESPONSE_HEADERS],
 }
 """The CORS settings: what a page of an allowed origin may send and read, from an agent or through the gateway."""
 

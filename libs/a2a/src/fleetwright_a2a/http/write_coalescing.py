@@ -29,7 +29,8 @@ class CoalescingTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if len(data) > MAX_PENDING:
             self._send()
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
             return
         if not self._pending:
             self._loop.call_soon(self._send)

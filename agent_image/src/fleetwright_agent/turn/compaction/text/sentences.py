@@ -19,7 +19,7 @@ _LONG_WORD: Final = re.compile(r"(?=\w*[aeiouyäöüéèáíóú])[^\W\d_A-Z]{5,
 _LONG_NAME: Final = re.compile(r"(?=\w*[aeiouyäöüéèáíóú])[A-ZÄÖÜÉ][^\W\d_A-Z]{6,}$")
 _SHORTENED: Final = tuple(_words("abt anw bez dir ger ges gesch min nr pl reg str verw österr"))
 """The ends of long capitalised abbreviations, such as "Kapellenstr." and "Kundennr."."""
-_OPENING: Final = "([{\"'“”„‘’‚«»‹›*_"
+_OPENING: Final = "([{\"'“”„‘’‚«»‹›*_¿¡`"
 """Quotation marks, brackets and marks of emphasis before the first word of a sentence."""
 _LONG_CODE: Final = re.compile(r"(?=\S*\d)[\w:/#.,-]{4,}$")
 _ABBREVIATIONS: Final = _words(
@@ -127,7 +127,9 @@ def _ends(said: str) -> bool:
 def _begins(said: str, before: str) -> bool:
     """Return True if a text certainly begins a sentence after the text before it."""
     last = before.rsplit(None, 1)[-1].strip(".()[]\"'“”’*_")
-    if (last in _COMMON or _is_name(last)) and said.lstrip(_OPENING)[:1].isupper():
+    first = said.lstrip(_OPENING)[:1]
+    # Scripts without upper case have no other sign of a beginning.
+    if (last in _COMMON or _is_name(last)) and first.isalpha() and not first.islower():
         return True
     return said.split(None, 1)[0].rstrip(",:;.!?") in _OPENERS and last.casefold() not in _TITLES
 

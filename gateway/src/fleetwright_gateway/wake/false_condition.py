@@ -1,4 +1,4 @@
-"""Why an agent that was woken does not serve, as far as its status shows it. Pure.
+"""The reason why a woken agent does not serve, read from its status. Pure.
 
 Callers see the result, and not every caller may read Agents. Therefore it contains the reason of a condition, which is
 one documented word, and never the message, which may contain lines of the agent's log or names of nodes and images.
@@ -13,7 +13,7 @@ _STAGES: Final = ("Accepted", "ReferencesResolved", "Programmed", "Available")
 _REASON: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 
 
-def obstacle(status: Mapping[str, Any]) -> str:
+def first_false_condition(status: Mapping[str, Any]) -> str:
     """Return the first stage in the status of an Agent that is False, with its reason, or an empty text."""
     listed = status.get("conditions")
     found = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
