@@ -3,16 +3,14 @@
 import asyncio
 import json
 import sqlite3
-from contextlib import closing, contextmanager
-from threading import Event
+from contextlib import closing
 
-import anyio
 import pytest
+from tests.agent_image.life.held_model import held_model
 
 from fleetwright_a2a.extensions import COST
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
-from fleetwright_cli.offline.model import OfflineModel
 
 pytestmark = pytest.mark.long
 
@@ -100,47 +98,9 @@ async def test_r1_interrupted_parallel_calls_are_not_repeated(agent_process, sta
     assert sorted(house.ledger) == ["cooked 3", "table for 4"]
 
 
-class HeldModel:
-    """An offline model whose replies to prompts with four and more tool results wait for an event."""
-
-    def __init__(self):
-        self.released = Event()
-        self._app = OfflineModel().app()
-
-    async def __call__(self, scope, receive, send):
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
-        messages = json.loads(body)["messages"] if body else []
-        if sum(each["role"] == "tool" for each in messages) >= 4:
-            await anyio.to_thread.run_sync(self.released.wait, 60)
-        read = [{"type": "http.request", "body": body}]
-
-        async def again():
-            return read.pop() if read else await receive()
-
-        await self._app(scope, again, send)
-
-
-@contextmanager
-def released_at_the_end(model):
-    """Also release a held reply if the test fails, because the server waits for the thread that holds it."""
-    try:
-        yield
-    finally:
-        model.released.set()
-
-
 async def test_repeated_call_guard_survives_a_kill(agent_process, states, message, house, serve):
     """The guard counts repetitions and warnings in the stored conversation, so a restart does not reset it."""
-    model = HeldModel()
-    with serve(model) as port, released_at_the_end(model):
-        sizes = {"contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30}
-        settings = {"model": {"name": "offline", "baseUrl": f"http://127.0.0.1:{port}/v1", **sizes}}
+    with held_model(serve, tool_results=4) as (model, settings):
         async with agent_process(**settings) as guest:
             ordered = message("Book table for 4 [[again:9!]]")
             task = await guest.stream_until_completed(ordered, "house__book_table", times=4)
@@ -157,15 +117,18 @@ async def test_repeated_call_guard_survives_a_kill(agent_process, states, messag
     assert house.ledger == ["table for 4"] * 6
 
 
-async def test_human_answer_in_progress_survives_a_kill(agent_process, states, message, house):
-    async with agent_process(approvals={"tools": ["house__charge_card"]}) as guest:
-        task = await guest.say("Charge the card 30 [[pause:0.5]]")
-        await guest.stream_until_completed(message("yes", taskId=task["id"]), "house__charge_card")
-        await guest.kill_during(task)
-    async with agent_process(approvals={"tools": ["house__charge_card"]}) as guest:
-        done = await guest.rested(task)
-        assert states(done) == "completed"
-        assert "The card is charged 30." in done["artifacts"][0]["parts"][0]["text"]
+async def test_human_answer_in_progress_survives_a_kill(agent_process, states, message, house, serve):
+    with held_model(serve, tool_results=1) as (model, settings):
+        settings |= {"approvals": {"tools": ["house__charge_card"]}}
+        async with agent_process(**settings) as guest:
+            task = await guest.say("Charge the card 30")
+            await guest.stream_until_completed(message("yes", taskId=task["id"]), "house__charge_card")
+            await guest.kill_during(task)
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            done = await guest.rested(task)
+            assert states(done) == "completed"
+            assert "The card is charged 30." in done["artifacts"][0]["parts"][0]["text"]
     assert house.ledger == ["charged 30"]
 
 

@@ -1,6 +1,7 @@
 """Sub-agents whose calls need a person: the task of the caller waits with their question, over A2A."""
 
 import pytest
+from tests.agent_image.life.held_model import held_model
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.life.test_sub_agents import WAITER, answer, cooking, lines, order, orders, told_calls
 
@@ -52,18 +53,20 @@ async def test_sub_agent_question_survives_a_kill(agent_process, states, house, 
     assert house.ledger == ["table for 4", *(["charged 30"] if said == "yes" else [])]
 
 
-async def test_sub_agent_killed_after_an_approval_repeats_no_call(agent_process, states, message, house):
+async def test_sub_agent_killed_after_an_approval_repeats_no_call(agent_process, states, message, house, serve):
     """The kill hits while the sub-agent makes its next call. The approval does not hold for another call."""
-    both = {"subAgents": [WAITER], "approvals": {"tools": ["house__charge_card", "house__book_table"]}}
-    async with agent_process(**both) as guest:
-        asked = await guest.say(order("Charge card 30; hello [[pause:0.8]]; book table for 4"))
-        await guest.stream_until_completed(message("yes", taskId=asked["id"]), "house__charge_card")
-        await guest.kill_during(asked)
-    async with agent_process(**both) as guest:
-        asked = await guest.rested(asked)
-        assert (states(asked), "house__book_table" in prompt(asked)) == ("input-required", True)
-        await guest.say("yes", taskId=asked["id"], now=True)
-        assert states(await guest.rested(asked)) == "completed"
+    with held_model(serve, tool_results=1) as (model, settings):
+        settings |= {"subAgents": [WAITER], "approvals": {"tools": ["house__charge_card", "house__book_table"]}}
+        async with agent_process(**settings) as guest:
+            asked = await guest.say(order("Charge card 30; book table for 4"))
+            await guest.stream_until_completed(message("yes", taskId=asked["id"]), "house__charge_card")
+            await guest.kill_during(asked)
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            asked = await guest.rested(asked)
+            assert (states(asked), "house__book_table" in prompt(asked)) == ("input-required", True)
+            await guest.say("yes", taskId=asked["id"], now=True)
+            assert states(await guest.rested(asked)) == "completed"
     assert house.ledger == ["charged 30", "table for 4"]
 
 

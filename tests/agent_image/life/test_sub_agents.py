@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from tests.agent_image.life.held_model import held_model
 
 from fleetwright_a2a.extensions import COST, TOOL_CALL
 from fleetwright_agent.storage.sqlite.conversations import schema
@@ -274,16 +275,19 @@ async def test_sub_agent_over_budget_fails_and_pauses_the_task(agent, states):
         assert await guest.metric('sub_agent_tasks_total{outcome="failed",sub_agent="waiter"}') == 1
 
 
-async def test_sub_agent_killed_between_calls_repeats_none(agent_process, states, message, house):
+async def test_sub_agent_killed_between_calls_repeats_none(agent_process, states, message, house, serve):
     house.kitchen.set()
-    async with agent_process(subAgents=[WAITER]) as guest:
-        ordered = message(order("Book table for 4; cook dish for 2 [[pause:0.5]]"))
-        task = await guest.stream_until_completed(ordered, "house__cook_dish")
-        await guest.kill_during(task)
-    async with agent_process(subAgents=[WAITER]) as guest:
-        done = await guest.rested(task)
-        assert states(done) == "completed"
-        assert "A table for 4 is booked. 2 portions are ready." in answer(done)
+    with held_model(serve, tool_results=2) as (model, settings):
+        settings |= {"subAgents": [WAITER]}
+        async with agent_process(**settings) as guest:
+            ordered = message(order("Book table for 4; cook dish for 2"))
+            task = await guest.stream_until_completed(ordered, "house__cook_dish")
+            await guest.kill_during(task)
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            done = await guest.rested(task)
+            assert states(done) == "completed"
+            assert "A table for 4 is booked. 2 portions are ready." in answer(done)
     assert house.ledger == ["table for 4", "cooked 2"]
 
 
