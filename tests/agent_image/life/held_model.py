@@ -1,12 +1,11 @@
 """An offline model that holds some of its replies, so that a test can kill the agent while it waits for one."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
-
-import anyio
 
 from fleetwright_cli.offline.model import OfflineModel
 
@@ -31,7 +30,7 @@ class HeldModel:
             body, more = body + message.get("body", b""), message.get("more_body", False)
         messages = json.loads(body)["messages"] if body else []
         if sum(each["role"] == "tool" for each in messages) >= self._tool_results:
-            await anyio.to_thread.run_sync(self.released.wait, _MOST_SECONDS)
+            await asyncio.to_thread(self.released.wait, _MOST_SECONDS)
         read = [{"type": "http.request", "body": body}]
 
         async def again() -> Any:
