@@ -7,6 +7,7 @@ malformed or ambiguous. For any other rejected credential, the `Identity` choose
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
+from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,15 +21,32 @@ _MAX_TOKEN: Final = 8192
 _API_KEY: Final = "x-api-key"
 DELEGATION: Final = "fleetwright-delegation"
 """The header of a delegation. It counts only together with the credential that the gateway or an agent sends."""
+TASK: Final = "fleetwright-task"
+"""The header with which an agent states the task of its delegation to the gateway. The id is percent-encoded."""
+
+
+def encode_task_id(task_id: str) -> str:
+    """Return the id of a task as the value of the header `Fleetwright-Task`. Callers may choose ids with any character.
+
+    The gateway decodes it with `decode_task_id`.
+    """
+    return quote(task_id, safe="")
+
+
+def decode_task_id(value: str) -> str:
+    """Return the id of the task that the value of a header `Fleetwright-Task` states."""
+    return unquote(value.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """The right of this agent to act for the principal of a request while the agent works on it."""
+    """The right of this agent to act for the principal of one task while the agent works on that task."""
 
     token: str = field(repr=False)
     expires_at: int
     """Seconds since the epoch."""
+    task_id: str
+    """The only task of this agent in which the delegation is valid."""
 
 
 @dataclass(frozen=True, slots=True)

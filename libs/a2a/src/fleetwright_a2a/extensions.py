@@ -4,6 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from a2a.extensions.common import HTTP_EXTENSION_HEADER
+
+LEGACY_HTTP_EXTENSION_HEADER: Final = f"X-{HTTP_EXTENSION_HEADER}"
+"""The name of the header in A2A 0.3. The SDK's module for it imports the SDK's client, so it is defined again here."""
 COST: Final = "https://proto-labs.ai/a2a/ext/cost-v1"
 """Metadata of the answer's artifact, or of a status message without an answer: the cost of the task."""
 CALL_PATH: Final = "https://fleetwright.dev/a2a/call-path/v1"

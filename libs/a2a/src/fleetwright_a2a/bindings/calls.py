@@ -10,18 +10,19 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from a2a.compat.v0_3.extension_headers import LEGACY_HTTP_EXTENSION_HEADER
+from a2a.auth.user import User
 from a2a.extensions.common import HTTP_EXTENSION_HEADER, get_requested_extensions
 from a2a.server.context import ServerCallContext
-from a2a.server.request_handlers.request_handler import RequestHandler
-from a2a.server.routes.common import StarletteUser
 from a2a.utils.errors import A2AError, ExtensionSupportRequiredError, UnsupportedOperationError
+from starlette.authentication import BaseUser
 from starlette.requests import Request
 
 from fleetwright_a2a.authentication import CallerUser, Delegation
+from fleetwright_a2a.bindings.operation_handler import OperationHandler
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.dialects.dialect import STREAMS, Dialect, Operation, Params
 from fleetwright_a2a.errors import NoStreams, NotAccepting, internal
+from fleetwright_a2a.extensions import LEGACY_HTTP_EXTENSION_HEADER
 from fleetwright_a2a.http.envelope import RequestId
 from fleetwright_a2a.message_replies import is_held
 
@@ -49,10 +50,25 @@ class RpcCall:
     context: ServerCallContext
 
 
+class _RequestUser(User):
+    """The authenticated user of a request, as the SDK's type."""
+
+    def __init__(self, user: BaseUser) -> None:
+        self._user = user
+
+    @property
+    def is_authenticated(self) -> bool:
+        return self._user.is_authenticated
+
+    @property
+    def user_name(self) -> str:
+        return self._user.display_name
+
+
 class RpcDispatcher:
     def __init__(
         self,
-        handler: RequestHandler,
+        handler: OperationHandler,
         *,
         admission: Admission,
         spoken: frozenset[str],
@@ -169,7 +185,7 @@ def context_of(request: Request, dialect: Dialect, *, called: RequestId = None) 
     if isinstance(user, CallerUser):
         delegated = {_CHAIN: user.chain, **({_DELEGATION: user.delegation} if user.delegation else {})}
     return ServerCallContext(
-        user=StarletteUser(user),
+        user=_RequestUser(user),
         state={
             **state,
             **delegated,

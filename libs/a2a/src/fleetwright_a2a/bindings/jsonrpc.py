@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from fleetwright_a2a.bindings.calls import RpcCall, RpcDispatcher, context_of, public_error
 from fleetwright_a2a.bindings.streams import nothing, streamed
 from fleetwright_a2a.dialects import versions
-from fleetwright_a2a.dialects.dialect import STREAMS, Dialect, Params, read
+from fleetwright_a2a.dialects.dialect import STREAMS, Dialect, Params, load, read
 from fleetwright_a2a.dialects.v10 import V10
 from fleetwright_a2a.errors import INTERNAL_ERROR, LimitReached, ServiceUnavailable
 from fleetwright_a2a.http.envelope import Envelope, RequestId, id_of, opened, parse
@@ -72,6 +72,7 @@ class JsonRpc:
     async def _perform(self, request: Request, envelope: Envelope, dialect: Dialect) -> Response:
         operation = dialect.methods[envelope.method]
         try:
+            await load(dialect)
             context = context_of(request, dialect, called=envelope.id)
             call = RpcCall(dialect, operation, read(dialect, operation, envelope.params), context)
             header = request.headers.get(VERSION_HEADER)

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from fleetwright_a2a.bindings.calls import RpcCall, RpcDispatcher, context_of, public_error
 from fleetwright_a2a.bindings.streams import streamed
 from fleetwright_a2a.dialects import versions
-from fleetwright_a2a.dialects.dialect import STREAMS, Dialect, Operation, Params, read
+from fleetwright_a2a.dialects.dialect import STREAMS, Dialect, Operation, Params, load, read
 from fleetwright_a2a.errors import INTERNAL_ERROR, RPC_PATH, ServiceUnavailable, refuse
 from fleetwright_a2a.http.envelope import parse
 
@@ -66,6 +66,7 @@ class RestEndpoint:
             return JSONResponse(payload, payload["error"]["code"], headers=self._calls.extension_headers(request))
 
     async def _perform(self, request: Request, dialect: Dialect) -> Response:
+        await load(dialect)
         asked = read(dialect, self._operation, await self._params(request))
         call = RpcCall(dialect, self._operation, asked, context_of(request, dialect))
         self._calls.admit(call)

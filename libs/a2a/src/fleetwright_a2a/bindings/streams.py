@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
-from a2a.server.routes.common import create_event_source_response
 from a2a.utils.errors import A2AError
+from sse_starlette.sse import EventSourceResponse
 from starlette.responses import Response
 
 from fleetwright_a2a.dialects.dialect import Params
@@ -60,7 +60,7 @@ def streamed(
             except A2AError as error:
                 yield {"data": _line(fault(error)), **({"event": "error"} if marked else {})}
 
-    response = create_event_source_response(events(), shutdown_grace_period=_GRACE_SECONDS)
+    response = EventSourceResponse(events(), shutdown_grace_period=_GRACE_SECONDS)
     response.ping_interval = keepalive
     response.send_timeout = UNREAD_SECONDS
     response.headers.update({"Cache-Control": "no-cache, no-store", **headers})

@@ -12,6 +12,7 @@ from typing import Any, Final
 from a2a.types.a2a_pb2 import Task
 from a2a.utils.errors import A2AError, InvalidParamsError
 
+from fleetwright_a2a.lazy_import import import_in_thread
 from fleetwright_a2a.proto_validation import check_complete
 from fleetwright_a2a.task_events import Event
 
@@ -70,6 +71,8 @@ class Dialect:
     """True if callers choose the ids of their tasks."""
     tasks_only: bool = False
     """True if every answer to a message is a task."""
+    conversions: str = ""
+    """The module with the conversions, if it is imported with the first call."""
 
     def sentence(self, error: A2AError) -> str:
         """Return the text of an error, with the names of missing fields, for dialects without error details."""
@@ -79,6 +82,12 @@ class Dialect:
         for ours, theirs in self.words.items():
             text = text.replace(ours, theirs)
         return text
+
+
+async def load(dialect: Dialect) -> None:
+    """Import the conversions of the dialect, if they are imported with the first call."""
+    if dialect.conversions:
+        await import_in_thread(dialect.conversions)
 
 
 def read(dialect: Dialect, operation: Operation, params: Params) -> Any:

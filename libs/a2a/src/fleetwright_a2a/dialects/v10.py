@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from a2a.server.routes.common import serialize_list_tasks_response
 from a2a.types.a2a_pb2 import (
     CancelTaskRequest,
     DeleteTaskPushNotificationConfigRequest,
@@ -86,7 +85,12 @@ def _sent(answer: Any, _: Any) -> Params:
 
 
 def _listed(answer: Any, request: Any) -> Params:
-    return serialize_list_tasks_response(answer, request.include_artifacts)
+    # Section 3.1.4 of A2A 1.0: a page has all its fields, also empty ones, and artifacts only on request.
+    page = MessageToDict(answer, always_print_fields_with_no_presence=True)
+    if not request.include_artifacts:
+        for task in page["tasks"]:
+            task.pop("artifacts", None)
+    return page
 
 
 def _told(event: Task | Event) -> tuple[Params]:

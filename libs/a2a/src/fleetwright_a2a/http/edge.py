@@ -62,6 +62,7 @@ class OriginCheck:
 
 _GATEWAY_RESPONSE_HEADERS: Final = (
     "Fleetwright-Cold-Start",
+    "Fleetwright-Failure",
     "X-RateLimit-Limit",
     "X-RateLimit-Remaining",
     "X-RateLimit-Reset",

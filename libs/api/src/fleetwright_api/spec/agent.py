@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 from fleetwright_api import names
 from fleetwright_api.spec.a2a import A2ASpec
-from fleetwright_api.spec.callers import AgentReference, AllowedCallersSpec, AuthSpec
+from fleetwright_api.spec.callers import AgentReference, AllowedCallersSpec, AuthSpec, CallerRoleSpec
 from fleetwright_api.spec.compaction import CompactionSpec
 from fleetwright_api.spec.custom_object import CustomObject, identity
 from fleetwright_api.spec.decoder import decode, shared
 from fleetwright_api.spec.fields import checked, one_of
-from fleetwright_api.spec.fleet import FleetSpec, SleepSpec
+from fleetwright_api.spec.fleet import FleetSpec, IdlePromptSpec, SleepSpec
 from fleetwright_api.spec.limits import AuditSpec, BudgetSpec, LimitsSpec
 from fleetwright_api.spec.memory import MemorySpec
 from fleetwright_api.spec.model import ModelSpec
@@ -85,6 +85,8 @@ class AgentSpec:
     icon_url: str | None = None
     instructions: str | None = None
     instructions_from: InstructionsSource | None = None
+    initial_prompt: str | None = None
+    idle_prompt: IdlePromptSpec | None = None
     model: ModelSpec = checked(ModelSpec())
     skills: tuple[ObjectReference, ...] = ()
     skill_selector: RequiredLabels | None = None
@@ -100,6 +102,7 @@ class AgentSpec:
     sub_agents: tuple[SubAgentSpec, ...] = ()
     limits: LimitsSpec = LimitsSpec()
     approvals: ApprovalsSpec = ApprovalsSpec()
+    caller_roles: tuple[CallerRoleSpec, ...] = ()
     budgets: tuple[BudgetSpec, ...] = ()
     enforcement: EnforcementSpec = EnforcementSpec()
     audit: AuditSpec = AuditSpec()

@@ -29,6 +29,17 @@ class AllowedCallersSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallerRoleSpec:
+    """The allowed actions of certain callers: those of a role, or a list. The runtime defines both."""
+
+    callers: tuple[str, ...]
+    role: str | None = one_of("Unrestricted", "ReadOnly", "MemoryReadOnly", "NoDelegation", "NoApproval", default=None)
+    actions: tuple[str, ...] | None = one_of(
+        "Delegate", "RequestApproval", "ReadMemory", "WriteMemory", "UseWriteTools", default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuthSpec:
     """The callers that are not agents, and the lifetime of tokens.
 

@@ -1,4 +1,4 @@
-"""The place of an Agent in a team, and when it sleeps."""
+"""The place of an Agent in a team, when it sleeps, and what it does while it is idle."""
 
 from dataclasses import dataclass
 
@@ -21,8 +21,18 @@ class FleetSpec:
     """True if deleting this agent deletes its children."""
     forwarded_to: ObjectReference | None = None
     """The Agent that replaced this one. The gateway redirects callers to it."""
+    idle_timeout: str | None = None
+    """How long the gateway waits for the next byte of a response; None means the setting of the gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SleepSpec:
     after_idle: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdlePromptSpec:
+    """The message that the agent sends to itself when it has had nothing to do for a while."""
+
+    text: str
+    every: str = "10m"

@@ -11,6 +11,7 @@ class LimitsSpec:
     max_turn_seconds: int | None = None
     max_tool_calls: int | None = None
     max_model_calls: int | None = None
+    max_turn_tokens: int | None = None
     max_repeated_calls: int | None = None
     max_empty_replies: int | None = None
     max_mended_requests: int | None = None

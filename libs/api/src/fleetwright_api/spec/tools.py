@@ -58,6 +58,8 @@ class ApprovalsSpec:
 
     tools: tuple[str, ...] | None = None
     by: str | None = one_of("Clients", "Callers", "Reviewers", default=None)
+    bypass_callers: tuple[str, ...] | None = None
+    """Clients and persons whose own tasks need no approval."""
     expiry: str | None = None
     escalate_after: str | None = None
     """The time after which an undecided Approval is escalated. The operator applies it, not the runtime."""
