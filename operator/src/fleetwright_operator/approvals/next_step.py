@@ -18,7 +18,7 @@ from fleetwright_operator.status.approval_status import PENDING, ApprovalState, 
 from fleetwright_operator.status.conditions import DECIDED, DELIVERED, Condition
 
 GRACE: Final = 60
-"""Seconds after the expiry within which the agent itself ends the task, even if its clock differs."""
+"""Seconds after the expiry within which the agent itself denies the call, even if its clock differs."""
 MAX_CLOSED: Final = 200
 """The largest number of closed Approvals of one agent. The oldest are deleted before their time."""
 _FULL: Final = 5
@@ -175,7 +175,7 @@ def _is_overdue(spec: ApprovalSpec, now: int) -> bool:
 def _ended(spec: ApprovalSpec, now: int) -> ApprovalState:
     expiry = _expiry(spec)
     if expiry is not None and now >= expiry:
-        decided = Condition(DECIDED, False, "Expired", "the approval expired without a decision, so the task failed")
+        decided = Condition(DECIDED, False, "Expired", "the approval expired before the agent accepted a decision")
         return ApprovalState(phase=Phase.EXPIRED, decided=decided, closed=now)
     message = "the agent no longer waits: its task ended, or a client of the agent has answered"
     return ApprovalState(phase=Phase.WITHDRAWN, decided=Condition(DECIDED, False, "Withdrawn", message), closed=now)

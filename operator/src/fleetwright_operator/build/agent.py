@@ -120,6 +120,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
             revision=rendered.revision,
             snapshots=parts.snapshots,
             servers=parts.servers,
+            peers=parts.peers,
             environment=parts.environment,
             settings=settings,
         ),
@@ -133,6 +134,7 @@ def _egress_rules(parts: AgentParts, settings: Settings) -> Iterator[EgressRule]
             parts.agent,
             servers=parts.servers,
             needs={name: skill.needs for name, skill in parts.skills.items()},
+            peers=parts.peers,
             services=parts.services,
             settings=settings,
         )

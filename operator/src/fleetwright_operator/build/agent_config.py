@@ -19,9 +19,10 @@ from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_api.spec.tools import EnforcementSpec, ServerUseSpec
 from fleetwright_operator.build.config.auth_settings import dialects
-from fleetwright_operator.build.config.gateway import gateway_config
+from fleetwright_operator.build.config.gateway import gateway_config, peer_url_at_gateway
 from fleetwright_operator.build.config.memory import audit_config, memory_config
 from fleetwright_operator.build.config.models import models_config, other_model, output_of
+from fleetwright_operator.build.config.prompts import prompts_config
 from fleetwright_operator.build.config.push import push_config
 from fleetwright_operator.build.config.skill_permissions import widened
 from fleetwright_operator.build.config.sub_agents import sub_agents_config
@@ -64,7 +65,7 @@ def agent_config(
         "model": models_config(spec, settings.catalog),
         "skills": [_skill(skill) for skill in skills],
         "mcpServers": [_server(widened(use, needs), servers[use.name], endpoints) for use in spec.mcp_servers],
-        "peers": [_peer(peers[peer.name], endpoints) for peer in spec.peers],
+        "peers": [_peer(peers[peer.name], endpoints, settings) for peer in spec.peers],
         "compaction": _compaction(spec.compaction),
         "limits": encode(spec.limits),
         "drainSeconds": drain_seconds(spec, settings),
@@ -75,6 +76,7 @@ def agent_config(
                 "toolSearch": encode(spec.tool_search) if spec.tool_search else None,
                 "subAgents": sub_agents_config(spec, settings.catalog),
                 "budgets": [_budget(each, spec, settings.catalog) for each in spec.budgets],
+                "callerRoles": [encode(each) for each in spec.caller_roles],
                 "enforcement": _enforcement(spec.enforcement),
                 "audit": audit_config(spec),
                 "extensions": encode(spec.a2a.extensions),
@@ -99,6 +101,7 @@ def _asked_for(spec: AgentSpec, settings: Settings) -> dict[str, Any]:
         **({"ephemeralMemory": True} if spec.memory.storage.ephemeral else {}),
         **({"acceptApiKey": True} if spec.auth.api_key else {}),
         **({"dialects": dialects(spec)} if len(dialects(spec)) < len(DIALECTS) else {}),
+        **prompts_config(spec),
         **push_config(spec),
         **telemetry_config(spec),
         **gateway_config(spec, settings),
@@ -128,12 +131,14 @@ def _server(use: ServerUseSpec, server: McpServerView, endpoints: Endpoints) -> 
     }
 
 
-def _peer(peer: AgentView, endpoints: Endpoints) -> dict[str, Any]:
+def _peer(peer: AgentView, endpoints: Endpoints, settings: Settings) -> dict[str, Any]:
+    at_gateway = peer_url_at_gateway(peer, settings)
     return {
         "name": peer.name,
         "namespace": peer.namespace,
-        "url": endpoints.agent(peer.namespace, peer.name),
+        "url": at_gateway or endpoints.agent(peer.namespace, peer.name),
         "description": peer.spec.description,
+        **({"throughGateway": True} if at_gateway else {}),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from fleetwright_api import names
 from fleetwright_api.encoding.canonical_json import short_hash
 from fleetwright_api.skill_document import key_to_path
-from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.agent import AgentSpec, AgentView
 from fleetwright_api.spec.encoder import encode
 from fleetwright_api.spec.mcp_server import McpServerView
 from fleetwright_operator.build.agent_config import drain_seconds
@@ -38,6 +38,7 @@ from fleetwright_operator.build.pod.skill_source import (
 from fleetwright_operator.settings import Settings
 
 Servers = Mapping[str, McpServerView]
+Peers = Mapping[str, AgentView]
 CONTAINER = "agent"
 _MEMORY = "/var/lib/fleetwright"
 _CLOSING_SECONDS = 15
@@ -63,14 +64,18 @@ def agent_deployment(
     revision: str,
     snapshots: Skills,
     servers: Servers,
+    peers: Peers | None = None,
     environment: Sequence[str] = (),
     settings: Settings,
 ) -> Manifest:
     """Return the Deployment.
 
-    `environment` are the versions of the objects in the patch's environment; a new version creates a new pod.
+    `peers` are Agents by name, with every peer that the agent names. `environment` are the versions of the objects in
+    the patch's environment; a new version creates a new pod.
     """
-    sealed = agent_template(owner, spec, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
+    sealed = agent_template(
+        owner, spec, revision=revision, snapshots=snapshots, servers=servers, peers=peers, settings=settings
+    )
     patch = spec.pod_template
     template = apply_patch(sealed, patch, settings.agent_resources) if patch else sealed
     if environment:
@@ -100,10 +105,12 @@ def agent_template(
     revision: str,
     snapshots: Skills,
     servers: Servers,
+    peers: Peers | None = None,
     settings: Settings,
 ) -> dict[str, Any]:
     """Return the agent's pod template before a `podTemplate` patch is applied."""
     files = _files(spec, servers)
+    at_gateway = calls_gateway(spec, peers or {}, settings)
     volumes = _volumes(owner, spec, revision=revision, snapshots=snapshots, files=files)
     own = encode(spec.resources)
     resources = limited(own, settings.agent_resources, room=sizes(volumes))
@@ -116,10 +123,10 @@ def agent_template(
             **_pull_secrets(spec, snapshots, settings),
             "terminationGracePeriodSeconds": drain_seconds(spec, settings) + _CLOSING_SECONDS,
             **_fetching(snapshots, settings),
-            "containers": [_container(spec, snapshots, files, resources, settings)],
+            "containers": [_container(spec, snapshots, files, resources, settings, at_gateway=at_gateway)],
             "volumes": [
                 *volumes,
-                *([token_volume()] if calls_gateway(spec, settings) else []),
+                *([token_volume()] if at_gateway else []),
                 tmp_volume(own, settings.agent_resources),
             ],
         },
@@ -127,7 +134,13 @@ def agent_template(
 
 
 def _container(
-    spec: AgentSpec, snapshots: Skills, files: Sequence[File], resources: Mapping[str, Any], settings: Settings
+    spec: AgentSpec,
+    snapshots: Skills,
+    files: Sequence[File],
+    resources: Mapping[str, Any],
+    settings: Settings,
+    *,
+    at_gateway: bool,
 ) -> dict[str, Any]:
     return {
         "name": CONTAINER,
@@ -145,7 +158,7 @@ def _container(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             *_mounts(spec, files, sorted(snapshots)),
-            *([token_mount()] if calls_gateway(spec, settings) else []),
+            *([token_mount()] if at_gateway else []),
         ],
     }
 

@@ -23,6 +23,8 @@ SECONDS = 120
 _ARGUMENTS = ["probe", "agent"]
 _REQUESTS = {"cpu": "20m", "memory": "96Mi", RESOURCE: "16Mi"}
 _PROBES = {"livenessProbe", "readinessProbe", "startupProbe"}
+_PREFLIGHT_VARIABLE = {"name": "FLEETWRIGHT_PREFLIGHT", "value": "true"}
+"""The variable that marks a preflight pod. A program that serves there must not start tasks of its own."""
 _NEVER = f"{names.GROUP}/serves"
 """A readiness gate that is never set. It keeps Services from sending traffic to the pod, whatever its labels are."""
 
@@ -80,7 +82,9 @@ def _container(main: Mapping[str, Any]) -> dict[str, Any]:
     command = main.get("command", [])[:1]
     resources = {**main.get("resources", {}), "requests": _requests(main.get("resources", {}).get("limits", {}))}
     kept = {key: value for key, value in main.items() if key not in {"command", "livenessProbe", "startupProbe"}}
-    return {**kept, **({"command": command} if command else {}), "args": _ARGUMENTS, "resources": resources}
+    others = [each for each in main.get("env", []) if each["name"] != _PREFLIGHT_VARIABLE["name"]]
+    changed = {"args": _ARGUMENTS, "env": [*others, _PREFLIGHT_VARIABLE], "resources": resources}
+    return {**kept, **({"command": command} if command else {}), **changed}
 
 
 def _requests(limits: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,8 +52,7 @@ def _sleeps_in(spec: AgentSpec, report: AgentReport) -> float | None:
     left = durations.seconds(spec.sleep.after_idle) - pause + 1
     if left > 0:
         return float(left)
-    is_scraped = activity.scraped_at is not None and activity.scraped_at >= activity.last_active
-    return None if is_scraped else _SCRAPE_SECONDS
+    return None if activity.is_scraped else _SCRAPE_SECONDS
 
 
 class AgentReportHandler:

@@ -41,6 +41,7 @@ from fleetwright_operator.observe.approvals import has_undelivered_decision
 from fleetwright_operator.observe.hierarchy import ObservedHierarchy, observe_hierarchy
 from fleetwright_operator.observe.index_keys import account_key
 from fleetwright_operator.observe.references import live, live_metadata, observe_secrets, observe_services, version_of
+from fleetwright_operator.observe.successors import ObservedSuccessors, observe_successors
 from fleetwright_operator.observe.workspace import ObservedWorkspace, observe_workspace
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.agent_report import AgentReport
@@ -54,6 +55,7 @@ class ObservedAgent:
     agent: AgentView
     """The Agent. Its `spec.suspend` is set if the agent is suspended together with an ancestor."""
     team: ObservedHierarchy
+    successors: ObservedSuccessors
     skills: Mapping[str, SkillView | None]
     snapshots: Mapping[str, CachedObject]
     """By skill: the ConfigMap that the skill's status names, if it exists."""
@@ -100,6 +102,11 @@ class ObservedAgent:
     """The report of a pod of the agent that ends."""
 
     @property
+    def existing_peers(self) -> dict[str, AgentView]:
+        """Return the declared peers that exist, by name."""
+        return {name: agent for (_, name), agent in self.peers.items() if agent is not None}
+
+    @property
     def needs(self) -> Needs:
         return needs_of(self.skills)
 
@@ -139,6 +146,7 @@ def observe_agent(
         entry=entry,
         agent=agent,
         team=team,
+        successors=observe_successors(agent, partial(_agent, cache)),
         skills=skills,
         snapshots=_snapshots(cache, skills),
         mounted_snapshots=_mounted_snapshots(cache, entry),

@@ -106,6 +106,8 @@ class IndexKeys:
             yield ("calls", *peer)
         if spec.fleet.parent is not None:
             yield ("child-agent", space, spec.fleet.parent.name)
+        if spec.fleet.forwarded_to is not None:
+            yield ("replaced-by", space, spec.fleet.forwarded_to.name)
         yield from self._workspace_index_keys(entry)
         for reference in file_references(spec):
             yield ("mounts", reference.kind, space, reference.name)

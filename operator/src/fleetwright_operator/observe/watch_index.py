@@ -11,6 +11,7 @@ from fleetwright_operator.build.manifest import Owner, owner_of
 from fleetwright_operator.credentials.stored_credentials import stored_ring
 from fleetwright_operator.kinds.views import agent_of, approval_of
 from fleetwright_operator.observe.index_keys import IndexKeys, Key, holders_of, owners_of
+from fleetwright_operator.observe.successors import MAX_STEPS
 from fleetwright_operator.settings import Settings
 
 
@@ -76,10 +77,11 @@ class WatchIndex:
         selected = _selectable(cache, sides)
         approvals = _keys(cache, "approval-of", entry.namespace, entry.name)
         named = {(str(kind), str(space), str(name)) for kind, space, name in neighbours}
-        descendants = _descendants(cache, entry.namespace, entry.name)
+        descendants = _chain(cache, "child-agent", entry.namespace, entry.name, most=MAX_DEPTH)
+        replaced = _chain(cache, "replaced-by", entry.namespace, entry.name, most=MAX_STEPS)
         accounts = {index_key for side in sides for index_key in self.index_keys(side) if index_key[0] == "account"}
         sharers = {each.id for index_key in accounts for each in cache.find(*index_key)}
-        return {entry.id, *sharers, *callers, *selected, *named, *approvals, *descendants}
+        return {entry.id, *sharers, *callers, *selected, *named, *approvals, *descendants, *replaced}
 
     def _by_service(self, cache: Cache, space: str, name: str) -> set[Key]:
         return _with_users(cache, _keys(cache, "reaches", space, name))
@@ -112,15 +114,19 @@ def _selectable(cache: Cache, agents: list[CachedObject]) -> set[Key]:
     return {skill.id for space in spaces for skill in cache.find("in", names.SKILL, space)}
 
 
-def _descendants(cache: Cache, space: str, name: str) -> set[Key]:
-    """Return the agents below this one. They depend on its existence, its own parent and its suspension."""
+def _chain(cache: Cache, index: str, space: str, name: str, *, most: int) -> set[Key]:
+    """Return the agents that refer to this one, directly or through at most so many others.
+
+    Agents below this one depend on its existence, its own parent and its suspension. Agents that this one has replaced
+    depend on its existence and its own successor.
+    """
     found: set[Key] = set()
     level = {name}
-    for _ in range(MAX_DEPTH):
-        level = {key[2] for parent in level for key in _keys(cache, "child-agent", space, parent) if key not in found}
+    for _ in range(most):
+        level = {key[2] for each in level for key in _keys(cache, index, space, each) if key not in found}
         if not level:
             break
-        found |= {(names.AGENT, space, child) for child in level}
+        found |= {(names.AGENT, space, each) for each in level}
     return found
 
 

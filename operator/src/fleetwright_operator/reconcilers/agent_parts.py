@@ -62,7 +62,7 @@ def agent_parts(observed: ObservedAgent, held: AgentCredentials, settings: Setti
             },
         },
         servers={name: server for name, server in observed.servers.items() if server is not None},
-        peers={peer[1]: agent for peer, agent in observed.peers.items() if agent is not None},
+        peers=observed.existing_peers,
         callers=observed.callers,
         services=observed.services,
         tokens=held.tokens,

@@ -3,7 +3,8 @@
 An agent goes to sleep only if a report of its current pod shows that nothing runs, that the last activity is long
 enough ago, and that its counters were scraped since. An agent that may ask for approvals must also have listed its open
 questions to this process, because a new question would otherwise stay hidden during the sleep. An agent without the
-route of this list has no questions that the operator could show.
+route of this list has no questions that the operator could show. Tasks that the agent begins by itself do not count as
+activity. While one runs, the agent stays awake, but the idle time starts at the last activity of a caller.
 
 The status stores the decision before the pod ends. Meanwhile the pod still serves, and the gateway still sends messages
 to it. The pod therefore ends only if all these conditions still hold, and if no task was active since the decision.
@@ -28,7 +29,8 @@ from fleetwright_operator.status.activity import Activity
 FRESH_SECONDS: Final = 15
 """The greatest age of a report by which an agent may go to sleep. An older one may not show a new task."""
 SCRAPE_SECONDS: Final = 120
-"""The maximum time to wait for a scrape of the counters after the last activity."""
+"""The maximum time to wait for a scrape of the counters, after the last activity of a caller's task or the last scrape.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,5 +139,7 @@ def _is_idle(activity: Activity, after: int) -> bool:
     if activity.is_busy:
         return False
     pause = activity.read_at - activity.last_active
-    is_scraped = activity.scraped_at is not None and activity.scraped_at >= activity.last_active
-    return pause >= after and (is_scraped or pause >= SCRAPE_SECONDS)
+    # Tasks that the agent begins by itself may follow each other so closely that no pause after one is long enough. The
+    # wait therefore ends when there was no scrape for this time, not when there was no task.
+    unscraped = activity.read_at - max(activity.last_active, activity.scraped_at or 0)
+    return pause >= after and (activity.is_scraped or unscraped >= SCRAPE_SECONDS)

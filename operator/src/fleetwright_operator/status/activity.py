@@ -16,12 +16,19 @@ class Activity:
     is_busy: bool
     """True if a task runs or waits for its turn, a stream is open, or a push notification is not delivered."""
     last_active: int
-    """The last activity of a task, or the start of the process."""
+    """The last activity of a task of a caller, or the start of the process."""
+    last_own_active: int | None = None
+    """The last activity of a task that the agent began by itself. It does not restart the idle time."""
     scraped_at: int | None
     """When the counters were last scraped."""
     wakes_at: int | None
     """The time at which the agent has to do pending work, such as a retry of a push notification or an expiry."""
     read_at: int
+
+    @property
+    def is_scraped(self) -> bool:
+        """True if the counters were scraped after the last activity of every task."""
+        return self.scraped_at is not None and self.scraped_at >= max(self.last_active, self.last_own_active or 0)
 
 
 def parse_activity(document: Any, *, read_at: int) -> Activity | None:
@@ -35,6 +42,7 @@ def parse_activity(document: Any, *, read_at: int) -> Activity | None:
     return Activity(
         is_busy=any(counts),
         last_active=max(started, last or 0),
+        last_own_active=_time(document.get("lastOwnTaskActivity")),
         scraped_at=_time(document.get("scrapedAt")),
         wakes_at=_time(document.get("nextWakeAt")),
         read_at=read_at,

@@ -37,6 +37,7 @@ from fleetwright_operator.validate.argument_schema_checks import rules_can_be_ke
 from fleetwright_operator.validate.check import Check
 from fleetwright_operator.validate.extra_body_checks import requests_are_the_runtimes
 from fleetwright_operator.validate.fleet_checks import sleepers_can_be_woken
+from fleetwright_operator.validate.prompt_checks import own_prompts_can_begin
 from fleetwright_operator.validate.tool_reference_checks import named_tools_are_its_own, plugins_are_told_apart
 
 
@@ -127,6 +128,7 @@ def durations_are_durations(observed: ObservedAgent, settings: Settings) -> Iter
     places = {
         **{f"{field}.timeout": model.timeout for field, model in declared_models(spec)},
         **{f"spec.subAgents[{each.name}].timeout": each.timeout for each in spec.sub_agents},
+        "spec.fleet.idleTimeout": spec.fleet.idle_timeout,
         "spec.approvals.expiry": spec.approvals.expiry,
         "spec.approvals.escalateAfter": spec.approvals.escalate_after,
         "spec.compaction.summary.timeout": summary.timeout if summary else None,
@@ -164,7 +166,13 @@ def additions_are_harmless(observed: ObservedAgent, settings: Settings) -> Itera
     if patch is None:
         return
     template = agent_template(
-        owner_of(observed.agent), observed.agent.spec, revision="", snapshots={}, servers={}, settings=settings
+        owner_of(observed.agent),
+        observed.agent.spec,
+        revision="",
+        snapshots={},
+        servers={},
+        peers=observed.existing_peers,
+        settings=settings,
     )
     for problem in template_problems(patch, template, settings):
         yield Violation("PodTemplate", f"spec.{problem}")
@@ -229,5 +237,6 @@ ACCEPTED: tuple[Check, ...] = (
     rules_can_be_kept,
     requests_are_the_runtimes,
     sleepers_can_be_woken,
+    own_prompts_can_begin,
     workspace_hosts_are_usable,
 )

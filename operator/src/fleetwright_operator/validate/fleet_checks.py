@@ -14,14 +14,18 @@ _REMEDY = "set gateway.enabled of the chart, or remove"
 
 
 def sleepers_can_be_woken(observed: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    """Check that the installation has a gateway. Without one, no message could wake the agent."""
-    if observed.agent.spec.sleep is not None and settings.gateway is None:
+    """Check that the memory outlives the pod, and that the installation has a gateway whose messages wake the agent."""
+    spec = observed.agent.spec
+    if spec.sleep is not None and spec.memory.storage.ephemeral:
+        text = "spec.sleep needs memory that outlives the pod: remove spec.memory.storage.ephemeral or spec.sleep"
+        yield Violation("SleepNeedsMemory", text)
+    if spec.sleep is not None and settings.gateway is None:
         yield Violation(_NO_GATEWAY, f"spec.sleep needs the gateway, which wakes the agent: {_REMEDY} spec.sleep")
 
 
 def fleet_problem(observed: ObservedAgent, settings: Settings) -> Violation | None:
     """Return the problem that keeps the agent out of its team, or out of the gateway. The agent runs nevertheless."""
-    spec, team = observed.agent.spec, observed.team
+    spec, team, successors = observed.agent.spec, observed.team, observed.successors
     if observed.account_sharers and settings.gateway is not None:
         others = ", ".join(observed.account_sharers)
         message = (
@@ -35,6 +39,14 @@ def fleet_problem(observed: ObservedAgent, settings: Settings) -> Violation | No
     if team.missing_parent:
         message = f"spec.fleet.parent {team.missing_parent!r} does not exist in this namespace; create it, or remove it"
         return Violation("ParentNotFound", message)
+    if successors.cycle:
+        path = " → ".join([*successors.cycle, successors.cycle[0]])
+        message = f"spec.fleet.forwardedTo forms a cycle: {path}. Remove the field from one of them"
+        return Violation("SuccessorCycle", message)
+    if successors.missing:
+        missing = f"spec.fleet.forwardedTo {successors.missing!r} does not exist in this namespace"
+        message = f"{missing}, so the gateway refuses the callers; create it, or remove spec.fleet.forwardedTo"
+        return Violation("SuccessorNotFound", message)
     if spec.fleet.reach != NO_REACH and settings.gateway is None:
         message = f"spec.fleet.reach needs the gateway, which carries the messages: {_REMEDY} spec.fleet.reach"
         return Violation(_NO_GATEWAY, message)

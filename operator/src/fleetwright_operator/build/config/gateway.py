@@ -4,12 +4,12 @@ Pure.
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from fleetwright_api.encoding.canonical_json import canonical_json
-from fleetwright_api.spec.agent import AgentSpec
+from fleetwright_api.spec.agent import AgentSpec, AgentView
 from fleetwright_api.spec.fleet import NO_REACH
 from fleetwright_operator.credentials.keyring import Ring, key_set
 from fleetwright_operator.credentials.revocations import Revocation
@@ -53,9 +53,33 @@ def gateway_trust(
     )
 
 
-def calls_gateway(spec: AgentSpec, settings: Settings) -> bool:
+def finds_team(spec: AgentSpec, settings: Settings) -> bool:
     """Return whether the agent finds and calls its team through the gateway."""
     return settings.gateway is not None and spec.fleet.reach != NO_REACH
+
+
+def peer_url_at_gateway(peer: AgentView, settings: Settings) -> str | None:
+    """Return the address of a declared peer at the gateway, or None if the agent calls the peer directly.
+
+    The Service of a peer that sleeps has no endpoint, and only the gateway can wake the peer.
+    """
+    if settings.gateway is None or peer.spec.sleep is None:
+        return None
+    return f"{settings.gateway.url}/agents/{peer.namespace}/{peer.name}"
+
+
+def peers_at_gateway(spec: AgentSpec, peers: Mapping[str, AgentView], settings: Settings) -> list[AgentView]:
+    """Return the declared peers that the agent calls through the gateway.
+
+    Args: `peers` are Agents by name. It may have other agents too, and may lack a peer.
+    """
+    declared = [peers[peer.name] for peer in spec.peers if peer.name in peers]
+    return [peer for peer in declared if peer_url_at_gateway(peer, settings) is not None]
+
+
+def calls_gateway(spec: AgentSpec, peers: Mapping[str, AgentView], settings: Settings) -> bool:
+    """Return whether the agent needs a token for the gateway and a route to it."""
+    return finds_team(spec, settings) or bool(peers_at_gateway(spec, peers, settings))
 
 
 def gateway_config(spec: AgentSpec, settings: Settings) -> dict[str, Any]:
@@ -64,7 +88,7 @@ def gateway_config(spec: AgentSpec, settings: Settings) -> dict[str, Any]:
     If the features are not used, the fields are empty, so that revisions do not change.
     """
     gateway = settings.gateway
-    reached = {"gateway": {"url": gateway.url}} if gateway is not None and calls_gateway(spec, settings) else {}
+    reached = {"gateway": {"url": gateway.url}} if gateway is not None and finds_team(spec, settings) else {}
     # The pod of a sleeping agent starts for a message, so it loads its modules immediately.
     return {**reached, **({"preload": True} if spec.sleep is not None else {})}
 

@@ -9,7 +9,7 @@ from fleetwright_api.call_authorization import peers_of
 from fleetwright_api.spec.agent import AgentSpec, AgentView
 from fleetwright_api.spec.mcp_server import McpServerView, WorkloadSpec
 from fleetwright_operator.build.config import push, telemetry, workspace
-from fleetwright_operator.build.config.gateway import calls_gateway
+from fleetwright_operator.build.config.gateway import finds_team, peers_at_gateway
 from fleetwright_operator.build.config.models import declared_models
 from fleetwright_operator.build.config.models import destination as model_destination
 from fleetwright_operator.build.config.skill_permissions import Needs, needed_addresses, needed_ranges
@@ -101,6 +101,7 @@ def derived_egress_rules(
     *,
     servers: Mapping[str, McpServerView],
     needs: Needs | None = None,
+    peers: Mapping[str, AgentView] | None = None,
     services: Services,
     settings: Settings,
 ) -> list[EgressRule]:
@@ -123,7 +124,7 @@ def derived_egress_rules(
     ]
     egress_rules += [_range(*needed) for needed in needed_ranges(needs or {}, settings)]
     egress_rules += _to_receivers(agent.spec, settings)
-    egress_rules += _to_gateway(agent.spec, settings)
+    egress_rules += _to_gateway(agent, peers or {}, settings)
     return egress_rules + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
 
 
@@ -186,12 +187,19 @@ def _to_receivers(spec: AgentSpec, settings: Settings) -> Iterator[EgressRule]:
         yield EgressRule(to=to, why=push.WHY, peers=public_peers(settings), ports=ports)
 
 
-def _to_gateway(spec: AgentSpec, settings: Settings) -> Iterator[EgressRule]:
-    gateway = settings.gateway
-    if gateway is not None and calls_gateway(spec, settings):
+def _to_gateway(agent: AgentView, peers: Mapping[str, AgentView], settings: Settings) -> Iterator[EgressRule]:
+    gateway, spec = settings.gateway, agent.spec
+    sleeping = [
+        _peer_text(peer.namespace, peer.name, own=agent.namespace) for peer in peers_at_gateway(spec, peers, settings)
+    ]
+    reasons = [
+        *(["spec.fleet.reach"] if finds_team(spec, settings) else []),
+        *(f"peer {name}, which sleeps" for name in sleeping),
+    ]
+    if gateway is not None and reasons:
         yield EgressRule(
             to=f"pods of the gateway in namespace {gateway.pods.namespace}, port {gateway.port}",
-            why="spec.fleet.reach",
+            why="; ".join(reasons),
             peers=(pods(gateway.pods.labels, namespace=gateway.pods.namespace),),
             ports=(("TCP", gateway.port),),
         )
@@ -208,10 +216,14 @@ def _workload(namespace: str, name: str, workload: WorkloadSpec) -> EgressRule:
 
 
 def _peer(namespace: str, name: str, *, own: str) -> EgressRule:
-    text = name if namespace == own else names.qualified(namespace, name)
+    text = _peer_text(namespace, name, own=own)
     return EgressRule(
         to=f"pods of Agent {text}, port {names.A2A_PORT}",
         why=f"peer {text}",
         peers=(pods({names.AGENT_LABEL: name}, namespace=namespace),),
         ports=(("TCP", names.A2A_PORT),),
     )
+
+
+def _peer_text(namespace: str, name: str, *, own: str) -> str:
+    return name if namespace == own else names.qualified(namespace, name)
