@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from fleetwright_a2a.lazy_import import fast_imports
 from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.commands import audit
 from fleetwright_agent.commands.bridge import command as bridge
@@ -30,6 +31,7 @@ from fleetwright_agent.config.mounted_files import (
 from fleetwright_agent.process import executors
 from fleetwright_agent.process.sockets import EVERY, listen
 from fleetwright_agent.security.redaction import Redactor
+from fleetwright_agent.server import gc_tuning
 from fleetwright_agent.telemetry.logs import LEVELS, configure
 
 BAD_CONFIGURATION: Final = 2
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    gc_tuning.settle()  # The imports below leave hardly any garbage to collect.
     layout = Layout(root=options.root)
     config = load(layout)
     check_memory(layout.memory)
@@ -78,12 +81,13 @@ def _serve(options: argparse.Namespace) -> None:
     executor = executors.load_executor(config.executor) if config.executor else None
     a2a, ops = listen(options.host, options.port), listen(options.host, options.ops_port)
     configure(options.log_level, redact=redactor(layout))
-    import uvloop
-    from prometheus_client import CollectorRegistry, ProcessCollector
+    with fast_imports():
+        import uvloop
+        from prometheus_client import CollectorRegistry, ProcessCollector
 
-    from fleetwright_agent.app import create_app
-    from fleetwright_agent.process.serving import serve
-    from fleetwright_agent.telemetry.metrics import Metrics
+        from fleetwright_agent.app import create_app
+        from fleetwright_agent.process.serving import serve
+        from fleetwright_agent.telemetry.metrics import Metrics
 
     async def run() -> None:
         registry = CollectorRegistry()

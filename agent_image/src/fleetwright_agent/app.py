@@ -1,6 +1,7 @@
 """Builds the application. The model loop is imported when the first task runs, not by this module."""
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from fleetwright_agent.components import (
     build_admin,
     build_executor,
     build_message_acceptor,
+    build_prompt_scheduler,
     build_push_service,
     build_retention,
     build_task_runner,
@@ -34,7 +36,9 @@ from fleetwright_agent.process.dependencies import Dependencies
 from fleetwright_agent.protocol.turn import Turn
 from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.export import MemoryExport
+from fleetwright_agent.server.approvals.answer_delivery import AnswerDelivery
 from fleetwright_agent.server.approvals.decision_acceptor import DecisionAcceptor
+from fleetwright_agent.server.approvals.expiry import ApprovalExpiry
 from fleetwright_agent.server.approvals.open_approvals import OpenApprovals
 from fleetwright_agent.server.auth import MountedTokens, parse_callers, parse_operators
 from fleetwright_agent.server.executors.port import Executor
@@ -55,6 +59,7 @@ from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.storage.factory import agent_storage, agent_task_log
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tasks.task_log import TaskLog
+from fleetwright_agent.telemetry.counter_file import CounterFile
 from fleetwright_agent.telemetry.logs import LogLevel
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.approval_policy import may_approve
@@ -84,6 +89,7 @@ def create_app(
     dead_seconds: float = DEAD_SECONDS,
     push_times: DeliveryTimes | None = None,
     identity: Identity | None = None,
+    environment: Mapping[str, str] = os.environ,
 ) -> Application:
     """Build the application. Parts that are not given are created from the configuration.
 
@@ -99,7 +105,7 @@ def create_app(
     turns = TurnLoader(load_turn(parts), recovers=True) if turn is None else TurnLoader(lambda: turn)
     last_compaction = LastCompaction()
     pushes = build_push_service(parts, task_log, push_times or DeliveryTimes())
-    activity = TaskActivity(clock)
+    activity = TaskActivity(clock, own=config.as_caller)
     redact = redactor(layout)
     approvals = OpenApprovals(task_log, redact=redact)
     card, extended_card = (FileWatcher(path, parse_card) for path in (layout.card_file, layout.extended_card_file))
@@ -116,6 +122,7 @@ def create_app(
     acceptor = build_message_acceptor(
         parts, task_log, tasks, runs, cards=cards, admission=admission, answers=answers, is_custom=is_custom
     )
+    delivery = AnswerDelivery(runs, acceptor, admission=admission, clock=clock, metrics=metrics)
     titles = storage.conversations if config.forks and not is_custom else None
     erasure = Erasure(task_log, storage, parts.audit_trail, tasks=tasks, runs=runs, admission=admission, clock=clock)
     export = MemoryExport(task_log, storage, parts.audit_trail)
@@ -143,6 +150,9 @@ def create_app(
                 most_streams=config.limits.max_streams_per_caller,
             ),
             push_service=pushes,
+            prompt_scheduler=build_prompt_scheduler(
+                parts, task_log, runs, acceptor, activity, seconds=retry_seconds, environment=environment
+            ),
             callers=callers,
             identity=identity
             or MountedTokens(
@@ -156,26 +166,23 @@ def create_app(
             card=card,
             admin=build_admin(parts, erasure, export, curator),
             open_approvals=approvals,
-            decision_acceptor=DecisionAcceptor(
-                task_log,
-                tasks,
-                runs,
-                acceptor,
-                answers=answers,
-                redact=redact,
-                admission=admission,
-                clock=clock,
-                metrics=metrics,
-            ),
+            decision_acceptor=DecisionAcceptor(task_log, tasks, delivery, answers=answers, redact=redact, clock=clock),
             erasure=erasure,
             interrupt_expiry=InterruptExpiry(
-                log=task_log, tasks=tasks, runs=runs, turns=turns, storage=storage, activity=activity, clock=clock
+                log=task_log,
+                tasks=tasks,
+                expire=ApprovalExpiry(delivery, clock=clock).expire,
+                turns=turns,
+                storage=storage,
+                activity=activity,
+                clock=clock,
             ),
             retention=build_retention(parts, task_log, admission),
             curator=curator,
             reachability=Reachability(config.mcp_servers, denied=config.denied_ranges),
             watchdog=EventLoopWatchdog(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds),
             log_level=LogLevel(layout.log_level_file),
+            counters=CounterFile(layout.memory, metrics),
             retry_seconds=retry_seconds,
             keepalive_seconds=keepalive_seconds,
             has_custom_executor=is_custom,

@@ -1,6 +1,6 @@
 """Builds the parts of the application from the agent's configuration."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fleetwright_a2a.card import Card
@@ -13,6 +13,7 @@ from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.server.admin.access import AdministratorAccess
 from fleetwright_agent.server.admin.costs import CostAdministration
+from fleetwright_agent.server.admin.delegations import DelegationAdministration
 from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.export import MemoryExport
 from fleetwright_agent.server.admin.routes import Admin
@@ -22,6 +23,8 @@ from fleetwright_agent.server.executors.turn_executor import TurnExecutor
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
 from fleetwright_agent.server.extensions import LASTING, OF_CALLERS, spoken
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
+from fleetwright_agent.server.ops.task_activity import TaskActivity
+from fleetwright_agent.server.prompts.prompt_scheduler import PromptScheduler
 from fleetwright_agent.server.push.service import DeliveryTimes, PushService, build_pushes
 from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.active_task import ActiveTask, PublishHook
@@ -80,7 +83,8 @@ def build_admin(parts: TurnDependencies, erasure: Erasure, export: MemoryExport,
         enabled=parts.config.memory.skills.enabled,
         audit_trail=parts.audit_trail,
     )
-    more = [*CostAdministration(access, parts.storage.usage).routes, *skills.routes]
+    delegations = DelegationAdministration(access, parts.storage.peer_calls, audit_trail=parts.audit_trail)
+    more = [*CostAdministration(access, parts.storage.usage).routes, *skills.routes, *delegations.routes]
     return Admin(access, erasure=erasure, export=export, audit_trail=parts.audit_trail, more=more)
 
 
@@ -94,6 +98,29 @@ def build_retention(parts: TurnDependencies, task_log: TaskLog, admission: Admis
         storage=parts.storage,
         metrics=parts.metrics,
         clock=parts.clock,
+    )
+
+
+def build_prompt_scheduler(
+    parts: TurnDependencies,
+    task_log: TaskLog,
+    runs: TaskRunner,
+    acceptor: MessageAcceptor,
+    activity: TaskActivity,
+    *,
+    seconds: float,
+    environment: Mapping[str, str],
+) -> PromptScheduler:
+    return PromptScheduler(
+        parts.config,
+        acceptor=acceptor,
+        log=task_log,
+        runs=runs,
+        activity=activity,
+        accounting=parts.cost_accounting,
+        clock=parts.clock,
+        seconds=seconds,
+        environment=environment,
     )
 
 

@@ -15,17 +15,19 @@ from fleetwright_a2a.extensions import MODEL, REASONING_EFFORT
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.base import DnsLabel, Part
 from fleetwright_agent.config.budgets import Budget
+from fleetwright_agent.config.callers import CallerKind, participants_of
 from fleetwright_agent.config.compaction import Compaction
-from fleetwright_agent.config.enforcement import Audit, Enforcement
+from fleetwright_agent.config.enforcement import Audit, CallerRoleEntry, Enforcement
 from fleetwright_agent.config.gateway import Gateway
 from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.config.model import EFFORTS, Endpoint, Model, OtherModel
-from fleetwright_agent.config.plugins import PluginConfig
+from fleetwright_agent.config.prompts import IdlePrompt, PromptText
 from fleetwright_agent.config.server import CallerChoice, DialectName, Extensions, Limits, Push, TypedResult
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.telemetry import Telemetry
-from fleetwright_agent.config.tools import McpServer, Peer, Skill, ToolSearch
+from fleetwright_agent.config.tools import McpServer, Peer, PluginConfig, Skill, ToolSearch
 from fleetwright_agent.config.workspace import Workspace
+from fleetwright_agent.security.caller_roles import CallerAction, allowed_actions
 
 _PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 
@@ -42,6 +44,10 @@ class AgentConfig(Part):
     instructions: str = ""
     instructions_file: str | None = None
     """Path below the configuration folder, read again before every call. Exactly one of the two fields is set."""
+    initial_prompt: PromptText | None = None
+    """A message of the agent to itself, processed once in the life of its memory."""
+    idle_prompt: IdlePrompt | None = None
+    """A message of the agent to itself, processed whenever no task has run for a while."""
     url: str
     """The base URL for callers of this agent, without a path."""
     model: Model
@@ -59,6 +65,8 @@ class AgentConfig(Part):
     compaction: Compaction = Compaction()
     limits: Limits = Limits()
     approvals: Approvals = Approvals()
+    caller_roles: tuple[CallerRoleEntry, ...] = Field(default=(), max_length=32)
+    """The first entry that matches a caller applies. A caller without an entry is not restricted."""
     enforcement: Enforcement = Enforcement()
     audit: Audit = Audit()
     budgets: tuple[Budget, ...] = ()
@@ -110,6 +118,15 @@ class AgentConfig(Part):
         if both := sorted(servers & {plugin.name for plugin in self.plugins}):
             raise ValueError(f"plugins and mcpServers both have {both[0]!r}: their tools would have the same names")
         return self
+
+    def actions_of(self, owner: str) -> frozenset[CallerAction]:
+        """Return the actions that the agent may take for this owner."""
+        return allowed_actions(participants_of(owner), self.caller_roles)
+
+    @property
+    def as_caller(self) -> str:
+        """The agent as a caller, which owns the tasks that it begins by itself."""
+        return f"{CallerKind.AGENT}:{self.namespace}/{self.name}"
 
     @property
     def choices(self) -> Mapping[str, frozenset[str]]:

@@ -14,14 +14,19 @@ class _Part(BaseModel):
 
 PERSON: Final = "user:"
 """The prefix of persons, whom the gateway identifies."""
-_SAFE: Final = ":/@.-_+"
+SAFE: Final = ":/@.-_+"
 VIA: Final = " via "
 """Separates a person from the agent that acts for that person. Names of persons contain no space."""
 
 
 def person(name: str) -> str:
     """Return the owner key of a person. The name is percent-encoded, so that no name can look like another owner."""
-    return f"{PERSON}{quote(name, safe=_SAFE)}"
+    return f"{PERSON}{quote(name, safe=SAFE)}"
+
+
+def owner_key(caller: str) -> str:
+    """Return the owner key of a caller that a configuration names with the plain name of a person."""
+    return person(caller.removeprefix(PERSON)) if caller.startswith(PERSON) else caller
 
 
 def person_name(owner: str) -> str:
@@ -32,6 +37,11 @@ def person_name(owner: str) -> str:
 def agents_of(owner: str) -> tuple[str, ...]:
     """Return the agents that an owner key names, the first caller first."""
     return tuple(each for each in owner.split(VIA) if each.startswith(f"{CallerKind.AGENT}:"))
+
+
+def participants_of(owner: str) -> tuple[str, ...]:
+    """Return the principal and the agents that act for it, with the plain names of persons."""
+    return tuple(f"{PERSON}{person_name(each)}" if each.startswith(PERSON) else each for each in owner.split(VIA))
 
 
 class CallerKind(StrEnum):

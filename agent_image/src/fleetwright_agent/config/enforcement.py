@@ -1,12 +1,14 @@
-"""The configuration of tool policy and of the audit trail."""
+"""The configuration of tool policy, of the roles of callers, and of the audit trail."""
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from fleetwright_agent.config.base import Part, checked_schema
+from fleetwright_agent.security.caller_roles import PATTERN, ROLES, CallerAction, CallerPatterns, Role, compile_patterns
 
 
 class CallLimit(Part):
@@ -41,6 +43,29 @@ class Enforcement(Part):
     deny: tuple[str, ...] = ()
     arguments: tuple[ArgumentRule, ...] = ()
     limits: tuple[CallLimit, ...] = ()
+
+
+class CallerRoleEntry(Part):
+    """The allowed actions of certain callers: those of a role, or a list."""
+
+    callers: tuple[Annotated[str, Field(max_length=512, pattern=PATTERN)], ...] = Field(min_length=1, max_length=100)
+    """`client:NAME`, `agent:NAMESPACE/NAME` or `user:NAME`, also with `*` as the end of the name, or only `*`."""
+    role: Role | None = None
+    actions: frozenset[CallerAction] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.role is None) == (self.actions is None):
+            raise ValueError("exactly one of role and actions is needed")
+        return self
+
+    @cached_property
+    def patterns(self) -> CallerPatterns:
+        return compile_patterns(self.callers)
+
+    @property
+    def allowed(self) -> frozenset[CallerAction]:
+        return ROLES[self.role] if self.role is not None else self.actions or frozenset()
 
 
 class AuditMode(StrEnum):

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from fleetwright_a2a.outbound.policy.egress_policy import canonical_host
 from fleetwright_agent.config.base import Part, checked_schema
-from fleetwright_agent.config.callers import PERSON, person
+from fleetwright_agent.config.callers import owner_key
 
 _ROUNDS: Final = 100
 _SPARE_ROUNDS: Final = 20
@@ -66,6 +66,8 @@ class Limits(Part):
     """Tool calls that one message may cause, calls of peers included."""
     max_model_calls: int | None = Field(default=None, gt=0)
     """Model calls that one message may cause; if unset, the limit follows from `maxToolCalls`."""
+    max_turn_tokens: int | None = Field(default=None, gt=0)
+    """Input and output tokens that one message may use, those of sub-agents included; unlimited if unset."""
     max_repeated_calls: int = Field(default=6, ge=0)
     """The turn ends after this many identical tool calls with identical results; 0 disables the check.
 
@@ -101,7 +103,7 @@ class Limits(Part):
     @field_validator("high_priority_callers")
     @classmethod
     def _owner_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(person(each.removeprefix(PERSON)) if each.startswith(PERSON) else each for each in value)
+        return tuple(map(owner_key, value))
 
     @field_validator("max_repeated_calls")
     @classmethod

@@ -1,7 +1,8 @@
-"""The configuration of tools: skills, MCP servers and peers."""
+"""The configuration of tools: skills, MCP servers, peers and plugins."""
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from pydantic import Field
 
@@ -49,10 +50,25 @@ class ToolSearch(Part):
 
 
 class Peer(Part):
-    """An agent that this one may call. The file `auth/peer.<namespace>.<name>` contains the credential for it."""
+    """An agent that this one may call. The file `auth/peer.<namespace>.<name>` contains the credential for it.
+
+    A peer behind the gateway is called with the token of the pod for the gateway instead.
+    """
 
     name: DnsLabel
     namespace: DnsLabel
     url: str
-    """The address without a path. The agent card is below this address, at the well-known path of agent cards."""
+    """The address of the peer. It has a path only if the peer is behind the gateway. The agent card is below this
+    address, at the well-known path of agent cards.
+    """
     description: str = ""
+    through_gateway: bool = False
+    """True if `url` is the address of the peer at the gateway, which wakes the peer if it sleeps."""
+
+
+class PluginConfig(Part):
+    """An entry point of the group `fleetwright.plugins`, in the agent's image."""
+
+    name: DnsLabel
+    config: Mapping[str, Any] = Field(default_factory=dict)
+    """The argument of the plugin's factory; the plugin defines its schema."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from fleetwright_agent.config.plugins import PluginConfig as Declared
+from fleetwright_agent.config.tools import PluginConfig as Declared
 from fleetwright_agent.plugins.api import GROUP, Plugin
 from fleetwright_agent.plugins.offering import InvalidPlugin, plugin_tools
 from fleetwright_agent.telemetry.metrics import Metrics

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 from fleetwright_agent.config.base import checked_schema
 from fleetwright_agent.plugins.api import Call, Plugin, PluginTool
 from fleetwright_agent.protocol.frames import InterruptKind
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import Allow, Ask, Decision, Deny, Tool, ToolCall, ToolError, ToolResult
 
@@ -70,7 +71,10 @@ def _tool(plugin: str, tool: PluginTool, seconds: float) -> Tool:
 
     name = offered_name(f"{plugin}__{tool.name}")
     parameters = {"type": "object", **tool.parameters}
-    return Tool(name, tool.description, parameters, run, decide, repeatable=tool.repeatable, deferrable=True)
+    action = None if tool.repeatable else CallerAction.USE_WRITE_TOOLS
+    return Tool(
+        name, tool.description, parameters, run, decide, repeatable=tool.repeatable, deferrable=True, action=action
+    )
 
 
 def _plugin_call(call: ToolCall) -> Call:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 from starlette.types import ASGIApp
@@ -33,11 +34,12 @@ class Application:
         self._waiting_for: str | None = _STARTING
         self._leaving = False
         self._background: set[asyncio.Task[None]] = set()
+        self._prompting: asyncio.Task[None] | None = None
         self._maintenance = Maintenance(dependencies)
         self.a2a = asgi_app(dependencies, admission=self._admission)
         self.watchdog = dependencies.watchdog
         self.ops: ASGIApp = ops_app(
-            metrics=self._parts.metrics,
+            metrics=dependencies.counters.snapshot,
             not_ready=self.not_ready,
             status=self.status,
             scraped=dependencies.activity.note_scrape,
@@ -73,6 +75,7 @@ class Application:
     async def _opened(self) -> bool:
         try:
             await self._dependencies.task_log.open()
+            self._dependencies.counters.resume()
             if self._pushes:
                 await self._pushes.refresh()
             await self._maintenance.recover()
@@ -95,7 +98,7 @@ class Application:
         await self._parts.storage.file.check()
         await self._dependencies.outcomes.load()
         self._parts.plugins.begin()
-        self._beside(self._maintenance.run())
+        self._beside(self._maintenance.run(self.not_ready))
         self._beside(self._dependencies.reachability.watch())
         if self._pushes:
             self._beside(self._pushes.run())
@@ -114,6 +117,8 @@ class Application:
         if self._waiting_for == _STARTING:  # The agent is neither shutting down nor broken.
             self._waiting_for = None
             self._dependencies.activity.note_ready()
+            if self._dependencies.prompt_scheduler.has_prompts:
+                self._prompting = self._beside(self._dependencies.prompt_scheduler.run(self.not_ready))
         if self._parts.config.preload and not self._leaving:
             self._beside(self._preload())
 
@@ -124,11 +129,12 @@ class Application:
         except Exception:
             _logger.exception("the turn cannot be loaded; the next task tries again")
 
-    def _beside(self, part: Coroutine[Any, Any, None]) -> None:
+    def _beside(self, part: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run a coroutine in the background until the agent closes."""
         task = asyncio.create_task(part)
         self._background.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     async def drain(self) -> None:
         """Stop accepting messages, and wait up to `drain_seconds` for running tasks.
@@ -136,8 +142,16 @@ class Application:
         After this time, each remaining task ends or is left for the next process to resume.
         """
         self._leaving, self._waiting_for = True, "the agent is shutting down"
+        if self._parts.config.ephemeral_memory:
+            # The next pod may already run, and no lock of a shared volume keeps it from exposing counters.
+            self._dependencies.counters.hide()
         _logger.info("draining", extra={"running": len(self._runs)})
+        if self._prompting is not None:
+            self._prompting.cancel()
+            await asyncio.wait({self._prompting})
         self._dependencies.open_approvals.close()
+        # The runs that begin with the denials of expired approvals must be among those that the drain stops.
+        await self._maintenance.settle_expiry()
         await self._runs.drain(self._parts.config.drain_seconds)
         self._dependencies.active_tasks.let_go()
         self._dependencies.outcomes.store()
@@ -160,6 +174,8 @@ class Application:
             parts.storage.file.aclose,
             parts.cost_accounting.aclose,
             parts.audit_trail.aclose,
+            partial(asyncio.to_thread, self._dependencies.counters.save),
+            # Another process may use the volume after this.
             self._dependencies.task_log.aclose,
         ]
         # If closing one part fails, the other parts are closed before the error is raised.
@@ -197,6 +213,7 @@ class Application:
             "cardDigest": card.digest if card else None,
             **({} if stalled is None else {"eventLoop": {"stalledSeconds": int(stalled)}}),
             "runningTasks": len(self._runs),
+            "currentTask": self._runs.current_task,
             "activity": self._activity(),
             **({"damagedTasks": damaged} if damaged else {}),
             "modelCalls": self._parts.metrics.model_health.report(),
@@ -219,7 +236,11 @@ class Application:
             waiting=waiting,
             streams=self._dependencies.request_handler.open_streams,
             pushes=pushes.undelivered if pushes else 0,
-            wakes_ns=(pushes.next_due_ns if pushes else None, self._maintenance.retention_schedule.next_ns()),
+            wakes_ns=(
+                pushes.next_due_ns if pushes else None,
+                self._maintenance.retention_schedule.next_ns(),
+                self._dependencies.prompt_scheduler.next_wake_ns(),
+            ),
         )
 
     def _server(self, look: ServerReachability) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.ops.reachability import Reachability
 from fleetwright_agent.server.ops.task_activity import TaskActivity
 from fleetwright_agent.server.ops.task_outcomes import TaskOutcomes
+from fleetwright_agent.server.prompts.prompt_scheduler import PromptScheduler
 from fleetwright_agent.server.push.service import PushService
 from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
@@ -25,6 +26,7 @@ from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
 from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.tasks.task_log import TaskLog
+from fleetwright_agent.telemetry.counter_file import CounterFile
 from fleetwright_agent.telemetry.logs import LogLevel
 from fleetwright_agent.turn.dependencies import TurnDependencies
 
@@ -44,6 +46,7 @@ class Dependencies:
     message_acceptor: MessageAcceptor
     request_handler: TaskRequestHandler
     push_service: PushService | None
+    prompt_scheduler: PromptScheduler
 
     callers: FileWatcher[Callers]
     identity: Identity
@@ -59,6 +62,7 @@ class Dependencies:
     reachability: Reachability
     watchdog: EventLoopWatchdog
     log_level: LogLevel
+    counters: CounterFile
 
     retry_seconds: float
     keepalive_seconds: float

@@ -29,7 +29,10 @@ class Maintenance:
         self._task_log = dependencies.task_log
         self._runs = dependencies.task_runner
         self._due = 0.0
+        self._expiring = asyncio.Lock()
         self.retention_schedule = RetentionSchedule(dependencies)
+        self._counters_resumed = False
+        """True once the counters include what all earlier processes have charged."""
         self._charged = False
         """True once the model calls that the end of the previous process interrupted have been charged."""
 
@@ -41,6 +44,7 @@ class Maintenance:
         Raises: TaskLogUnavailable.
         """
         with suppress(MemoryUnusable):  # Readiness reports the failure, and the next round retries.
+            await self._resume_counters()
             await self._charge_interrupted()
         keys = await self._task_log.busy()
         for first in range(0, len(keys), _AT_ONCE):
@@ -51,6 +55,18 @@ class Maintenance:
     async def decided(self) -> None:
         """Wait until every recovered task has resumed or ended."""
         await self._runs.decided(_DECISION_SECONDS)
+
+    async def _resume_counters(self) -> None:
+        if self._counters_resumed:
+            return
+        try:
+            await self._parts.cost_accounting.resume_counters()
+        except MemoryUnusable:
+            raise
+        except Exception:
+            # Counters are no reason to refuse messages.
+            _logger.exception("the counters of tokens and costs do not include all earlier processes")
+        self._counters_resumed = True
 
     async def _charge_interrupted(self) -> None:
         if not self._charged:
@@ -74,14 +90,22 @@ class Maintenance:
             _logger.exception("a task could not be recovered", extra={"task": live.task_id})
             return False
 
-    async def run(self) -> None:
-        """Run every maintenance step in each round, even if other steps or earlier rounds have failed."""
+    async def run(self, not_ready: Callable[[], str | None]) -> None:
+        """Run every maintenance step in each round, even if other steps or earlier rounds have failed.
+
+        Args: `not_ready` returns why the agent should begin no turn, or None.
+        """
+
+        async def expire() -> None:
+            async with self._expiring:
+                await self._dependencies.interrupt_expiry.expire(is_ready=lambda: not_ready() is None)
+
         while True:
             for part in (
                 self._dependencies.log_level.look,
                 self._live,
                 self._runs.settle,
-                self._dependencies.interrupt_expiry.expire,
+                expire,
                 # While the audit trail is unusable, the agent is not ready and gets no calls that would write to the
                 # trail. This step therefore tests whether the trail works again.
                 self._parts.audit_trail.restore,
@@ -94,6 +118,11 @@ class Maintenance:
             ):
                 await self._tried(part)
             await asyncio.sleep(self._dependencies.retry_seconds)
+
+    async def settle_expiry(self) -> None:
+        """Wait until no approval is being denied. While the agent is not ready, no other denial begins afterwards."""
+        async with self._expiring:
+            pass
 
     async def _tried(self, part: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -113,6 +142,7 @@ class Maintenance:
         """Check whether a store that was unusable works again."""
         if self._parts.storage.file.problem:
             await self._parts.storage.file.check()
+        await self._resume_counters()
         await self._charge_interrupted()
         await self._parts.cost_accounting.look()
 

@@ -58,6 +58,7 @@ class RetentionSchedule:
             RetainedData(None if ended_ns is None else ended_ns / _SECOND, config.task_retention_seconds),
             RetainedData(await self._oldest_conversation(busy), conversations),
             RetainedData(await storage.sessions.oldest(), conversations),
+            RetainedData(await storage.peer_calls.oldest(), conversations),
             RetainedData(await storage.conversations.oldest_archived(), config.compaction.archive.retain_seconds),
         )
         self._read_at = read_at
@@ -66,7 +67,7 @@ class RetentionSchedule:
         """Return the time at which the agent must run again, or None without data."""
         if not self._kinds:
             return None
-        last_ns = self._dependencies.activity.last_ns
+        last_ns = self._dependencies.activity.latest_ns
         last_active = None if last_ns is None else last_ns / _SECOND
         due = next_deletion(self._kinds, read_at=self._read_at, last_active=last_active)
         return None if due is None else int(due * _SECOND)

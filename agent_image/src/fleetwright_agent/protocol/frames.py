@@ -128,6 +128,10 @@ class Usage:
     estimated: bool = False
     """True if the provider reported no usage, because the call was cancelled or the process ended during it."""
 
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class ContextReport:
@@ -291,5 +295,7 @@ class TurnRequest:
     """Set if the message answers an `InterruptRequest` of the same task; the turn then resumes where it paused."""
     sub_agent: str = ""
     """The name of the sub-agent that currently works on this request; empty for the agent itself."""
+    prior_tokens: int = 0
+    """The tokens that the task had used when it asked the question that the message answers."""
     restarted: bool = False
     """True if the process ended during this message. Finished work is kept, and no tool call is repeated."""

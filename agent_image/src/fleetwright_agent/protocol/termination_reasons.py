@@ -54,6 +54,15 @@ def unanswered(tool: str) -> Termination:
     )
 
 
+def unanswered_again(tool: str) -> Termination:
+    return Termination(
+        _FAILED,
+        f"The call of {tool} was not approved in time; the tool has not run. It is the second approval of this task"
+        " that has expired, so the task has ended; send the message again when a person can approve the call.",
+        "approval_expired",
+    )
+
+
 def stalled(seconds: float, last: str) -> Termination:
     return Termination(_FAILED, f"Nothing happened for {seconds:g} seconds; the last activity was: {last}.", "stall")
 

@@ -83,6 +83,12 @@ class CostReport:
         return bool(self.calls or self.peers or self.before)
 
 
+def tokens_of(payload: Mapping[str, Any] | None) -> int:
+    """Return the input and output tokens in a payload of cost-v1."""
+    usage = (payload or {}).get("usage", {})
+    return int(usage.get("input_tokens", 0)) + int(usage.get("output_tokens", 0))
+
+
 def cost(bill: CostReport, *, duration_ms: int, success: bool) -> dict[str, Any]:
     """Return the payload of cost-v1. If any call has no price, `costUsd` is omitted: the sum would be too low."""
     before = bill.before or {}

@@ -146,7 +146,7 @@ def _delegation(
     found = verify_delegation(token, trust.keys, issuer=trust.issuer, now=now)
     if others or found.holder_uid != trust.audience or (found.subject, found.actor) != (claims.subject, claims.actor):
         raise InvalidToken("the delegation belongs to another request")
-    return Delegation(token, found.expires_at)
+    return Delegation(token, found.expires_at, found.task)
 
 
 def owner_of(claims: "PairTokenClaims") -> str | None:

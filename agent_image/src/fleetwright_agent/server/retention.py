@@ -66,7 +66,7 @@ class Retention:
         self._metrics.memory_full.set(full)
 
     async def expire(self) -> None:
-        """Delete idle conversations and sessions, and the oldest conversations of owners with too many.
+        """Delete idle conversations, sessions and calls of peers, and the oldest conversations of owners with too many.
 
         Raises: TaskLogUnavailable, MemoryUnusable, OSError.
         """
@@ -75,6 +75,7 @@ class Retention:
         old = idle(found, before=before, busy=busy)
         await self._forget(old, "idle")
         await self._storage.sessions.expire(before)
+        await self._storage.peer_calls.expire(before)
         left = [each for each in found if each.place not in set(old)]
         await self._forget(beyond(left, most=self._policy.max_conversations_per_caller, busy=busy), "count")
 

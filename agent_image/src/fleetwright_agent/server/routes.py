@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from typing import Final
 
-from a2a.server.request_handlers.request_handler import RequestHandler
 from starlette.routing import Route
 
 from fleetwright_a2a.bindings.calls import Admission, RpcDispatcher
 from fleetwright_a2a.bindings.jsonrpc import JsonRpc
+from fleetwright_a2a.bindings.operation_handler import OperationHandler
 from fleetwright_a2a.bindings.rest import rest_routes
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.dialects.dialect import Dialect
@@ -26,7 +26,7 @@ _REST: Final[dict[DialectName, Dialect]] = {DialectName.V1_0: V10, DialectName.V
 
 
 def routes(
-    handler: RequestHandler,
+    handler: OperationHandler,
     dialects: Collection[DialectName],
     *,
     tasks: ActiveTasks,

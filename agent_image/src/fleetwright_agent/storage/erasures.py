@@ -3,7 +3,7 @@
 Every implementation guarantees:
 
 - An erasure is recorded before anything is erased, so that a restarted process completes it.
-- `OwnerData.erase` deletes threads, sessions, open questions and task usage, in one commit.
+- `OwnerData.erase` deletes threads, sessions, open questions, calls of peers and task usage, in one commit.
 - In the same commit, it removes the owner's name from the cost sums. The agent's budgets need the sums.
 
 The ports of tasks, facts, learned skills and the audit trail erase their own data.
@@ -58,7 +58,7 @@ class OwnerData(Protocol):
     """The methods raise MemoryUnusable if the data cannot be read or written."""
 
     async def counted(self, target: ErasureTarget) -> dict[str, int]:
-        """Return the number of the target's conversations, messages and sessions.
+        """Return the number of the target's conversations, messages, sessions and calls of peers (`delegations`).
 
         For a whole owner, also return the number of cost sums.
         """

@@ -1,8 +1,8 @@
 """All stores of an agent except its task log. `app.py` chooses the implementation.
 
-In SQLite, the stores of conversations, usage, journals, grants, workspaces, questions, call windows, sessions and
-erasures share one file. `StorageFile` reports the health of this file. Changes that must commit together are one method
-of one port.
+In SQLite, the stores of conversations, usage, journals, grants, workspaces, questions, calls of peers, call windows,
+sessions and erasures share one file. `StorageFile` reports the health of this file. Changes that must commit together
+are one method of one port.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from fleetwright_agent.storage.facts import FactStore
 from fleetwright_agent.storage.grants import GrantStore
 from fleetwright_agent.storage.learned_skills import LearnedSkillStore
 from fleetwright_agent.storage.open_model_calls import OpenModelCalls
-from fleetwright_agent.storage.open_questions import DelegatedTasks, OpenQuestions
+from fleetwright_agent.storage.open_questions import DelegatedTasks, OpenQuestions, PeerCalls
 from fleetwright_agent.storage.sessions import SessionStore
 from fleetwright_agent.storage.tool_journal import ToolJournal
 from fleetwright_agent.storage.usage import InflightUsage, UsageStore
@@ -61,6 +61,7 @@ class Storage:
     call_windows: CallWindows
     questions: OpenQuestions
     delegated: DelegatedTasks
+    peer_calls: PeerCalls
     grants: GrantStore
     workspace: WorkspaceStore
     facts: FactStore

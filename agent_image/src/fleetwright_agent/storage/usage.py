@@ -5,7 +5,7 @@ Every implementation guarantees:
 - The cost of a call, and its line in the usage of its task, are one commit.
 - Writes are stored in the order in which they were queued, also in relation to other data. So the cost of a call is on
   disk before the checkpoint that follows the call.
-- Every process has its own sums, which equal its metrics. Amounts are not rounded.
+- Every process has its own sums, which equal what its metrics have counted since its start. Amounts are not rounded.
 
 The task log stores the end of a turn a moment later than these stores do. Until then, they keep the usage of the turn.
 These ports do not interpret a cost.
@@ -21,6 +21,28 @@ NOBODY: Final = "(erased)"
 
 
 @dataclass(frozen=True, slots=True)
+class UsageSum:
+    """The sum over many calls; `unpriced` counts those without a price."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    unpriced: int = 0
+    usd: Decimal = Decimal(0)
+
+    @property
+    def is_priced(self) -> bool:
+        """True if at least one call has a price."""
+        return self.calls > self.unpriced
+
+    def __add__(self, other: "UsageSum") -> "UsageSum":
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return UsageSum(*(one + another for one, another in pairs))
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCallUsage:
     """One model call. `usd` is `None` if the model has no price."""
 
@@ -32,6 +54,19 @@ class ModelCallUsage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     usd: Decimal | None = None
+
+    @property
+    def sum(self) -> UsageSum:
+        """The call as a sum of one call."""
+        return UsageSum(
+            1,
+            self.input_tokens,
+            self.output_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+            int(self.usd is None),
+            self.usd or Decimal(0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +83,6 @@ class TaskUsageLine:
     def stored_body(self) -> Any:
         """The body with the identifier of the call."""
         return {**self.body, "call": self.call} if self.call else self.body
-
-
-@dataclass(frozen=True, slots=True)
-class UsageSum:
-    """The sum over many calls; `unpriced` counts those without a price."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    unpriced: int = 0
-    usd: Decimal = Decimal(0)
-
-    def __add__(self, other: "UsageSum") -> "UsageSum":
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        return UsageSum(*(one + another for one, another in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +108,16 @@ class DailyUsage:
     sum: UsageSum
 
 
+@dataclass(frozen=True, slots=True)
+class TotalUsage:
+    """The cost of all calls of one caller to one model, for one purpose."""
+
+    model: str
+    purpose: str
+    caller: str
+    sum: UsageSum
+
+
 class UsageStore(Protocol):
     """The methods raise MemoryUnusable if the sums cannot be read or written."""
 
@@ -110,6 +138,9 @@ class UsageStore(Protocol):
 
     async def of_this_life(self) -> dict[str, UsageSum]:
         """Return the sums of this process by model."""
+
+    async def totals(self) -> list[TotalUsage]:
+        """Return the usage of all processes, summed by model, purpose and caller, in the order of the first calls."""
 
     async def of(self, caller: str) -> list[HourlyUsage]:
         """Return the sums of a caller, the oldest first. Each process has its own sums."""

@@ -4,14 +4,21 @@ No label contains the id of a task or a conversation, because their number is un
 label `caller` is limited; all further callers share one value.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics_core import Metric
 
 from fleetwright_agent.telemetry.model_call_window import ModelCallWindow
 
+Counts = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
+"""The values of counters, by the name of the counter without `_total` and by the names and values of its labels."""
+CALLER: Final = "caller"
+"""The label for the caller of an agent."""
+OTHER_CALLERS: Final = "(others)"
+"""The value of this label for all callers beyond the limit of series."""
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _TOKENS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8)
@@ -53,9 +60,13 @@ class _Series:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
+        self.counters: dict[str, Counter] = {}
+        """By the name without `_total`."""
 
     def counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"fleetwright_{name}", text, labels, registry=self._registry)
+        counter = Counter(f"fleetwright_{name}", text, labels, registry=self._registry)
+        self.counters[f"fleetwright_{name.removesuffix('_total')}"] = counter
+        return counter
 
     def gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"fleetwright_{name}", text, labels, registry=self._registry)
@@ -76,6 +87,7 @@ class Metrics:
         self._memory(make)
         self._tools(make)
         self._compaction(make)
+        self._counters = make.counters
 
     def _serving(self, make: _Series) -> None:
         self.agent_info = make.gauge("agent_info", "The running revision; always 1.", "agent", "namespace", "revision")
@@ -106,7 +118,7 @@ class Metrics:
             "llm_cache_tokens_total", "Input tokens served from cache.", "model", "kind"
         )
         self.llm_cost_usd = make.counter("llm_cost_usd_total", "US dollars by the declared price.", "model")
-        self.caller_cost_usd = make.counter("caller_cost_usd_total", "US dollars, by caller.", "caller")
+        self.caller_cost_usd = make.counter("caller_cost_usd_total", "US dollars, by caller.", CALLER)
         self.budget_remaining_usd = make.gauge(
             "budget_remaining_usd", "US dollars left in the current window.", "period"
         )
@@ -245,6 +257,19 @@ class Metrics:
         self.llm_calls.labels(model, outcome).inc()
         self.model_health.note(error=outcome if is_outage else "")
 
+    def raise_to(self, counts: Counts) -> None:
+        """Raise counters to these values. Larger values stay. Counters that no longer exist are left out."""
+        current = counts_of(self.registry.collect())
+        for (name, labels), value in counts.items():
+            counter = self._counters.get(name)
+            missing = value - current.get((name, labels), 0)
+            if counter is None or missing <= 0:
+                continue
+            try:
+                (counter.labels(**dict(labels)) if labels else counter).inc(missing)
+            except ValueError:
+                continue  # An earlier version of the agent had other labels.
+
     def spent_usd(self) -> float:
         """Return the cost of all calls, rounded to the cent, as far as their prices are known."""
         samples = [each for family in self.llm_cost_usd.collect() for each in family.samples]
@@ -257,3 +282,12 @@ class Metrics:
         self.llm_unpriced_calls.labels(model)
         for direction in ("input", "output"):
             self.llm_tokens.labels(model, direction)
+
+
+def counts_of(families: Iterable[Metric]) -> Counts:
+    """Return the values of all counters among these metrics."""
+    samples = [(family.name, each) for family in families if family.type == "counter" for each in family.samples]
+    # The samples with the suffix `_created` are times.
+    return {
+        (name, tuple(sorted(each.labels.items()))): each.value for name, each in samples if each.name.endswith("_total")
+    }

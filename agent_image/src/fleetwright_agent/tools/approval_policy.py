@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.approvals import Approver
 from fleetwright_agent.config.budgets import Exceeded
-from fleetwright_agent.config.callers import VIA, CallerKind, is_client
+from fleetwright_agent.config.callers import VIA, is_client
 from fleetwright_agent.config.tools import McpServer
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.tools.human.approval import with_approval
 from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import Tool
@@ -80,16 +81,20 @@ def _of_server(names: Collection[str], server: str) -> list[str]:
 
 
 def may_wait_for_approval(config: AgentConfig, owner: str) -> bool:
-    """Return True if a task of this caller may wait for an approval."""
-    return config.approvals.by is Approver.REVIEWERS or may_approve(config, owner)
+    """Return True if a task of this caller may wait for an approval, apart from the role of the caller."""
+    return config.approvals.by is Approver.REVIEWERS or _is_approver(config, owner)
 
 
 def may_approve(config: AgentConfig, owner: str) -> bool:
     """Return True if this caller may approve the tool calls of its own tasks, with an answer to the task."""
+    return CallerAction.REQUEST_APPROVAL in config.actions_of(owner) and _is_approver(config, owner)
+
+
+def _is_approver(config: AgentConfig, owner: str) -> bool:
+    """Return True if `approvals.by` allows this caller to approve."""
     if config.approvals.by is Approver.REVIEWERS:
         return False
     if is_client(owner):
         return True
-    me = f"{CallerKind.AGENT}:{config.namespace}/{config.name}"
     # An agent never approves its own calls, neither directly nor as an agent that acts for a person.
-    return config.approvals.by is Approver.CALLERS and owner.rpartition(VIA)[2] != me
+    return config.approvals.by is Approver.CALLERS and owner.rpartition(VIA)[2] != config.as_caller

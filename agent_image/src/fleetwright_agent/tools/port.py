@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from fleetwright_agent.protocol.frames import Artifact, Frame, InterruptKind, TurnRequest
+from fleetwright_agent.security.caller_roles import CallerAction
 
 
 class ToolError(Exception):
@@ -22,6 +23,12 @@ class ToolDeclined(ToolError):  # noqa: N818 - describes the outcome of the call
     """A person declined the call."""
 
     outcome = "declined"
+
+
+class ToolExpired(ToolError):  # noqa: N818 - describes the outcome of the call
+    """The approval of the call expired without a decision."""
+
+    outcome = "expired"
 
 
 class ToolBlocked(ToolError):  # noqa: N818 - describes the outcome of the call
@@ -143,6 +150,8 @@ class Tool:
     """Returns whether a call with these arguments takes effect once even if it is repeated with the same key."""
     deferrable: bool = False
     """True if the model has to search for this tool when the agent has many tools."""
+    action: CallerAction | None = None
+    """The action that the role of a caller must allow before the tool is called; None if every caller may use it."""
 
     @property
     def declaration(self) -> dict[str, Any]:
@@ -154,10 +163,12 @@ class Tool:
 
 
 @dataclass(slots=True)
-class ToolCallCount:
-    """The number of tool calls that one message of the caller has caused, including those of sub-agents."""
+class TurnUsage:
+    """The tool calls and the tokens that one message of the caller has caused, including those of sub-agents."""
 
     tool_calls: int = 0
+    tokens: int = 0
+    """Input and output tokens, as charged."""
 
 
 class ToolContext(Protocol):
@@ -190,7 +201,7 @@ class ToolContext(Protocol):
         ...
 
     @property
-    def tally(self) -> ToolCallCount: ...
+    def usage(self) -> TurnUsage: ...
 
 
 class ToolProvider(Protocol):

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from fleetwright_a2a.lazy_import import fast_imports
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.storage.facts import FactStore
@@ -14,7 +15,6 @@ from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.questions import HumanTools
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache
 from fleetwright_agent.tools.memory.fact_tools import FactTools
-from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.port import Tool, ToolContext, ToolProvider
 from fleetwright_agent.tools.search.tool import SearchTools
 from fleetwright_agent.tools.skills.loading import SkillTools
@@ -30,7 +30,7 @@ def built_in_providers(
     facts: FactStore,
     workspace: ToolProvider | None,
     redact: Callable[[str], str],
-    peers: PeerTools,
+    peers: ToolProvider | None,
     tool_cache: ToolCache,
     metrics: Metrics,
     room: Callable[[], int],
@@ -40,6 +40,7 @@ def built_in_providers(
     Args:
         workspace: The tools of the workspace; None without a workspace.
         redact: Removes secrets from a fact.
+        peers: The tools that call declared peers; None if the agent calls no other agent.
         tool_cache: Receives the tool list of each MCP server.
         room: Returns the number of tokens that a prompt may have.
     """
@@ -49,7 +50,7 @@ def built_in_providers(
         (bool(config.skills), SkillTools(config.skills, layout)),
         (config.memory.knowledge.enabled, FactTools(facts, config.memory.knowledge, redact)),
         (config.tool_search is not None, SearchTools()),
-        (bool(config.peers), peers),
+        *([(bool(config.peers), peers)] if peers is not None else []),
     )
     mcp = _mcp_tools(config, layout, tool_cache=tool_cache, metrics=metrics, room=room) if config.mcp_servers else ()
     return (*(provider for is_enabled, provider in providers if is_enabled), *mcp)
@@ -59,7 +60,8 @@ def _mcp_tools(
     config: AgentConfig, layout: Layout, *, tool_cache: ToolCache, metrics: Metrics, room: Callable[[], int]
 ) -> tuple[ToolProvider, ...]:
     # Imported lazily: importing the MCP SDK takes a sixth of the time to load a turn.
-    from fleetwright_agent.tools.mcp.provider import McpTools, mcp_connections
+    with fast_imports():
+        from fleetwright_agent.tools.mcp.provider import McpTools, mcp_connections
 
     connections = mcp_connections(config, layout, tool_cache=tool_cache, metrics=metrics)
     return (McpTools(connections, tool_cache, room=room, shares_prompt=config.tool_search is None),)

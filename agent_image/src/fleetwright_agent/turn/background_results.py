@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from fleetwright_agent.protocol.frames import Frame, ToolEnd, ToolStart, TurnRequest
 from fleetwright_agent.storage.open_questions import DelegatedTask
-from fleetwright_agent.tools.fleet.background_tasks import BackgroundResult
+from fleetwright_agent.tools.fleet.background_result import BackgroundResult
 
 _TOOL: Final = "ask_agent"
 _PREVIEW: Final = 800

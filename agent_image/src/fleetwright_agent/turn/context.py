@@ -14,7 +14,7 @@ from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage
 from langgraph.graph.message import add_messages
 
 from fleetwright_agent.protocol.frames import Frame, TurnFailed, TurnRequest
-from fleetwright_agent.tools.port import Tool, ToolCallCount
+from fleetwright_agent.tools.port import Tool, TurnUsage
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.compaction.view import CompactionState
 
@@ -73,7 +73,7 @@ class TurnContext:
     """The id of the message before which the prompts of this turn show the overview."""
     hold: Callable[["asyncio.Future[None]"], None] = lambda _: None
     """Delays all later frames until this write is on disk."""
-    tally: ToolCallCount = field(default_factory=ToolCallCount)
+    usage: TurnUsage = field(default_factory=TurnUsage)
     waits_for_budget: bool = True
     """True if an exceeded budget may pause this loop; False for a sub-agent, because its turn pauses instead."""
     spoken: bool = False

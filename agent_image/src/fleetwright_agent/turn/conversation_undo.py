@@ -4,7 +4,7 @@ The caller's message and the outcome become part of the conversation, so that th
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -12,12 +12,14 @@ from langchain_core.runnables import RunnableConfig
 
 from fleetwright_agent.protocol.context_changes import FilesRestored
 from fleetwright_agent.protocol.frames import TurnFailed, TurnRequest
-from fleetwright_agent.tools.port import ToolError
+from fleetwright_agent.security.caller_roles import CallerAction
+from fleetwright_agent.tools.port import ToolBlocked, ToolError
 from fleetwright_agent.turn.images import user_message
 
 _NAME: Final = "workspace_undo"
 """The name in the audit trail, and of the outcome in the stored answer."""
 _MOST_NAMED: Final = 50
+_FORBIDDEN: Final = "an undo needs the action UseWriteTools, which the role of this caller does not allow"
 _NOTHING: Final = (
     "No file was restored: tools changed none since then, or it is too long ago. Changes of commands cannot be undone."
 )
@@ -47,10 +49,14 @@ class CallAudit(Protocol):
 
 
 class ConversationUndo:
-    def __init__(self, graph: Any, files: FileUndo, audit: CallAudit) -> None:
+    def __init__(
+        self, graph: Any, files: FileUndo, audit: CallAudit, *, actions_of: Callable[[str], frozenset[CallerAction]]
+    ) -> None:
+        """Args: `actions_of` returns the actions that the role of a caller allows."""
         self._graph = graph
         self._files = files
         self._audit = audit
+        self._actions_of = actions_of
 
     async def run(
         self, request: TurnRequest, thread: str, messages: Sequence[AnyMessage], task_id: str
@@ -79,8 +85,13 @@ class ConversationUndo:
         await self._audit.begins(request, _NAME, arguments)
         outcome, text = "error", ""
         try:
+            if CallerAction.USE_WRITE_TOOLS not in self._actions_of(request.owner):
+                raise ToolBlocked(_FORBIDDEN)
             report = await self._files.undo(request.owner, request.task_id, tasks)
             outcome, text = "ok", undo_text(report)
+        except ToolBlocked as error:
+            outcome, text = error.outcome, str(error)
+            raise
         finally:
             seconds = time.perf_counter() - started
             await self._audit.ended(request, _NAME, arguments, text=text, outcome=outcome, seconds=seconds)

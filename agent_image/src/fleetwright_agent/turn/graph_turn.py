@@ -18,7 +18,7 @@ from langgraph.types import StateSnapshot
 
 from fleetwright_a2a.extensions import trace_of
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.memory.eligibility import is_remembered
+from fleetwright_agent.memory.eligibility import MemoryAccess
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.protocol.context_changes import fork_of, title_of, undo_of
 from fleetwright_agent.protocol.frames import (
@@ -32,11 +32,13 @@ from fleetwright_agent.protocol.frames import (
 )
 from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.storage.checkpoints import ConversationSaver
+from fleetwright_agent.storage.conversations import PRIOR_SESSIONS
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tool_journal import StartedCall
 from fleetwright_agent.telemetry.tracing import current_trace
-from fleetwright_agent.tools.fleet.background_tasks import BackgroundResult
+from fleetwright_agent.tools.fleet.background_result import BackgroundResult
+from fleetwright_agent.tools.port import TurnUsage
 from fleetwright_agent.tools.registry import ToolRegistry
 from fleetwright_agent.turn.background_results import (
     BackgroundTasksPort,
@@ -110,6 +112,7 @@ class GraphTurn:
         """
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
+        self._access = MemoryAccess(config.actions_of)
         self._sessions = sessions
         self._usage = TaskUsage(storage.inflight)
         self.registry = registry
@@ -222,15 +225,16 @@ class GraphTurn:
         self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: TurnStart, stored: StateSnapshot
     ) -> dict[str, Any]:
         """Return the state of the conversation after the run."""
-        context = TurnContext(request, frames.put_nowait, {}, thread, hold=frames.put_nowait)
+        usage = TurnUsage(tokens=await self._usage.tokens_of(request))
+        emit = _count_tokens(usage, frames.put_nowait)
+        context = TurnContext(request, emit, {}, thread, hold=frames.put_nowait, usage=usage)
         context.tools = await self.registry.tools(context)
         context.fresh, context.idle_seconds = begin.fresh, self._idle(stored)
         if not begin.fresh:
-            context.tally.tool_calls = tool_calls(stored.values["messages"])
+            context.usage.tool_calls = tool_calls(stored.values["messages"])
         entry = begin.entry
-        if isinstance(entry, dict) and not stored.values and self._knows_sessions(request):
-            prior = await self._sessions.prior(request.owner, request.context_id)
-            entry = {**entry, "prior_sessions": prior}
+        if isinstance(entry, dict):
+            entry = {**entry, **await self._prior_sessions(request, stored)}
         if isinstance(entry, dict) and begin.fresh and self._forks and (fork := fork_of(request.metadata)):
             if stored.values:
                 sentence = "A fork begins a new conversation, and this one has begun; leave message.contextId out."
@@ -256,6 +260,17 @@ class GraphTurn:
             await self._background.delivered([result.task for result in results])
         return values or {}
 
+    async def _prior_sessions(self, request: TurnRequest, stored: StateSnapshot) -> dict[str, str]:
+        """Return the text about other sessions, if the state has to change."""
+        if not stored.values and self._knows_sessions(request):
+            return {PRIOR_SESSIONS: await self._sessions.prior(request.owner, request.context_id)}
+        # The conversation may be older than the role of its caller.
+        is_revoked = stored.values.get(PRIOR_SESSIONS) and not self._access.allows_reading(request.owner)
+        return {PRIOR_SESSIONS: ""} if is_revoked else {}
+
+    def _knows_sessions(self, request: TurnRequest) -> bool:
+        return self._tells_sessions and self._access.may_read(request)
+
     def _idle(self, stored: StateSnapshot) -> float:
         """Return the seconds since the conversation was last stored, which is also when the model was last called."""
         return self._clock() - datetime.fromisoformat(stored.created_at).timestamp() if stored.created_at else 0.0
@@ -264,15 +279,13 @@ class GraphTurn:
         answer = messages[-1].text
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
-        remembering = self._remember(request, messages) if self._knows_sessions(request) else None
+        writes = self._tells_sessions and self._access.may_write(request)
+        remembering = self._remember(request, messages) if writes else None
         await self._threads.close(request, thread)
         if remembering is not None:
             # The answer is final once this row is committed. The last step of the thread is in the same commit.
             await self._sessions.written(remembering)
         return TurnDone(answer, cut=end_of(messages[-1].response_metadata) is FinishReason.LIMIT)
-
-    def _knows_sessions(self, request: TurnRequest) -> bool:
-        return self._tells_sessions and is_remembered(request)
 
     def _remember(self, request: TurnRequest, messages: Sequence[AnyMessage]) -> "asyncio.Future[None]":
         return self._sessions.put(
@@ -288,3 +301,14 @@ class GraphTurn:
         await self.registry.close()
         for part in self._closing:
             await part.aclose()
+
+
+def _count_tokens(usage: TurnUsage, emit: Callable[[Frame], None]) -> Callable[[Frame], None]:
+    """Return a callback that counts the tokens of model calls, and passes every frame on."""
+
+    def told(frame: Frame) -> None:
+        if isinstance(frame, Usage):
+            usage.tokens += frame.tokens
+        emit(frame)
+
+    return told

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from typing import Final
+from urllib.parse import quote
 
 from starlette.requests import Request
 
 from fleetwright_a2a.errors import HttpRefusal, refuse
-from fleetwright_agent.config.callers import PERSON, CallerKind
+from fleetwright_agent.config.callers import PERSON, SAFE, VIA, CallerKind, owner_key
 
 FORBIDDEN: Final = "Only clients that auth.administrators names may read or erase the agent's memory."
 OWNER_RULE: Final = "owner must be client:<name>, agent:<namespace>/<name> or user:<name>"
@@ -38,8 +39,12 @@ def who(request: Request) -> str:
     return str(request.scope["user"].display_name)
 
 
-def is_owner(text: str) -> bool:
-    return text.startswith(_KINDS) and is_plain(text)
+def owner_of(text: str) -> str | None:
+    """Return the owner key that a parameter names, or None if it names none. A person may have the plain name."""
+    if not (text.startswith(_KINDS) and is_plain(text)):
+        return None
+    is_encoded = VIA in text or quote(text, safe=f"{SAFE}%") == text
+    return text if is_encoded else owner_key(text)
 
 
 def is_plain(text: str) -> bool:

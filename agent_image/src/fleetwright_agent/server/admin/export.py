@@ -12,6 +12,7 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.audit.trail import AuditTrail
+from fleetwright_agent.server.admin.delegations import delegation_document
 from fleetwright_agent.storage.erasures import ErasureTarget
 from fleetwright_agent.storage.learned_skills import skill_v1
 from fleetwright_agent.storage.storage import Storage
@@ -31,7 +32,7 @@ class MemoryExport:
         number = 0
         stores = (
             *(self._tasks, self._conversations, self._sessions, self._grants, self._workspaces),
-            *(self._facts, self._skills, self._costs, self._audit_lines),
+            *(self._facts, self._skills, self._delegations, self._costs, self._audit_lines),
         )
         for store in stores:
             async for line in store(target):
@@ -76,6 +77,10 @@ class MemoryExport:
     async def _skills(self, target: ErasureTarget) -> AsyncIterator[Line]:
         for skill in await self._storage.skills.skills(target.owner, context_id=target.context_id):
             yield {"kind": "skill", "usedAt": skill.used, "uses": skill.uses, **skill_v1(skill)}
+
+    async def _delegations(self, target: ErasureTarget) -> AsyncIterator[Line]:
+        for call in await self._storage.peer_calls.of(target.owner, target.context_id):
+            yield {"kind": "delegation", **delegation_document(call)}
 
     async def _costs(self, target: ErasureTarget) -> AsyncIterator[Line]:
         """Yield the costs. Only the export of a whole owner has them, because costs are not stored by conversation."""

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from fleetwright_a2a.errors import HttpRefusal, refuse
 from fleetwright_agent.audit.trail import AuditTrail
-from fleetwright_agent.server.admin.access import OWNER_RULE, AdministratorAccess, is_owner, is_plain, who
+from fleetwright_agent.server.admin.access import OWNER_RULE, AdministratorAccess, is_plain, owner_of, who
 from fleetwright_agent.server.admin.erasure import Erasure
 from fleetwright_agent.server.admin.export import Line, MemoryExport
 from fleetwright_agent.storage.erasures import ErasureTarget
@@ -85,10 +85,10 @@ class Admin:
         parameters = self._access.parameters(request, ("owner", "contextId"))
         if isinstance(parameters, HttpRefusal):
             return parameters
-        owner, context_id = parameters.get("owner", ""), parameters.get("contextId", "")
+        owner, context_id = owner_of(parameters.get("owner", "")), parameters.get("contextId", "")
         if "contextId" in parameters and not context_id:
             return refuse(400, "contextId is empty; leave it out to address everything of the owner.")
-        if not is_owner(owner) or not is_plain(context_id):
+        if owner is None or not is_plain(context_id):
             return refuse(400, f"{OWNER_RULE}; contextId is optional.")
         return ErasureTarget(owner, context_id)
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from fleetwright_a2a.errors import HttpRefusal, refuse
 from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
 from fleetwright_agent.memory.curator import Curator
-from fleetwright_agent.server.admin.access import OWNER_RULE, AdministratorAccess, is_owner, is_plain, who
+from fleetwright_agent.server.admin.access import OWNER_RULE, AdministratorAccess, is_plain, owner_of, who
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.learned_skills import CurationResult, LearnedSkill, LearnedSkillStore, Plan, skill_v1
 
@@ -54,8 +54,8 @@ class SkillAdministration:
         parameters = self._access.parameters(request, ("owner",))
         if isinstance(parameters, HttpRefusal):
             return parameters
-        owner = parameters.get("owner")
-        if owner is not None and not is_owner(owner):
+        owner = owner_of(parameters.get("owner", ""))
+        if owner is None and "owner" in parameters:
             return refuse(400, f"{OWNER_RULE}.")
         try:
             found = await self._inventory()
@@ -68,8 +68,8 @@ class SkillAdministration:
         parameters = self._access.parameters(request, ("owner", "name"))
         if isinstance(parameters, HttpRefusal):
             return parameters
-        owner, name = parameters.get("owner", ""), parameters.get("name", "")
-        if not is_owner(owner) or not name or not is_plain(name):
+        owner, name = owner_of(parameters.get("owner", "")), parameters.get("name", "")
+        if owner is None or not name or not is_plain(name):
             return refuse(400, f"{OWNER_RULE}, and name must be the name of a skill.")
 
         def forget(skills: Sequence[LearnedSkill]) -> Plan:

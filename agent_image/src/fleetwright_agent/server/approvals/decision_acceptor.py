@@ -7,29 +7,24 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from a2a.types.a2a_pb2 import Message
 
 from fleetwright_a2a.clock import Clock
-from fleetwright_a2a.http.concurrency_limits import Release
 from fleetwright_agent.config.callers import person_name
 from fleetwright_agent.protocol.interrupts import TaskInterrupt
+from fleetwright_agent.server.approvals.answer_delivery import AnswerDelivery
 from fleetwright_agent.server.approvals.decision import ApprovalDecision
 from fleetwright_agent.server.approvals.listing import shown_arguments
 from fleetwright_agent.server.approvals.open_approvals import approval_of
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
-from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
 from fleetwright_agent.server.tasks.answer_values import answer_value
-from fleetwright_agent.server.tasks.interrupt_replies import record_answer, stamp_answer, stamp_of
-from fleetwright_agent.server.tasks.new_task import job_of
+from fleetwright_agent.server.tasks.interrupt_replies import EXPIRY, stamp_of
 from fleetwright_agent.server.tasks.size_limits import is_full
-from fleetwright_agent.server.tasks.task_runner import TaskRunner
-from fleetwright_agent.storage.tasks.records import AcceptedClaim, DuplicateClaim
 from fleetwright_agent.storage.tasks.task_log import TaskQueries
-from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import read_reply
 
 
@@ -53,36 +48,23 @@ class DecisionResult:
     problem: str = ""
 
 
-class RunningTasks(Protocol):
-    """Counts the running tasks of each caller."""
-
-    def again(self, live: ActiveTask) -> Release:
-        """Count a resumed task, and return a function that uncounts it."""
-
-
 class DecisionAcceptor:
     def __init__(
         self,
         log: TaskQueries,
         tasks: ActiveTasks,
-        runs: TaskRunner,
-        running: RunningTasks,
+        delivery: AnswerDelivery,
         *,
         answers: AnswerChecks,
         redact: Callable[[Any], Any],
-        admission: Admission,
         clock: Clock,
-        metrics: Metrics,
     ) -> None:
         self._log = log
         self._tasks = tasks
-        self._runs = runs
-        self._running = running
+        self._delivery = delivery
         self._answers = answers
         self._redact = redact
-        self._admission = admission
         self._clock = clock
-        self._metrics = metrics
 
     async def decide(self, ask: str, decision: ApprovalDecision) -> DecisionResult:
         """Accept the decision, or return why it is not accepted.
@@ -103,13 +85,14 @@ class DecisionAcceptor:
         if pause is None or pause.identity != ask:
             return _earlier(live, ask, decision)
         if pause.expired(self._clock.now_ns()):
-            await self._runs.expire(live)
+            # The next round of maintenance delivers the denial.
             return DecisionResult(DecisionOutcome.NOT_FOUND)
         if not hmac.compare_digest(pause.digest, decision.arguments_digest):
             return DecisionResult(DecisionOutcome.CHANGED)
         if problem := await self._problem(live, pause, decision):
             return DecisionResult(DecisionOutcome.INVALID, problem=problem)
-        if await self._accept(live, pause, decision):
+        message, claim = decision.message(ask), decision.claim(live.owner, ask)
+        if await self._delivery.deliver(live, pause, message, claim, by=decision.by):
             return DecisionResult(DecisionOutcome.ACCEPTED)
         # Another decision, an answer or a cancellation came first.
         return _earlier(live, ask, decision)
@@ -123,29 +106,6 @@ class DecisionAcceptor:
             return "the arguments of this call are not shown, so they cannot be changed; leave out arguments"
         return await self._answers.edit_problem(live, pause.tool, decision.edit)
 
-    async def _accept(self, live: ActiveTask, pause: TaskInterrupt, decision: ApprovalDecision) -> bool:
-        former, now = live.task, self._clock.now_ns()
-        # During the check of the arguments, the task may have continued and asked another question.
-        asked = None if live.busy else approval_of(former)
-        if asked is None or asked.identity != pause.identity:
-            return False
-        message = decision.message(pause.identity)
-        message.task_id, message.context_id = live.task_id, live.context_id
-        kept = stamp_answer(message, pause, by=decision.by, at_ns=now)
-        self._admission.admit(live.owner, begins=False)
-        release = self._running.again(live)
-        try:
-            answer = await live.resume(decision.claim(live.owner, pause.identity), kept)
-        except BaseException:
-            release()
-            raise
-        if not isinstance(answer, AcceptedClaim):
-            release()
-            return isinstance(answer, DuplicateClaim)
-        record_answer(self._metrics, live.task_id, pause, kept, now_ns=now)
-        self._runs.take_up(live, job_of(live, kept, pause, former), then=release)()
-        return True
-
 
 def _earlier(live: ActiveTask, ask: str, decision: ApprovalDecision) -> DecisionResult | None:
     """Return the result for an approval that was answered before, or None if the task has no such answer."""
@@ -153,6 +113,8 @@ def _earlier(live: ActiveTask, ask: str, decision: ApprovalDecision) -> Decision
     if found is None:
         return None
     stamp, message = found
+    if stamp.get("by") == EXPIRY:
+        return DecisionResult(DecisionOutcome.NOT_FOUND)
     if stamp.get("by") == decision.by and _means_the_same(message, decision):
         return DecisionResult(DecisionOutcome.ACCEPTED)
     return DecisionResult(

@@ -21,7 +21,7 @@ from fleetwright_agent.server.executors.activity import activity
 from fleetwright_agent.server.executors.event_mapper import EventMapper
 from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.server.executors.turn_loader import TurnLoader
-from fleetwright_agent.server.extensions import call_path, loop_refusal
+from fleetwright_agent.server.extensions import call_path, loop_refusal, tokens_of
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
 from fleetwright_agent.server.tasks.interrupt_replies import reply_to
 from fleetwright_agent.server.tasks.messages import pictures_of, text_of
@@ -163,6 +163,7 @@ class TurnWork:
             call_path=path,
             metadata=self._metadata(),
             reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,
+            prior_tokens=tokens_of(self._job.pause.cost) if self._job.pause else 0,
             restarted=self._restarted,
         )
 

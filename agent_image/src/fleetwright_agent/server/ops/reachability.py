@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from fleetwright_a2a.lazy_import import import_in_thread
 from fleetwright_a2a.outbound.policy.addresses import Network
 from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
 from fleetwright_agent.config.tools import McpServer
@@ -39,6 +40,7 @@ async def _connect(host: str, port: int, denied: tuple[Network, ...] = ()) -> No
         OSError: The connection failed.
     """
     # Imported here: the import is slow, and the start of the server must not wait for it.
+    await import_in_thread("fleetwright_a2a.outbound.pinned_http")
     from fleetwright_a2a.outbound.pinned_http import DeniedAddress, allowed_addresses, resolve
 
     target = EgressTarget(host, port)

@@ -9,14 +9,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
-from fleetwright_agent.telemetry.metrics import Metrics
 
 _START_PAUSE_SECONDS: Final = 0.02
 _START_LOOKS: Final = 150
@@ -25,7 +24,7 @@ _START_LOOKS: Final = 150
 
 def ops_app(
     *,
-    metrics: Metrics,
+    metrics: Callable[[], CollectorRegistry],
     not_ready: Callable[[], str | None],
     status: Callable[[], Mapping[str, Any]],
     scraped: Callable[[], None] = lambda: None,
@@ -35,6 +34,7 @@ def ops_app(
     """Return the application of the operations port.
 
     Args:
+        metrics: Returns the metrics to expose; called in another thread.
         scraped: Called before the metrics are read for a response.
         is_starting: Returns true until the agent has opened its memory. Until then, the response to a readiness probe
             is delayed, because the kubelet would wait a whole second before it repeats a failed probe.
@@ -54,7 +54,8 @@ def ops_app(
     async def show_metrics(request: Request) -> Response:
         if request.method == "GET":
             scraped()
-        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        # Storing the counters may take long if the volume is slow, and probes must be answered meanwhile.
+        return Response(generate_latest(await asyncio.to_thread(metrics)), media_type=CONTENT_TYPE_LATEST)
 
     async def show_status(_: Request) -> Response:
         return JSONResponse(status())

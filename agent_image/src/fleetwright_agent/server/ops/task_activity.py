@@ -17,15 +17,20 @@ _SECOND: Final = 1_000_000_000
 
 
 class TaskActivity:
-    """The times of this process. Heartbeats, probes and reads of the status page are no activity."""
+    """The times of this process. Heartbeats, probes and reads of the status page do not count as activity."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, own: str = "") -> None:
+        """Args: `own` is the caller whose tasks the agent begins by itself."""
         self._clock = clock
+        self._own = own
         self.last_ns: int | None = None
-        """The last time that a task was accepted, made progress, ended, or was read or cancelled by a caller."""
+        """The last time that a task of a caller was accepted, made progress, ended, or was read or cancelled."""
+        self.own_task_ns: int | None = None
+        """The last activity of a task that the agent began by itself."""
         self.expires_ns: int | None = None
         """The time at which the next wait for an approval or an answer expires."""
         self._started_ns: int | None = None
+        self._quiet_since: float | None = None
         self._scraped_ns: int | None = None
 
     def note(self) -> None:
@@ -34,7 +39,12 @@ class TaskActivity:
 
     def on_event(self, live: ActiveTask) -> None:
         """Record the event of a task. If the task begins to wait, the expiry of the wait is known at once."""
-        self.note()
+        if live.owner == self._own:
+            self.own_task_ns = self._clock.now_ns()
+        else:
+            self.note()
+        if live.resting:
+            self._quiet_since = self._clock.monotonic()
         if live.resting and live.state in INTERRUPTED and (pause := pause_of(live.task)):
             self.expires_ns = _earliest((self.expires_ns, pause.expires_ns))
 
@@ -42,10 +52,23 @@ class TaskActivity:
         """Record that the process became ready. The first time counts."""
         if self._started_ns is None:
             self._started_ns = self._clock.now_ns()
+            self._quiet_since = self._clock.monotonic()
 
     def note_scrape(self) -> None:
         """Record that the metrics are about to be read."""
         self._scraped_ns = self._clock.now_ns()
+
+    @property
+    def latest_ns(self) -> int | None:
+        """The last time that any task was active."""
+        return max((each for each in (self.last_ns, self.own_task_ns) if each is not None), default=None)
+
+    def quiet_seconds(self) -> float:
+        """Return the time since a task last ended or began to wait, or since the process became ready.
+
+        Zero before the process is ready.
+        """
+        return 0.0 if self._quiet_since is None else self._clock.monotonic() - self._quiet_since
 
     def report(
         self, *, running: int, waiting: int, streams: int, pushes: int, wakes_ns: Iterable[int | None]
@@ -62,6 +85,7 @@ class TaskActivity:
             "undeliveredPushes": pushes,
             "startedAt": _timestamp(self._started_ns),
             "lastTaskActivity": _timestamp(self.last_ns, up=True),
+            "lastOwnTaskActivity": _timestamp(self.own_task_ns, up=True),
             "nextWakeAt": _timestamp(_earliest((self.expires_ns, *wakes_ns)), up=True),
             "scrapedAt": _timestamp(self._scraped_ns),
         }

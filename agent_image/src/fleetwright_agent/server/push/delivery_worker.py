@@ -19,7 +19,7 @@ from a2a.types.a2a_pb2 import Task
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.server.push.encryption import CredentialCipher, DecryptionFailed
-from fleetwright_agent.server.push.payload import payload
+from fleetwright_agent.server.push.payload import load, payload
 from fleetwright_agent.server.push.receivers import DeliveryResult, DeliveryVerdict, Receivers
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.tasks.push_store import Notification, PushStore, Registration, UndeliveredNotification
@@ -196,6 +196,7 @@ class DeliveryWorker:
         bound = place(owner, task.id, registration.id, registration.url)
         credentials = self._seals.open(registration.sealed, place=bound)
         headers = {"Content-Type": "application/json", "User-Agent": _NAME, **credentials.headers()}
+        await load(registration.dialect)
         body = json.dumps(payload(registration.dialect, task), ensure_ascii=False, separators=(",", ":"))
         return await self._receivers.post(owner, registration.url, headers, body.encode())
 

@@ -8,6 +8,7 @@ from a2a.types.a2a_pb2 import StreamResponse, Task
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_a2a.bindings.calls import DIALECT
+from fleetwright_a2a.lazy_import import import_in_thread
 
 NATIVE: Final = "1.0"
 
@@ -19,6 +20,12 @@ def dialect_of(context: ServerCallContext) -> str:
 def payload(dialect: str, task: Task) -> dict[str, Any]:
     """Return the whole task in the form that a receiver of the dialect expects."""
     return _PAYLOADS[dialect](task)
+
+
+async def load(dialect: str) -> None:
+    """Import what `payload` needs for the dialect."""
+    if dialect == "0.3":
+        await import_in_thread("a2a.compat.v0_3.conversions")
 
 
 def _native(task: Task) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from fleetwright_a2a.lazy_import import import_in_thread
 from fleetwright_a2a.outbound.policy.addresses import Ip
 from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget, UnusableUrl, target_of
 from fleetwright_agent.server.push.name_lookups import NameLookups, Resolve
@@ -59,6 +60,9 @@ async def _looked_up(host: str, port: int) -> Sequence[Ip]:  # noqa: ARG001 - se
     return _looked_at.get()
 
 
+_HTTP: Final = "fleetwright_a2a.outbound.pinned_http"
+
+
 class Receivers:
     def __init__(
         self, policy: EgressPolicy, *, seconds: float = ATTEMPT_SECONDS, resolving: Resolve | None = None
@@ -76,6 +80,7 @@ class Receivers:
             ForbiddenReceiver: The URL is invalid, its name is unknown, or one of its addresses is not allowed.
             TooManyLookups: The limit of concurrent DNS lookups was reached for too long.
         """
+        await import_in_thread(_HTTP)
         from fleetwright_a2a.outbound.pinned_http import DeniedAddress
 
         try:
@@ -97,6 +102,7 @@ class Receivers:
         The name is resolved and checked again, because its addresses may have changed since the registration. The time
         limit of the attempt does not include the DNS lookup, which has a separate limit.
         """
+        await import_in_thread(_HTTP)
         import httpx
 
         from fleetwright_a2a.outbound.pinned_http import DeniedAddress

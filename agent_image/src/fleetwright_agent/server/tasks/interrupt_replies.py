@@ -4,7 +4,7 @@ The server sets the identity of the person who answered, and never takes it from
 """
 
 import logging
-from typing import Any
+from typing import Any, Final
 
 from a2a.types.a2a_pb2 import Message, Task
 from google.protobuf.json_format import MessageToDict
@@ -15,9 +15,11 @@ from fleetwright_agent.protocol.frames import InterruptKind, InterruptReply
 from fleetwright_agent.protocol.interrupts import TaskInterrupt, moment
 from fleetwright_agent.server.tasks.answer_values import answer_value
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.tools.human.approval import read_reply
+from fleetwright_agent.tools.human.approval import EXPIRED, read_reply
 
 _logger = logging.getLogger(__name__)
+EXPIRY: Final = "expiry"
+"""The author of a denial that no person has sent: the deadline of the approval has passed."""
 
 
 def stamp_answer(message: Message, pause: TaskInterrupt | None, *, by: str, at_ns: int) -> Message:
@@ -56,10 +58,18 @@ def stamp_of(task: Task, ask: str) -> tuple[dict[str, Any], Message] | None:
     return None
 
 
+def has_expired_before(task: Task) -> bool:
+    """Return True if the server has already denied an expired approval of the task."""
+    return any(map(_is_expiry, task.history))
+
+
 def record_answer(metrics: Metrics, task_id: str, pause: TaskInterrupt, message: Message, *, now_ns: int) -> None:
-    """Count and log an accepted answer."""
-    metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
+    """Count and log an accepted answer, or the expiry of an approval."""
     stamp = MessageToDict(message.metadata)[ANSWER]
+    if stamp["by"] == EXPIRY:
+        _logger.info("an approval has expired", extra={"task": task_id, "kind": pause.kind.value, **stamp})
+        return
+    metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
     _logger.info("a person answered", extra={"task": task_id, "kind": pause.kind.value, **stamp})
 
 
@@ -70,4 +80,12 @@ def answers_another(message: Message, pause: TaskInterrupt | None) -> bool:
 
 
 def reply_to(pause: TaskInterrupt, message: Message) -> InterruptReply:
-    return InterruptReply(pause.identity, answer_value(message, pause))
+    value = answer_value(message, pause)
+    if pause.kind is InterruptKind.APPROVAL and isinstance(value, dict) and not _is_expiry(message):
+        value.pop(EXPIRED, None)  # Only the server can say that an approval has expired.
+    return InterruptReply(pause.identity, value)
+
+
+def _is_expiry(message: Message) -> bool:
+    stamp = MessageToDict(message.metadata).get(ANSWER)
+    return isinstance(stamp, dict) and stamp.get("by") == EXPIRY

@@ -40,6 +40,7 @@ from fleetwright_agent.storage.tasks.records import (
     DuplicateClaim,
     MessageNotAccepted,
     StoredTask,
+    TaskIdInUse,
     TooManyWaitingTasks,
 )
 from fleetwright_agent.storage.tasks.task_log import TaskLog
@@ -109,6 +110,7 @@ class MessageAcceptor:
         trace: Mapping[str, str] | None = None,
         delegation: Delegation | None = None,
         chain: Sequence[str] = (),
+        dedup_key: str | None = None,
     ) -> tuple[ActiveTask, Start]:
         """Accept a message, and return when it is on disk. Its work starts when the returned `Start` is called.
 
@@ -116,9 +118,11 @@ class MessageAcceptor:
             called: The id of the request, for callers that choose task ids and send no message ids (A2A 0.1). If the
                 message names a task that does not exist, the task is created with the id that the message names.
             requested: The extensions that the caller requests.
-            trace: The trace context, used if the metadata contains none. It is not part of the deduplication key.
-            delegation: The right to act for a principal, which is stored with the task. It is not part of the key.
+            trace: The trace context, used if the metadata contains none. It does not distinguish messages.
+            delegation: The right to act for a principal, stored with the task. It does not distinguish messages. A new
+                task gets the id in the delegation, and a message to a task needs a delegation for this task.
             chain: The agents that the request came through. A task that begins keeps them.
+            dedup_key: A key under which the agent accepts at most one task in the life of its memory.
         """
         request = understood(request, self._extensions)
         card = next((found for card in self._cards if (found := card.recent()[0]) is not None), None)
@@ -138,7 +142,10 @@ class MessageAcceptor:
             release = self._shares.take(owner, beyond=True)
         try:
             live, job = await self._taken(
-                owner, request, called, Origin(delegation, tuple(chain), self._lasting.intersection(requested))
+                owner,
+                request,
+                called,
+                Origin(delegation, tuple(chain), self._lasting.intersection(requested), dedup_key),
             )
         except BaseException:
             release()
@@ -167,6 +174,8 @@ class MessageAcceptor:
         return await self._log.known(claim_of(owner, further(request, called)))
 
     async def _taken(self, owner: str, request: SendMessageRequest, called: str | None, origin: Origin) -> _Taken:
+        if origin.delegation is not None and request.message.task_id not in ("", origin.delegation.task_id):
+            raise InvalidParamsError(_OTHER_TASK)
         if request.message.task_id and called is not None:
             return await self._begin_or_follow(owner, request, called, origin)
         if request.message.task_id:
@@ -214,10 +223,18 @@ class MessageAcceptor:
             if await self._log.known(claim) is None:
                 raise
         answer = await self._log.accept(
-            claim, task, at_ns=now, most_waiting=self._most_waiting, also=also, delegation=origin.delegation
+            claim,
+            task,
+            at_ns=now,
+            most_waiting=self._most_waiting,
+            also=also,
+            delegation=origin.delegation,
+            dedup_key=origin.dedup_key,
         )
         if isinstance(answer, DuplicateClaim):
             return await self._again(claim.owner, answer)
+        if isinstance(answer, TaskIdInUse):
+            raise InvalidParamsError(_TASK_ID_IN_USE if origin.delegation is None else _DELEGATION_IN_USE)
         if isinstance(answer, TooManyWaitingTasks):
             raise TooManyPending(
                 f"This caller already has {self._most_waiting} tasks that wait for its answer, the maximum;"
@@ -244,8 +261,8 @@ class MessageAcceptor:
         if answers_another(message, pause) or (checked and (pause is None or pause.identity != checked)):
             raise InvalidParamsError("The question that this message answers is closed; read the task for the open one")
         if pause is not None and pause.expired(now):
-            await self._runs.expire(live)
-            raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
+            # The next round of maintenance delivers the denial.
+            raise UnsupportedOperationError(f"The deadline of this question has passed; {_ADVICE_EXPIRED}")
         kept = stamp_answer(addressed(request, former, activated=origin.activated), pause, by=live.owner, at_ns=now)
         self._admission.admit(claim.owner, begins=False)
         answer = await live.resume(claim, kept, origin.delegation)
@@ -272,7 +289,20 @@ class MessageAcceptor:
 
 
 _ADVICE_ENDED = "send the message without taskId to continue in its context"
+_ADVICE_EXPIRED = "read the task for its state, or send the message without taskId to continue in its context"
 _ADVICE_RUNNING = "wait until it rests, or cancel it"
+_OTHER_TASK: Final = (
+    "Fleetwright-Delegation: the delegation was issued for a task other than message.taskId. Get a delegation for this"
+    " task from the gateway: name the task in audience_task at /oauth/token, or send the message through the gateway"
+)
+_TASK_ID_IN_USE: Final = (
+    "message.taskId: another message has begun a task with this id at the same time. Send the message again to continue"
+    " that task, or choose another id"
+)
+_DELEGATION_IN_USE: Final = (
+    "Fleetwright-Delegation: another message has begun the task of this delegation. Get a new delegation for each"
+    " message that begins a task, or name the existing task in message.taskId"
+)
 
 
 _PLAUSIBLE_NS: Final = 60 * 1_000_000_000

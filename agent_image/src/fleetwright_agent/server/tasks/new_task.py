@@ -22,6 +22,8 @@ class Origin:
     chain: tuple[str, ...]
     activated: frozenset[str]
     """Extensions that stay active for the task, even after a restart."""
+    dedup_key: str | None = None
+    """A name under which at most one task is ever accepted."""
 
 
 def job_of(
@@ -40,9 +42,10 @@ def job_of(
 
 
 def new_task(request: SendMessageRequest, origin: Origin, *, at_ns: int) -> Task:
+    """Return the task that a message begins. A delegation contains the id of the task for which it was issued."""
     chosen = request.message.task_id
     task = Task(
-        id=chosen or str(uuid4()),
+        id=chosen or (origin.delegation.task_id if origin.delegation else str(uuid4())),
         context_id=request.message.context_id or f"a2a-{uuid4()}",
         status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED),
     )

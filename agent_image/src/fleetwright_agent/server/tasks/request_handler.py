@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 
 from a2a.server.context import ServerCallContext
-from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.types.a2a_pb2 import (
     AgentCard,
     CancelTaskRequest,
@@ -40,6 +39,7 @@ from a2a.utils.errors import (
 from a2a.utils.task import apply_history_length, validate_history_length
 
 from fleetwright_a2a.bindings.calls import CALLED, TASKS_ONLY, TRACEPARENT, chain_in, delegation_in
+from fleetwright_a2a.bindings.operation_handler import OperationHandler
 from fleetwright_a2a.card import Card
 from fleetwright_a2a.errors import operation
 from fleetwright_a2a.extensions import trace_in
@@ -63,7 +63,7 @@ from fleetwright_agent.storage.errors import TaskLogUnavailable
 _operation = operation(TaskLogUnavailable)
 
 
-class TaskRequestHandler(RequestHandler):
+class TaskRequestHandler(OperationHandler):
     def __init__(
         self,
         acceptor: MessageAcceptor,

@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToDict
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extensions import labels_of, trace_of
 from fleetwright_a2a.task_events import Event, state_word
-from fleetwright_agent.protocol.interrupts import answered_pause, newest_message, pause_of
+from fleetwright_agent.protocol.interrupts import answered_pause, newest_message
 from fleetwright_agent.protocol.termination_reasons import (
     CANCELED,
     DRAINED,
@@ -25,7 +25,6 @@ from fleetwright_agent.protocol.termination_reasons import (
     RESTARTED,
     Termination,
     terminal_status,
-    unanswered,
 )
 from fleetwright_agent.server.executors.port import (
     Emit,
@@ -93,6 +92,12 @@ class TaskRunner:
     def waiting(self) -> int:
         """The number of runs that wait for their turn. Any thread may read it."""
         return self._queue.waiting
+
+    @property
+    def current_task(self) -> str | None:
+        """The id of the oldest task whose turn runs; None if no turn runs. Any thread may read it."""
+        runs = tuple(self._running.values())
+        return next((live.task_id for live, run in runs if not run.waits), None)
 
     def take_up(self, live: ActiveTask, job: TaskJob, *, then: Callable[[], None]) -> Callable[[], None]:
         """Queue a run, and return a function that lets it begin. A queued run can be cancelled.
@@ -179,14 +184,6 @@ class TaskRunner:
 
     def _run_of(self, live: ActiveTask) -> TaskRun | None:
         return next((run for running, run in self._running.values() if running is live), None)
-
-    async def expire(self, live: ActiveTask) -> None:
-        """End a task whose approval was not given in time."""
-        now, pause = self._clock.now_ns(), pause_of(live.task)
-        if pause is None or not pause.expired(now):
-            return
-        if await live.end(terminal_status(live.task, unanswered(pause.tool), at_ns=now)):
-            _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
 
     def is_left(self, live: ActiveTask) -> bool:
         """Return whether a task is busy although no run of this process works on it.

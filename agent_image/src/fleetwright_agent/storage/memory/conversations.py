@@ -129,6 +129,9 @@ class MemoryOwnerData:
             "conversations": sum(len(thread.checkpoints) for thread in threads),
             "messages": sum(len(each.messages) for thread in threads for each in thread.checkpoints.values()),
             "sessions": sum(1 for place in self._tables.sessions if _concerns(target, *place)),
+            "delegations": sum(
+                1 for each in self._tables.peer_calls.values() if _concerns(target, each.owner, each.context_id)
+            ),
         }
         if not target.context_id:
             counts["costs"] = sum(1 for key in self._tables.usage if key[-1] == target.owner)

@@ -10,6 +10,7 @@ from fleetwright_agent.storage.erasures import ErasureTarget, PendingErasure
 from fleetwright_agent.storage.memory.conversations import MemoryConversationStore, MemoryOwnerData, MemoryViewStore
 from fleetwright_agent.storage.memory.facts import MemoryFactStore, MemoryLearnedSkillStore
 from fleetwright_agent.storage.memory.open_model_calls import MemoryOpenModelCalls
+from fleetwright_agent.storage.memory.peer_calls import MemoryPeerCalls
 from fleetwright_agent.storage.memory.sessions import MemorySessionStore
 from fleetwright_agent.storage.memory.tables import MemoryTables
 from fleetwright_agent.storage.memory.turns import (
@@ -53,6 +54,7 @@ def memory_storage(
         call_windows=MemoryCallWindows(tables, now_ns=now_ns),
         questions=MemoryOpenQuestions(tables),
         delegated=MemoryDelegatedTasks(tables),
+        peer_calls=MemoryPeerCalls(tables),
         grants=MemoryGrantStore(tables, now=now),
         workspace=MemoryWorkspaceStore(tables),
         facts=MemoryFactStore(tables, now=now),

@@ -9,7 +9,7 @@ from typing import Any
 from fleetwright_agent.storage.erasures import PendingErasure
 from fleetwright_agent.storage.facts import Fact
 from fleetwright_agent.storage.learned_skills import LearnedSkill
-from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, QuestionKey
+from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, PeerCall, QuestionKey
 from fleetwright_agent.storage.sessions import Session
 from fleetwright_agent.storage.tool_journal import JournalEntry
 from fleetwright_agent.storage.usage import UsageSum
@@ -65,6 +65,8 @@ class MemoryTables:
     """The sessions by owner and conversation."""
     questions: dict[QuestionKey, OpenQuestion] = field(default_factory=dict)
     delegated: dict[DelegatedTask, None] = field(default_factory=dict)
+    peer_calls: dict[str, PeerCall] = field(default_factory=dict)
+    """The calls of peers by id, the oldest first."""
     forks: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """The direct sources of each fork, by owner and conversation."""
     usage: dict[tuple[int, int, str, str, str], UsageSum] = field(default_factory=dict)
@@ -105,10 +107,13 @@ class MemoryTables:
         self.taken_out()
 
     def undelegate(self, owner: str, context_id: str = "") -> None:
-        """Remove the delegated tasks of an owner, or of one of its conversations."""
+        """Remove the delegated tasks and the calls of peers of an owner, or of one of its conversations."""
         for each in list(self.delegated):
             if each.owner == owner and context_id in ("", each.context_id):
                 del self.delegated[each]
+        for call in list(self.peer_calls.values()):
+            if call.owner == owner and context_id in ("", call.context_id):
+                del self.peer_calls[call.id]
 
     def unfork(self, owner: str, context_id: str = "") -> None:
         """Remove the sources of the forks of an owner, or of one fork."""

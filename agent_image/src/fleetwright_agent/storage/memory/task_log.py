@@ -23,6 +23,7 @@ from fleetwright_agent.storage.tasks.records import (
     MessageNotAccepted,
     Ownership,
     StoredTask,
+    TaskIdInUse,
     TooManyWaitingTasks,
 )
 
@@ -31,6 +32,7 @@ class MemoryTaskLog(MemoryTaskQueries):
     def __init__(self, *, now_ns: Callable[[], int] = time.time_ns) -> None:
         super().__init__()
         self._claims: dict[Claim, str] = {}
+        self._dedup_keys: dict[str, str] = {}
         self._waiting: Counter[str] = Counter()
         self._last = 0
         self._alive_ns = 0
@@ -59,6 +61,9 @@ class MemoryTaskLog(MemoryTaskQueries):
         name = (claim.owner, claim.message_id)
         return any((each.owner, each.message_id) == name and each.digest != claim.digest for each in self._claims)
 
+    async def has_accepted(self, dedup_key: str) -> bool:
+        return dedup_key in self._dedup_keys
+
     async def accept(
         self,
         claim: Claim,
@@ -68,11 +73,16 @@ class MemoryTaskLog(MemoryTaskQueries):
         most_waiting: int | None = None,
         also: Claim | None = None,
         delegation: Delegation | None = None,
-    ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
+        dedup_key: str | None = None,
+    ) -> AcceptedClaim | DuplicateClaim | TaskIdInUse | TooManyWaitingTasks:
         if known := self._claims.get(claim):
             return DuplicateClaim(known)
+        if dedup_key is not None and (first := self._dedup_keys.get(dedup_key)):
+            return DuplicateClaim(first)
         if most_waiting is not None and self._waiting[claim.owner] >= most_waiting:
             return TooManyWaitingTasks()
+        if (claim.owner, task.id) in self._ids:
+            return TaskIdInUse()
         self._last += 1
         for each in (claim, also):
             if each is not None:
@@ -81,6 +91,8 @@ class MemoryTaskLog(MemoryTaskQueries):
         row = MemoryTask(claim.owner, seq=1, busy=True, updated_ns=at_ns, task=copy_of(task))
         self._rows[self._last] = row
         self._delegate(row, delegation, at_ns)
+        if dedup_key is not None:
+            self._dedup_keys[dedup_key] = task.id
         self._wake(self._last)
         return AcceptedClaim(Ownership(self._last, 1))
 
@@ -118,10 +130,10 @@ class MemoryTaskLog(MemoryTaskQueries):
             return
         self._first_expiry = math.inf
         for row in self._rows.values():
-            if row.delegation is None:
+            if row.delegation is None or not row.delegation.token:
                 continue
             if row.delegation.expires_at <= now:
-                row.delegation = None
+                row.delegation = replace(row.delegation, token="")
             else:
                 self._first_expiry = min(self._first_expiry, row.delegation.expires_at)
 

@@ -3,13 +3,19 @@
 import asyncio
 import json
 from collections.abc import Callable
-from decimal import Decimal
 from functools import reduce
 from operator import add
 from typing import Any, Final
 
 from fleetwright_agent.storage.memory.tables import MemoryTables, committed
-from fleetwright_agent.storage.usage import DailyUsage, HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
+from fleetwright_agent.storage.usage import (
+    DailyUsage,
+    HourlyUsage,
+    ModelCallUsage,
+    TaskUsageLine,
+    TotalUsage,
+    UsageSum,
+)
 
 _HOUR: Final = 3600
 _HOURS_OF_DAY: Final = 24
@@ -26,15 +32,7 @@ class MemoryUsageStore:
     def put(self, entry: ModelCallUsage, line: TaskUsageLine) -> "asyncio.Future[None]":
         key = (self._process, int(self._now()) // _HOUR, entry.model, entry.purpose, entry.caller)
         usage = self._tables.usage
-        usage[key] = usage.get(key, UsageSum()) + UsageSum(
-            1,
-            entry.input_tokens,
-            entry.output_tokens,
-            entry.cache_read_tokens,
-            entry.cache_write_tokens,
-            int(entry.usd is None),
-            entry.usd or Decimal(0),
-        )
+        usage[key] = usage.get(key, UsageSum()) + entry.sum
         _add(self._tables, line.owner, line.task_id, line.stored_body)
         return committed()
 
@@ -62,6 +60,13 @@ class MemoryUsageStore:
         ours = {key: each for key, each in self._tables.usage.items() if key[0] == self._process}
         models = dict.fromkeys(key[2] for key in ours)
         return {model: _total(each for key, each in ours.items() if key[2] == model) for model in models}
+
+    async def totals(self) -> list[TotalUsage]:
+        sums: dict[tuple[str, str, str], UsageSum] = {}
+        for (_, _, *about), each in self._tables.usage.items():
+            model, purpose, caller = about
+            sums[model, purpose, caller] = sums.get((model, purpose, caller), UsageSum()) + each
+        return [TotalUsage(*about, each) for about, each in sums.items()]
 
     async def of(self, caller: str) -> list[HourlyUsage]:
         rows = sorted(

@@ -36,8 +36,9 @@ async def _counted(database: Database, target: ErasureTarget) -> dict[str, int]:
             "messages": f"SELECT count(*) FROM messages WHERE {threads.BELOW}",  # noqa: S608 - interpolates only constants
         }
         counts = {store: int(db.execute(query, values).fetchone()[0]) for store, query in found.items()}
-        query = "SELECT count(*) FROM sessions WHERE owner = ? AND ? IN ('', context)"
-        counts["sessions"] = int(db.execute(query, (target.owner, target.context_id)).fetchone()[0])
+        for store, table in {"sessions": "sessions", "delegations": "peer_calls"}.items():
+            query = f"SELECT count(*) FROM {table} WHERE owner = ? AND ? IN ('', context)"  # noqa: S608 - interpolates only constants
+            counts[store] = int(db.execute(query, (target.owner, target.context_id)).fetchone()[0])
         if not target.context_id:
             query = "SELECT count(*) FROM ledger WHERE caller = ?"
             counts["costs"] = int(db.execute(query, (target.owner,)).fetchone()[0])

@@ -16,6 +16,7 @@ from fleetwright_agent.storage.sqlite.grants import SqliteGrantStore
 from fleetwright_agent.storage.sqlite.inflight_usage import SqliteInflightUsage
 from fleetwright_agent.storage.sqlite.open_questions import SqliteDelegatedTasks, SqliteOpenQuestions
 from fleetwright_agent.storage.sqlite.owner_data import SqliteOwnerData
+from fleetwright_agent.storage.sqlite.peer_calls import SqlitePeerCalls
 from fleetwright_agent.storage.sqlite.tool_journal import SqliteToolJournal
 from fleetwright_agent.storage.sqlite.usage_store import SqliteUsageStore
 from fleetwright_agent.storage.sqlite.workspace import SqliteWorkspaceStore
@@ -53,6 +54,7 @@ def sqlite_storage(
         call_windows=SqliteCallWindows(database, now_ns=now_ns),
         questions=SqliteOpenQuestions(database),
         delegated=SqliteDelegatedTasks(database),
+        peer_calls=SqlitePeerCalls(database),
         grants=SqliteGrantStore(database, now=now),
         workspace=SqliteWorkspaceStore(database, now=now),
         facts=facts.SqliteFactStore(folder / facts.FOLDER, now=now),

@@ -7,13 +7,22 @@ import asyncio
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from decimal import Decimal
 from typing import Any, Final
 
 from fleetwright_agent.storage.sqlite import inflight_usage
 from fleetwright_agent.storage.sqlite.engine.database import Database
-from fleetwright_agent.storage.usage import NOBODY, DailyUsage, HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
+from fleetwright_agent.storage.usage import (
+    NOBODY,
+    DailyUsage,
+    HourlyUsage,
+    ModelCallUsage,
+    TaskUsageLine,
+    TotalUsage,
+    UsageSum,
+)
 
 _log = logging.getLogger(__name__)
 _PICO: Final = Decimal(10) ** 12
@@ -92,6 +101,11 @@ class SqliteUsageStore:
         rows = await self._database.run(lambda db: db.execute(query, (self._life,)).fetchall())
         return {row[0]: _sum(row[1:]) for row in rows}
 
+    async def totals(self) -> list[TotalUsage]:
+        query = f"SELECT model, purpose, caller, {', '.join(_AMOUNTS)} FROM totals ORDER BY number"  # noqa: S608 - interpolates only constants
+        rows = await self._database.read(lambda db: db.execute(query).fetchall())
+        return [TotalUsage(model, purpose, caller, _sum(tuple(row))) for model, purpose, caller, *row in rows]
+
     async def of(self, caller: str) -> list[HourlyUsage]:
         query = f"SELECT hour, model, purpose, {', '.join(_AMOUNTS)} FROM ledger WHERE caller = ? ORDER BY hour, life"  # noqa: S608 - interpolates only constants
         rows = await self._database.read(lambda db: db.execute(query, (caller,)).fetchall())
@@ -117,19 +131,10 @@ class SqliteUsageStore:
             self._life = db.execute("INSERT INTO lives (at) VALUES (?)", (at,)).lastrowid
         # Insert again, because the commit of the first insert may have failed.
         db.execute("INSERT OR IGNORE INTO lives (life, at) VALUES (?,?)", (self._life, at))
-        amounts = (
-            1,
-            entry.input_tokens,
-            entry.output_tokens,
-            entry.cache_read_tokens,
-            entry.cache_write_tokens,
-            int(entry.usd is None),
-            int((entry.usd or Decimal(0)) * _PICO),
-        )
-        db.execute(
-            _ADD,
-            (self._life, int(at) // _HOUR, entry.model, entry.purpose, entry.caller, *amounts),
-        )
+        *counts, usd = astuple(entry.sum)
+        about = (entry.model, entry.purpose, entry.caller, *counts, int(usd * _PICO))
+        db.execute(_ADD, (self._life, int(at) // _HOUR, *about))
+        db.execute(_ADD_TOTAL, about)
 
 
 def _written(writing: "asyncio.Future[None]") -> None:
@@ -156,14 +161,23 @@ _SUMS: Final = ", ".join(f"coalesce(sum({each}), 0)" for each in _AMOUNTS)
 
 
 _COLUMNS: Final = ("life", "hour", "model", "purpose", "caller")
-_SUMMED: Final = (
-    f"ON CONFLICT ({', '.join(_COLUMNS)})"
-    f" DO UPDATE SET {', '.join(f'{each} = {each} + excluded.{each}' for each in _AMOUNTS)}"
-)
-_ADD: Final = (
-    f"INSERT INTO ledger ({', '.join((*_COLUMNS, *_AMOUNTS))})"  # noqa: S608 - interpolates only constants
-    f" VALUES ({', '.join('?' * len((*_COLUMNS, *_AMOUNTS)))}) {_SUMMED}"
-)
+_TOTAL_COLUMNS: Final = ("model", "purpose", "caller")
+
+
+def _summed(columns: Sequence[str]) -> str:
+    """Return the clause that adds the amounts to those of the row with the same columns."""
+    amounts = ", ".join(f"{each} = {each} + excluded.{each}" for each in _AMOUNTS)
+    return f"ON CONFLICT ({', '.join(columns)}) DO UPDATE SET {amounts}"
+
+
+def _adding(table: str, columns: Sequence[str]) -> str:
+    every = (*columns, *_AMOUNTS)
+    places = ", ".join("?" * len(every))
+    return f"INSERT INTO {table} ({', '.join(every)}) VALUES ({places}) {_summed(columns)}"  # noqa: S608 - interpolates only constants
+
+
+_ADD: Final = _adding("ledger", _COLUMNS)
+_ADD_TOTAL: Final = _adding("totals", _TOTAL_COLUMNS)
 
 
 def _sum(row: tuple[int, ...]) -> UsageSum:
@@ -173,8 +187,12 @@ def _sum(row: tuple[int, ...]) -> UsageSum:
 
 def disown(db: sqlite3.Connection, caller: str) -> None:
     """Replace the caller's name in its rows; the sums stay."""
-    rest = "life, hour, model, purpose"
     amounts = ", ".join(_AMOUNTS)
-    move = f"INSERT INTO ledger ({rest}, caller, {amounts}) SELECT {rest}, ?, {amounts} FROM ledger WHERE caller = ?"  # noqa: S608 - interpolates only constants
-    db.execute(f"{move} {_SUMMED}", (NOBODY, caller))
-    db.execute("DELETE FROM ledger WHERE caller = ?", (caller,))
+    for table, columns in (("ledger", _COLUMNS), ("totals", _TOTAL_COLUMNS)):
+        rest = ", ".join(each for each in columns if each != "caller")
+        db.execute(
+            f"INSERT INTO {table} ({rest}, caller, {amounts})"  # noqa: S608 - interpolates only constants
+            f" SELECT {rest}, ?, {amounts} FROM {table} WHERE caller = ? {_summed(columns)}",
+            (NOBODY, caller),
+        )
+        db.execute(f"DELETE FROM {table} WHERE caller = ?", (caller,))  # noqa: S608 - interpolates only constants

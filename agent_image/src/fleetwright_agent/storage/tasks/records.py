@@ -53,6 +53,11 @@ class TooManyWaitingTasks:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskIdInUse:
+    """The owner already has a task with the id of the new task."""
+
+
+@dataclass(frozen=True, slots=True)
 class MessageNotAccepted:
     """The task is running or has ended, so it accepts no further message."""
 

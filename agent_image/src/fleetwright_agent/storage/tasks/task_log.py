@@ -10,7 +10,8 @@ caller. Several processes may use the same log. Every implementation guarantees:
   epoch. Writes with another epoch have no effect.
 - Nothing is appended to a task that is not busy. A task whose run ends with its process stays busy.
 - The last records of a task, its change to rest and the notifications about this change are one commit.
-- The delegation of a message is part of the commit that accepts the message. It is deleted with the task.
+- The delegation of a message is part of the commit that accepts the message. Its token is
+  deleted after its expiry, and the rest with the task.
 - A reader that has seen a sequence number reads the following records with `since`. `watch` reports new records.
 
 This module makes no A2A decisions.
@@ -34,6 +35,7 @@ from fleetwright_agent.storage.tasks.records import (
     Ownership,
     StoredTask,
     TaskChanges,
+    TaskIdInUse,
     TaskPage,
     TaskQuery,
     TooManyWaitingTasks,
@@ -52,13 +54,16 @@ class TaskStore(Protocol):
         most_waiting: int | None = None,
         also: Claim | None = None,
         delegation: Delegation | None = None,
-    ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
+        dedup_key: str | None = None,
+    ) -> AcceptedClaim | DuplicateClaim | TaskIdInUse | TooManyWaitingTasks:
         """Create a busy task with `task` as its record 1, once per claim. Returns after the commit.
 
         Args:
             also: A second claim for the same message.
             delegation: The delegation of the message. Expired delegations of other tasks are deleted.
             most_waiting: The maximum number of waiting tasks. An owner with so many may not start another task.
+            dedup_key: A key under which the log accepts at most one task. The key is stored in the same commit and is
+                never deleted. Another task with the key is a duplicate, even if the first task has been deleted.
         """
 
     async def resume(
@@ -127,7 +132,7 @@ class TaskDelegations(Protocol):
     async def delegation(self, owner: str, task_id: str) -> Delegation | None:
         """Return the delegation of a task, or None if the agent can act for itself only in this task.
 
-        The delegation may have expired. Raises: TaskLogUnavailable.
+        The delegation may have expired. Its token is then empty after some time. Raises: TaskLogUnavailable.
         """
 
 
@@ -139,6 +144,9 @@ class TaskQueries(Protocol):
 
     async def is_reused(self, claim: Claim) -> bool:
         """Return whether the same owner has used the same message id for other content."""
+
+    async def has_accepted(self, dedup_key: str) -> bool:
+        """Return whether a task was accepted under this name, even if it has been deleted since."""
 
     async def page(self, query: TaskQuery) -> TaskPage: ...
 

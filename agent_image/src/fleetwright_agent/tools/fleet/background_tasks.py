@@ -6,29 +6,18 @@ Each result is added once to the conversation that began the task.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.protocol.frames import Frame, TurnRequest
 from fleetwright_agent.storage.open_questions import DelegatedTask, DelegatedTasks
+from fleetwright_agent.tools.fleet.background_result import BackgroundResult
 from fleetwright_agent.tools.peers.conversation import PeerConversations, PeerUnreachable, name_of
 from fleetwright_agent.tools.port import ToolCall, ToolError
 
 MOST: Final = 20
 """The largest number of tasks of one conversation whose results it has not received."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class BackgroundResult:
-    """The result of a task, or an error that says why it has no result."""
-
-    task: DelegatedTask
-    text: str
-    ok: bool
-    frames: tuple[Frame, ...] = ()
-    """The costs that the agent has reported for the task."""
 
 
 class BackgroundTasks:

@@ -15,7 +15,9 @@ _USABLE_SECONDS: Final = 300.0
 """The age up to which a list is used while the gateway does not answer."""
 _RECENT_SECONDS: Final = 15.0
 _WAIT_SECONDS: Final = 3.0
-_MOST: Final = 200
+MOST: Final = 200
+"""The largest number of agents that are listed."""
+_PAGE: Final = 100
 _MOST_OF_DESCRIPTION: Final = 300
 _log = logging.getLogger(__name__)
 
@@ -95,19 +97,30 @@ class Colleagues:
             return None
 
     async def _read(self) -> tuple[Colleague, ...]:
-        url = f"{self._gateway}/v1/agents/{self._me}/peers"
+        found: list[Colleague] = []
+        token: str | None = ""
         try:
-            headers = {"Authorization": f"Bearer {self._read_token()}"}
-            answer = await self._client.get(url, headers=headers, timeout=_WAIT_SECONDS)
-            if answer.status_code != httpx.codes.OK:
-                raise GatewayUnavailable(f"the gateway answered {answer.status_code}")
-            return tuple(_colleague(each) for each in json.loads(answer.content)["items"][:_MOST])
+            while token is not None and len(found) < MOST:
+                page = await self._page(token)
+                found += map(_colleague, page["items"])
+                token = page.get("nextPageToken")
         except OSError as error:
             raise GatewayUnavailable(f"the token for the gateway cannot be read: {error.strerror}") from None
         except httpx.HTTPError as error:
             raise GatewayUnavailable(f"the gateway is not reachable: {str(error) or type(error).__name__}") from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise GatewayUnavailable("the gateway sent no list of agents") from None
+        return tuple(found[:MOST])
+
+    async def _page(self, token: str) -> Any:
+        """Raises: GatewayUnavailable, OSError, httpx.HTTPError or ValueError."""
+        url = f"{self._gateway}/v1/agents/{self._me}/peers"
+        headers = {"Authorization": f"Bearer {self._read_token()}"}
+        params = {"pageSize": str(_PAGE), **({"pageToken": token} if token else {})}
+        answer = await self._client.get(url, headers=headers, params=params, timeout=_WAIT_SECONDS)
+        if answer.status_code != httpx.codes.OK:
+            raise GatewayUnavailable(f"the gateway answered {answer.status_code}")
+        return json.loads(answer.content)
 
 
 def _colleague(document: Any) -> Colleague:

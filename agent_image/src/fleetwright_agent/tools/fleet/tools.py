@@ -4,20 +4,24 @@ Which agents there are is known only at run time, so a new colleague needs no ne
 `ask_agent` lists the colleagues of the moment.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 import httpx
 
-from fleetwright_a2a.authentication import DELEGATION
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.storage.open_questions import DelegatedTasks, OpenQuestions
 from fleetwright_agent.storage.tasks.task_log import TaskDelegations
 from fleetwright_agent.tools.fleet.background_tasks import BackgroundTasks
-from fleetwright_agent.tools.fleet.colleagues import Colleague, Colleagues, GatewayUnavailable
+from fleetwright_agent.tools.fleet.colleagues import MOST, Colleague, Colleagues, GatewayUnavailable
+from fleetwright_agent.tools.peers.call_records import CallRecords
 from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
-from fleetwright_agent.tools.peers.delegations import usable_delegation
+from fleetwright_agent.tools.peers.gateway_calls import GatewayCalls, read_gateway_token
+from fleetwright_agent.tools.peers.retries import Sleep
 from fleetwright_agent.tools.peers.tool import MESSAGE, TASK_ID
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
@@ -44,9 +48,11 @@ class FleetTools:
         delegated: DelegatedTasks,
         delegations: TaskDelegations,
         *,
+        records: CallRecords,
         now: Callable[[], float],
         declared: Collection[str] = (),
         outlived: bool = True,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         """Args:
         me: This agent, as `<namespace>/<name>`.
@@ -56,24 +62,26 @@ class FleetTools:
         kept: The store of the questions of other agents.
         delegated: The store of the tasks that no call waits for.
         delegations: The delegations of the tasks of this agent.
+        records: Records the calls.
         now: Returns seconds since the epoch.
         declared: The names of the declared peers, whose open questions another provider keeps.
         outlived: True if the store survives a restart.
+        sleep: Waits before a request is repeated.
         """
         self._me = me
-        self._layout = layout
-        self._delegations = delegations
-        self._now = now
+        self._calls = GatewayCalls(layout, delegations, now=now)
         self._declared = frozenset(declared)
-        self._colleagues = Colleagues(me, gateway, client, read_token=self._read_token)
+        self._colleagues = Colleagues(me, gateway, client, read_token=partial(read_gateway_token, layout))
         self._conversations = PeerConversations(
             me,
             client,
             kept,
+            records,
             find=self._colleagues.peer,
             authorize=self._authorize,
             keeps=self._keeps,
             outlived=outlived,
+            sleep=sleep,
         )
         self.background = BackgroundTasks(self._conversations, delegated, find=self._colleagues.peer)
 
@@ -90,7 +98,14 @@ class FleetTools:
         }
         listing: dict[str, Any] = {"type": "object", "properties": {}}
         return (
-            Tool("ask_agent", _description(found, self._me), asking, self._ask, happens_once=_goes_on),
+            Tool(
+                "ask_agent",
+                _description(found, self._me),
+                asking,
+                self._ask,
+                happens_once=_goes_on,
+                action=CallerAction.DELEGATE,
+            ),
             Tool("list_agents", "List the agents that may be asked, with what each one does.", listing, self._list),
         )
 
@@ -106,7 +121,10 @@ class FleetTools:
             found = await self._colleagues.list()
         except GatewayUnavailable as error:
             raise ToolError(f"the agents cannot be listed right now: {error}") from None
-        return "\n".join(_outcome_line(each, self._me) for each in found) or "There are no other agents to ask."
+        lines = [_outcome_line(each, self._me) for each in found]
+        # The gateway also forwards to agents that are not in the list.
+        more = [f"Only the first {MOST} agents are listed. Others can be asked by name."] if len(lines) == MOST else []
+        return "\n".join([*lines, *more]) or "There are no other agents to ask."
 
     async def _ask(self, call: ToolCall) -> str:
         peer = self._colleagues.peer(call.arguments["agent"])
@@ -123,21 +141,8 @@ class FleetTools:
     def _keeps(self, name: str) -> bool:
         return name not in self._declared
 
-    def _read_token(self) -> str:
-        return read_gateway_token(self._layout)
-
-    async def _authorize(self, _: Peer, owner: str, task_id: str) -> Mapping[str, str]:
-        try:
-            authorization = {"Authorization": f"Bearer {self._read_token()}"}
-        except OSError:
-            raise ToolError("this agent holds no credential for the gateway at the moment; try again later") from None
-        delegation = await usable_delegation(self._delegations, owner, task_id, now=self._now())
-        return authorization if delegation is None else {**authorization, DELEGATION: delegation.token}
-
-
-def read_gateway_token(layout: Layout) -> str:
-    """Return the token of this pod for the gateway. Raises: OSError."""
-    return layout.gateway_token_file.read_text().strip()
+    async def _authorize(self, _: Peer, owner: str, task_id: str, __: str | None) -> Mapping[str, str]:
+        return await self._calls.headers(owner, task_id)
 
 
 def _goes_on(arguments: Mapping[str, Any]) -> bool:

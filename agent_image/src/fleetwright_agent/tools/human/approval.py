@@ -20,6 +20,7 @@ _GRANT: Final = "grant"
 _REASON: Final = "reason"
 _REVIEWED: Final = "A reviewer decides; an answer to this task does not count."
 _ARGUMENTS: Final = "arguments"
+EXPIRED: Final = "expired"
 UNTYPED: Final = "untyped"
 MAX_REASON: Final = 1024
 """The largest number of characters of a reason that the model reads."""
@@ -38,6 +39,8 @@ class ApprovalReply:
     """The arguments with which the call runs, if the person has changed them."""
     untyped: bool = False
     """True if texts may stand for values of other types. The schema of the tool then restores the types."""
+    expired: bool = False
+    """True for the denial of an approval that expired without a decision."""
 
 
 def read_reply(value: object, offered: Sequence[str] = ()) -> ApprovalReply:
@@ -49,7 +52,7 @@ def read_reply(value: object, offered: Sequence[str] = ()) -> ApprovalReply:
     said = [value[key] for key in _SAYS if key in value]
     reason = _reason(value.get(_REASON))
     if not (said and all(map(_yes, said))):
-        return ApprovalReply(False, reason=reason)
+        return ApprovalReply(False, reason=reason, expired=value.get(EXPIRED) is True)
     arguments = value.get(_ARGUMENTS)
     if arguments is not None and not isinstance(arguments, Mapping):
         return ApprovalReply(False)
@@ -57,6 +60,11 @@ def read_reply(value: object, offered: Sequence[str] = ()) -> ApprovalReply:
     if arguments is None:
         return ApprovalReply(True, given, reason)
     return ApprovalReply(True, given, reason, with_integers(arguments), value.get(UNTYPED) is True)
+
+
+def expired_reply() -> dict[str, Any]:
+    """Return the denial of an approval that expired without a decision."""
+    return {"approved": False, EXPIRED: True, _REASON: "The approval was not given in time."}
 
 
 def _reason(value: object) -> str:

@@ -19,11 +19,12 @@ from mcp.types import Tool as Listed
 from fleetwright_a2a.outbound.policy.addresses import Network
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.tools.mcp.circuit_breaker import CircuitBreaker
 from fleetwright_agent.tools.mcp.results import result_text
 from fleetwright_agent.tools.mcp.session import SessionActor
 from fleetwright_agent.tools.mcp.tool_cache import ToolCache, unoffered_tools
-from fleetwright_agent.tools.mcp.tool_listing import every_page, tool_digest
+from fleetwright_agent.tools.mcp.tool_listing import every_page, is_read_only, tool_digest
 from fleetwright_agent.tools.mcp.wire import CALL_SECONDS, Arrival, McpUnreachable
 from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
@@ -150,7 +151,8 @@ class McpConnection:
             return text
 
         name = offered_name(f"{self.name}__{listed.name}")
-        return Tool(name, listed.description or "", listed.inputSchema, run, deferrable=True)
+        action = None if is_read_only(listed) else CallerAction.USE_WRITE_TOOLS
+        return Tool(name, listed.description or "", listed.inputSchema, run, deferrable=True, action=action)
 
     async def _call(self, request: ClientRequest) -> CallToolResult:
         if rest := self._breaker.rest():

@@ -36,6 +36,14 @@ def tool_digest(tool: Tool) -> str:
     return _digest(tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=_PROMISES))
 
 
+def is_read_only(tool: Tool) -> bool:
+    """Return True if the server declares that the tool changes nothing.
+
+    Only the roles of callers depend on this. It is a claim of the server, so no call is repeated because of it.
+    """
+    return tool.annotations is not None and tool.annotations.readOnlyHint is True
+
+
 def tools_digest(digests: Iterable[tuple[str, str]]) -> str:
     """Return the digest of a whole list from the name and digest of each tool, independent of their order."""
     return _digest(sorted(digests))

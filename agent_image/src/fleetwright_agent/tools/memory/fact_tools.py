@@ -11,6 +11,7 @@ from typing import Any, Final
 from fleetwright_agent.config.memory import KnowledgeMemory
 from fleetwright_agent.memory.eligibility import is_remembered
 from fleetwright_agent.memory.fact_text import MOST_CHARACTERS, normalise_fact, render_facts
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.facts import FactStore, TooManyFacts
 from fleetwright_agent.storage.provenance import Provenance
@@ -78,10 +79,12 @@ def knowledge_tools(knowledge: FactStore, policy: KnowledgeMemory, redact: Calla
             raise ToolError(f"there is no fact {n}; recall_memory tells the numbers")
         return f"Fact {n} is forgotten."
 
+    query = _object(query=_text("Words that the fact has", 500))
+    number = _object(number={"type": "integer", "minimum": 1})
     return (
-        Tool("remember", _REMEMBER, _remember_parameters(hot=policy.hot), remember),
-        Tool("recall_memory", _RECALL, _object(query=_text("Words that the fact has", 500)), recall, repeatable=True),
-        Tool("forget", _FORGET, _object(number={"type": "integer", "minimum": 1}), forget),
+        Tool("remember", _REMEMBER, _remember_parameters(hot=policy.hot), remember, action=CallerAction.WRITE_MEMORY),
+        Tool("recall_memory", _RECALL, query, recall, repeatable=True, action=CallerAction.READ_MEMORY),
+        Tool("forget", _FORGET, number, forget, action=CallerAction.WRITE_MEMORY),
     )
 
 

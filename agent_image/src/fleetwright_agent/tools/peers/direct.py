@@ -36,8 +36,13 @@ class DirectCalls:
         self._now = now
         auth.refused = exchange.forget
 
-    async def token_for(self, peer: Peer, owner: str, task_id: str) -> DirectToken | None:
+    async def token_for(
+        self, peer: Peer, owner: str, task_id: str, *, continues: str | None = None
+    ) -> DirectToken | None:
         """Return the token for a call in a task, or None if the opaque token is to be used.
+
+        Args: `continues` is the task of the peer to which the call sends a message; empty if the message begins a task,
+        and None if the call sends no message.
 
         Raises:
             ToolError: The principal of the task cannot be named to the peer.
@@ -46,7 +51,7 @@ class DirectCalls:
             return None
         delegation = await usable_delegation(self._delegations, owner, task_id, now=self._now())
         try:
-            return await self._exchange.token_for(peer, delegation)
+            return await self._exchange.token_for(peer, delegation, continues=continues)
         except ExchangeUnavailable as error:
             _log.warning(
                 "no token for a direct call", extra={"peer": f"{peer.namespace}/{peer.name}", "why": str(error)}

@@ -1,11 +1,12 @@
 """Follows a peer's task until it ends or pauses, even if the peer restarts and resumes the task.
 
-The message is sent only once, because a peer that did not answer may have received it.
+A message is repeated only with the same id, and only before the peer has answered: the peer may have received it.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import httpx
@@ -13,9 +14,10 @@ from a2a.client import Client, ClientCallContext
 from a2a.client.errors import A2AClientError
 from a2a.types import CancelTaskRequest, GetTaskRequest, SendMessageRequest, StreamResponse, Task, TaskState
 
-from fleetwright_a2a.outbound.bounded_responses import TooLarge
-from fleetwright_a2a.outbound.pinned_http import DeniedAddress
+from fleetwright_agent.tools.peers.failures import causes_of, is_disconnected, status_of
 from fleetwright_agent.tools.peers.response import PeerResponse
+from fleetwright_agent.tools.peers.retries import RequestRetries
+from fleetwright_agent.tools.port import ToolError
 
 ENDED: Final = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}
 _OVER: Final = {*ENDED, TaskState.TASK_STATE_COMPLETED}
@@ -37,19 +39,22 @@ async def poll_task(
     *,
     look: float = _LOOK_SECONDS,
     away: float = _AWAY_SECONDS,
-    begun: Callable[[str], None] = lambda _: None,
+    begun: Callable[[str], Awaitable[None]] | None = None,
+    retries: RequestRetries | None = None,
 ) -> PeerResponse:
     """Send the request and follow its task. If this call fails or is cancelled, cancel the task.
 
     A task that waits for an approval is cancelled too, unless other people decide about it.
 
     Args: `look` is the interval of polling after the end of the stream. `away` is the time for which a peer may be
-    unreachable. Both are in seconds. `begun` is called with the id of a new task, once the peer has begun it.
+    unreachable. Both are in seconds. `begun` is awaited with the id of the task, once the peer has sent an event of it.
+    `retries` repeats the message; without them it is sent once.
     """
     heard = PeerResponse(request.message.task_id)
     ended = False
     try:
-        await _listen(client, request, context, heard, begun)
+        listen = partial(_listen, client, request, context, heard, begun)
+        await (listen() if retries is None else retries.run(listen, may_repeat=lambda: not heard.has_begun))
         while heard.task_id and (heard.state in GOES_ON or heard.is_reviewed):
             await asyncio.sleep(_REVIEWED_LOOKS * look if heard.is_reviewed else look)
             heard.take(StreamResponse(task=await _found(client, context, heard.task_id, look=look, away=away)))
@@ -65,6 +70,25 @@ def asks(heard: PeerResponse) -> bool:
     return heard.state == TaskState.TASK_STATE_INPUT_REQUIRED and not heard.wants_approval
 
 
+def outcome(peer: str, heard: PeerResponse) -> str:
+    """Return the answer or the question of a peer. Raises: ToolError: The peer gave neither."""
+    if heard.state in ENDED:
+        raise ToolError(f"{peer} ended without an answer: {heard.sentence or 'it gave no reason'}")
+    if heard.wants_approval:
+        raise ToolError(
+            f"{peer} did not go on without the approval of a person, which no agent gives: {heard.sentence} "
+            "Say so in your answer"
+        )
+    if asks(heard):
+        return (
+            f"{peer} asks before it goes on: {heard.sentence}\nIt waits until the end of this turn. To answer, "
+            f'call this tool again with task_id "{heard.task_id}" and the answer as message'
+        )
+    if heard.state != TaskState.TASK_STATE_COMPLETED:
+        raise ToolError(f"{peer} stopped answering before it was done")
+    return heard.text
+
+
 async def cancel(client: Client, context: ClientCallContext, task_id: str) -> None:
     with contextlib.suppress(Exception):
         async with asyncio.timeout(_GIVE_UP_SECONDS):
@@ -76,15 +100,15 @@ async def _listen(
     request: SendMessageRequest,
     context: ClientCallContext,
     heard: PeerResponse,
-    begun: Callable[[str], None],
+    begun: Callable[[str], Awaitable[None]] | None,
 ) -> None:
     """Read the stream to its end. The stream may end before the task does."""
     try:
         async for event in client.send_message(request, context=context):
-            known = heard.task_id
+            is_known = bool(heard.task_id) and heard.has_begun
             heard.take(event)
-            if heard.task_id and not known:
-                begun(heard.task_id)
+            if heard.task_id and not is_known and begun is not None:
+                await begun(heard.task_id)
     except (httpx.HTTPError, A2AClientError) as error:
         if not (heard.task_id and heard.state in GOES_ON and _is_away(error)):
             raise
@@ -105,20 +129,4 @@ async def _found(client: Client, context: ClientCallContext, task_id: str, *, lo
 
 def _is_away(error: BaseException) -> bool:
     """Return True if the connection failed, or if the gateway has no pod to forward to; False for all other errors."""
-    causes = list(causes_of(error))
-    refused = any(isinstance(each, TooLarge | DeniedAddress) for each in causes)
-    return not refused and any(
-        isinstance(each, httpx.NetworkError | httpx.RemoteProtocolError) or status_of(each) in _NO_POD
-        for each in causes
-    )
-
-
-def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status that an error is about, without its causes; None if it is about none."""
-    return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else None
-
-
-def causes_of(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
+    return is_disconnected(error) or any(status_of(each) in _NO_POD for each in causes_of(error))

@@ -16,19 +16,22 @@ from fleetwright_agent.protocol.frames import InterruptKind
 
 MOST_CHARACTERS: Final = 50_000
 _MOST_ARTIFACTS: Final = 64
+_LONGEST_ID: Final = 256
 _SENTENCE: Final = 4000
 _MOST_COST: Final = 1_000_000
 _REPLY: Final = "message"
 """The artifact id for the text of a peer that answers with a message instead of a task."""
 
 
-class TooManyArtifacts(Exception):  # noqa: N818 - describes the peer's response
-    """The peer sent more artifacts than the limit."""
+class ResponseTooLarge(Exception):  # noqa: N818 - describes the peer's response
+    """The peer sent more artifacts, or a longer task id, than the limit."""
 
 
 class PeerResponse:
     def __init__(self, task_id: str = "") -> None:
         self.task_id = task_id
+        self.has_begun = False
+        """True once the peer has sent an event."""
         self.state = TaskState.TASK_STATE_UNSPECIFIED
         self.sentence = ""
         """The text of the newest status."""
@@ -51,7 +54,14 @@ class PeerResponse:
         return [*self._costs.values(), *last]
 
     def take(self, event: StreamResponse) -> None:
-        """Raises: TooManyArtifacts."""
+        """Raises: ResponseTooLarge."""
+        self._take(event)
+        if len(self.task_id) > _LONGEST_ID:
+            self.task_id = ""
+            raise ResponseTooLarge
+
+    def _take(self, event: StreamResponse) -> None:
+        self.has_begun = True
         kind = event.WhichOneof("payload")
         if kind == "task":
             self._begin(event.task)
@@ -85,7 +95,7 @@ class PeerResponse:
             return  # A file from one of the peer's tools is not part of the peer's answer.
         name = artifact.artifact_id
         if name not in self._texts and len(self._texts) == _MOST_ARTIFACTS:
-            raise TooManyArtifacts
+            raise ResponseTooLarge
         before = self._texts.get(name, "") if append else ""
         if len(before) < MOST_CHARACTERS:
             before = (before + "".join(_texts(artifact.parts)))[:MOST_CHARACTERS]

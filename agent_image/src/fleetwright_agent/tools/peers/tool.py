@@ -1,5 +1,9 @@
-"""Declared peers as tools: one `ask_<name>` each, called over A2A with the credential for that peer."""
+"""Declared peers as tools: one `ask_<name>` each, called over A2A with the credential for that peer.
 
+A peer that may sleep is called through the gateway, which wakes it.
+"""
+
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -8,9 +12,13 @@ import httpx
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.storage.open_questions import OpenQuestions
+from fleetwright_agent.tools.peers.call_records import CallRecords
 from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
 from fleetwright_agent.tools.peers.direct import DirectCalls
+from fleetwright_agent.tools.peers.gateway_calls import GatewayCalls
+from fleetwright_agent.tools.peers.retries import Sleep
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
 MESSAGE: Final = {"type": "string", "description": "The whole request; the peer knows nothing of this conversation"}
@@ -30,9 +38,12 @@ class PeerTools:
         client: httpx.AsyncClient,
         kept: OpenQuestions,
         *,
+        records: CallRecords,
         is_alone: bool = True,
         outlived: bool = True,
         direct: DirectCalls | None = None,
+        through_gateway: GatewayCalls | None = None,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         """Args:
         me: This agent, as `<namespace>/<name>`.
@@ -40,22 +51,28 @@ class PeerTools:
         layout: The paths of the mounted files.
         client: Connects to the peers.
         kept: The store of the peers' questions.
+        records: Records the calls.
         is_alone: False if another provider uses the store too, for agents that are not declared.
         outlived: True if the store survives a restart.
         direct: Gets tokens for direct calls from the gateway; None without a gateway.
+        through_gateway: Authorizes calls of the peers behind the gateway; None if there are no such peers.
+        sleep: Waits before a request is repeated.
         """
         self._peers = tuple(peers)
         self._layout = layout
         self._direct = direct
+        self._through_gateway = through_gateway
         known = {name_of(peer): peer for peer in self._peers}
         self._conversations = PeerConversations(
             me,
             client,
             kept,
+            records,
             find=known.get,
             authorize=self._authorize,
             keeps=lambda name: is_alone or name in known,
             outlived=outlived,
+            sleep=sleep,
         )
 
     def over(self, owner: str, task_id: str) -> None:
@@ -77,11 +94,18 @@ class PeerTools:
         schema = {"type": "object", "properties": properties, "required": ["message"]}
         about = peer.description or "an agent of this fleet"
         name = f"ask_{peer.name.replace('-', '_')}"
-        return Tool(name, f"Ask the agent {peer.name} ({about}) and wait for its answer.", schema, ask)
+        description = f"Ask the agent {peer.name} ({about}) and wait for its answer."
+        return Tool(name, description, schema, ask, action=CallerAction.DELEGATE)
 
-    async def _authorize(self, peer: Peer, owner: str, task_id: str) -> Mapping[str, str]:
-        if self._direct is not None and (token := await self._direct.token_for(peer, owner, task_id)) is not None:
-            return token.headers
+    async def _authorize(self, peer: Peer, owner: str, task_id: str, continues: str | None) -> Mapping[str, str]:
+        if peer.through_gateway:
+            if self._through_gateway is None:
+                raise ToolError(f"this agent holds no credential for the gateway, through which it calls {peer.name}")
+            return await self._through_gateway.headers(owner, task_id)
+        if self._direct is not None:
+            token = await self._direct.token_for(peer, owner, task_id, continues=continues)
+            if token is not None:
+                return token.headers
         return {"Authorization": f"Bearer {read_peer_token(self._layout, peer)}"}
 
 
@@ -96,6 +120,8 @@ def read_peer_token(layout: Layout, peer: Peer) -> str:
 def opaque_token(peers: Sequence[Peer], layout: Layout, url: httpx.URL) -> str | None:
     """Return the operator's token for the peer at a URL, or None if there is no such peer or no token."""
     for peer in peers:
+        if peer.through_gateway:
+            continue
         known = httpx.URL(peer.url)
         if (known.scheme, known.host, known.port) == (url.scheme, url.host, url.port):
             with suppress(ToolError):

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any, Final, cast
 
 from fleetwright_agent.config.workspace import Shell, ShellApproval, WorkspaceTool
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.tools.port import Allow, Ask, Decision, Deny, Grant, Tool, ToolBlocked, ToolCall, ToolError
 from fleetwright_agent.tools.workspace import schemas
 from fleetwright_agent.tools.workspace.output import CommandOutput
@@ -43,6 +44,7 @@ class CommandTools:
                 schemas.arguments({"command": command}),
                 self._run,
                 self._decide,
+                action=CallerAction.USE_WRITE_TOOLS,
             )
         }
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from fleetwright_agent.config.workspace import EditApproval, WorkspaceTool
 from fleetwright_agent.protocol.frames import Artifact
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.storage.workspace import FileVersion, WorkspaceStore
 from fleetwright_agent.tools.port import Allow, Ask, Decision, Grant, Tool, ToolCall, ToolError, ToolResult
 from fleetwright_agent.tools.workspace import schemas
@@ -53,6 +54,7 @@ class EditTools:
                 self._run,
                 self._decide,
                 repeatable=True,
+                action=CallerAction.USE_WRITE_TOOLS,
             ),
             WorkspaceTool.EDIT_FILE: Tool(
                 WorkspaceTool.EDIT_FILE,
@@ -62,6 +64,7 @@ class EditTools:
                 self._run,
                 self._decide,
                 repeatable=True,
+                action=CallerAction.USE_WRITE_TOOLS,
             ),
         }
 

@@ -12,28 +12,27 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.model import OtherModel, Price
 from fleetwright_agent.protocol.frames import TurnRequest, Usage
 from fleetwright_agent.storage.open_model_calls import OpenModelCalls
-from fleetwright_agent.storage.usage import ModelCallUsage, TaskUsageLine, UsageStore
+from fleetwright_agent.storage.usage import TaskUsageLine, UsageStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.cost.budget_report import budget_report
 from fleetwright_agent.turn.cost.budgets import BudgetUsage, BudgetWindow, cheaper, exceeded, too_small, window
 from fleetwright_agent.turn.cost.known_calls import KnownCalls
 from fleetwright_agent.turn.cost.task_usage import body_of, usage_from
-from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, count, maximum_usage, usage_of
+from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, entry_of, maximum_usage, usage_of
+from fleetwright_agent.turn.cost.usage_counters import UsageCounters
 
 if TYPE_CHECKING:
     # For type checking only: the status page imports this module, but LangChain is loaded later, by the first task.
     from langchain_core.messages import AIMessage
 
 _log = logging.getLogger(__name__)
-_MOST_CALLERS: Final = 50
-_OTHERS: Final = "(others)"
 
 
 class OverBudget(Exception):  # noqa: N818 - the name states the condition
@@ -71,7 +70,7 @@ class CostAccounting:
         self._running = BudgetUsage()
         self._known_calls = KnownCalls(ledger, now=now)
         self._turning = asyncio.Lock()
-        self._callers: set[str] = set()
+        self._counters = UsageCounters(metrics)
 
     @property
     def has_budgets(self) -> bool:
@@ -143,6 +142,14 @@ class CostAccounting:
             if call not in self._charging:
                 self._end(call)
 
+    async def resume_counters(self) -> None:
+        """Raise the counters of tokens and costs to the stored sums of all processes.
+
+        Raises:
+            MemoryUnusable: The ledger cannot be read.
+        """
+        self._counters.resume(await self._ledger.totals())
+
     async def charge_interrupted(self) -> None:
         """Charge an estimate, at most once, for each call that was interrupted when an earlier process ended.
 
@@ -183,29 +190,22 @@ class CostAccounting:
         return used
 
     def _put(self, used: Usage, owner: str, task_id: str, *, call: str = "") -> None:
-        writing = self._ledger.put(
-            ModelCallUsage(
-                model=used.model,
-                purpose=used.purpose.value,
-                caller=owner,
-                input_tokens=used.input_tokens,
-                output_tokens=used.output_tokens,
-                cache_read_tokens=used.cache_read_tokens,
-                cache_write_tokens=used.cache_write_tokens,
-                usd=used.cost_usd,
-            ),
-            TaskUsageLine(owner, task_id, body_of(used), call),
-        )
+        entry = entry_of(used, owner)
+        writing = self._ledger.put(entry, TaskUsageLine(owner, task_id, body_of(used), call))
         if call:
             self._charging.add(call)
             writing.add_done_callback(partial(self._charged, call))
-        count(used, self._metrics)
+        self._counters.count(entry, estimated=used.estimated)
         if used.cost_usd is not None:
-            self._metrics.caller_cost_usd.labels(self._label(owner)).inc(float(used.cost_usd))
+            writing.add_done_callback(partial(self._count_caller, owner, used.cost_usd))
         spent = BudgetUsage(used.cost_usd or Decimal(0), used.input_tokens + used.output_tokens)
         for each in self._windows.values():
             each.spent += spent
             self._tell(each)
+
+    def _count_caller(self, owner: str, usd: Decimal, writing: "asyncio.Future[None]") -> None:
+        if not writing.cancelled() and writing.exception() is None:
+            self._counters.count_caller(owner, usd)
 
     def _charged(self, call: str, writing: "asyncio.Future[None]") -> None:
         """End the record of a call whose cost is on disk. After a failed write, the next process needs the record."""
@@ -229,15 +229,23 @@ class CostAccounting:
         """
         await self._current()
 
+    def refuses_tasks(self) -> bool:
+        """Return True if a budget is used up, or if the first call of no task fits into its rest."""
+        return any(
+            each.has_used(Decimal(1), BudgetUsage()) or self._known_calls.is_exhausted(each) for each in self._opened()
+        )
+
     def report(self) -> list[dict[str, Any]]:
         """The budgets for the status page; empty before the windows are opened."""
-        now = datetime.fromtimestamp(self._now(), UTC)
-        current = [each for each in self._windows.values() if each.opened and each.ends > now]
-        calls = self._known_calls
+        current, calls = self._opened(), self._known_calls
         return [
             budget_report(each, fits=calls.fit(each, running=self._running), exhausted=calls.is_exhausted(each))
             for each in current
         ]
+
+    def _opened(self) -> list[BudgetWindow]:
+        now = datetime.fromtimestamp(self._now(), UTC)
+        return [each for each in self._windows.values() if each.opened and each.ends > now]
 
     async def _current(self) -> list[BudgetWindow]:
         """Return the current budget windows. A window is read from the ledger when this process first uses it."""
@@ -277,12 +285,6 @@ class CostAccounting:
         if not each.warned and each.has_used(budget.warn_at, BudgetUsage()):
             each.warned = True
             _log.warning("budget nearly used up", extra={"budget": each.name, "resets": each.ends.isoformat()})
-
-    def _label(self, owner: str) -> str:
-        if owner not in self._callers and len(self._callers) >= _MOST_CALLERS:
-            return _OTHERS
-        self._callers.add(owner)
-        return owner
 
 
 def _start(windows: Sequence[BudgetWindow]) -> float:

@@ -37,6 +37,11 @@ class TaskUsage:
         """The recorded frames of a turn that has not ended."""
         return [_frame(body) for body in await self._spending.of(owner, task_id)]
 
+    async def tokens_of(self, request: TurnRequest) -> int:
+        """Return the tokens that the task had used before this process resumed it."""
+        earlier = await self.of(request.owner, request.task_id) if request.restarted else []
+        return request.prior_tokens + sum(each.tokens for each in earlier if isinstance(each, Usage))
+
     async def note(self, request: TurnRequest, frame: Frame) -> None:
         """Store a frame, and return when it is on disk.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleetwright_agent.config.model import Price
 from fleetwright_agent.protocol.frames import Purpose, Usage
-from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.storage.usage import ModelCallUsage
 from fleetwright_agent.turn.cost.budgets import BudgetUsage
 
 if TYPE_CHECKING:
@@ -72,19 +72,15 @@ def usage_of(message: "AIMessage", account: CostAccount) -> Usage:
     return Usage(account.model, tokens_in, tokens_out, read, written, cost, account.purpose)
 
 
-def count(used: Usage, metrics: Metrics) -> None:
-    metrics.llm_tokens.labels(used.model, "input").inc(used.input_tokens)
-    metrics.llm_tokens.labels(used.model, "output").inc(used.output_tokens)
-    metrics.llm_cache_tokens.labels(used.model, "read").inc(used.cache_read_tokens)
-    if used.estimated:
-        metrics.llm_estimated_calls.labels(used.model).inc()
-    metrics.llm_cache_tokens.labels(used.model, "write").inc(used.cache_write_tokens)
-    if used.cost_usd is None:
-        metrics.llm_unpriced_calls.labels(used.model).inc()
-    else:
-        metrics.llm_cost_usd.labels(used.model).inc(float(used.cost_usd))
-    if used.purpose is Purpose.SUMMARY:
-        metrics.compaction_llm_tokens.labels("input", "false").inc(used.input_tokens - used.cache_read_tokens)
-        metrics.compaction_llm_tokens.labels("input", "true").inc(used.cache_read_tokens)
-        metrics.compaction_llm_tokens.labels("output", "false").inc(used.output_tokens)
-        metrics.compaction_cost_usd.inc(float(used.cost_usd or Decimal(0)))
+def entry_of(used: Usage, caller: str) -> ModelCallUsage:
+    """Return the entry of a call in the ledger."""
+    return ModelCallUsage(
+        model=used.model,
+        purpose=used.purpose.value,
+        caller=caller,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cache_write_tokens=used.cache_write_tokens,
+        usd=used.cost_usd,
+    )

@@ -8,6 +8,8 @@ These rules determine the order of the links that wrap model calls:
 - The overview of the workspace is inside compaction for the same reason, and outside recollection, which is at the end.
 - Links that repair or repeat a call are inside compaction, so that their additions do not enter the conversation.
 - Prompt cache and reasoning effort are inside the fallback, because their settings depend on the model.
+- The limit of tokens is in the chain twice: outermost, so that no summary is made for a turn that ends, and directly
+  outside `ModelCalls`, so that it also limits repeated calls.
 - `ModelCalls` is inside these links, so that each attempt is streamed, counted and charged. Only tracing is further
   inside, so that each attempt is a span.
 
@@ -26,6 +28,7 @@ from fleetwright_agent.config.model import Model
 from fleetwright_agent.config.server import CallerChoice, Limits
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.workspace import WorkspaceTool
+from fleetwright_agent.memory.eligibility import MemoryAccess
 from fleetwright_agent.memory.retrieval import facts_of, skills_of
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.skills.loading import skill_reader
@@ -42,7 +45,7 @@ from fleetwright_agent.turn.pipeline.model.reasoning_effort import ReasoningEffo
 from fleetwright_agent.turn.pipeline.model.recollection import Recollect, RecollectionLink
 from fleetwright_agent.turn.pipeline.model.system_prompt import SystemPromptLink
 from fleetwright_agent.turn.pipeline.model.tool_deferral import DeferralLink
-from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
+from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink, TokenLimitLink
 from fleetwright_agent.turn.pipeline.model.typed_result import TypedResultLink
 from fleetwright_agent.turn.pipeline.model.workspace_context import Overview, WorkspaceContextLink
 from fleetwright_agent.turn.pipeline.tracing import ModelTracing
@@ -64,16 +67,19 @@ def model_links(
     overview: Describes the workspace; None without a workspace.
     """
     config, layout = dependencies.config, dependencies.layout
+    access = MemoryAccess(config.actions_of)
 
     def prompt(context: TurnContext) -> str:
-        return system_prompt(config, read_instructions(config, layout), context.unreachable)
+        allowed = config.actions_of(context.request.owner)
+        return system_prompt(config, read_instructions(config, layout), context.unreachable, allowed)
 
     return (
+        *_token_limit(config.limits),
         *([DeferralLink(config.tool_search, dependencies.metrics)] if config.tool_search else []),
         SystemPromptLink(prompt),
         _compaction(dependencies, config.model, views=views, calls=calls),
         *([WorkspaceContextLink(overview)] if overview else []),
-        *([RecollectionLink(remembered)] if (remembered := tuple(_recollections(dependencies))) else []),
+        *([RecollectionLink(found, access)] if (found := tuple(_recollections(dependencies))) else []),
         *_guards(config.limits, dependencies.metrics),
         *([TypedResultLink(config.results)] if config.results else []),
         *_innermost(dependencies, calls=calls, chats=chats),
@@ -93,10 +99,16 @@ def sub_agent_links(
 
     Args: `chats` begin with the model of the sub-agent.
     """
+    actions_of = dependencies.config.actions_of
+
+    def prompt(context: TurnContext) -> str:
+        return sub_agent_prompt(sub_agent.instructions, context.unreachable, actions_of(context.request.owner))
+
     sees_workspace = not {*WorkspaceTool}.isdisjoint(sub_agent.tools)
     limits = dependencies.config.limits.model_copy(update={"max_model_calls": sub_agent.max_model_calls})
     return (
-        SystemPromptLink(lambda context: sub_agent_prompt(sub_agent.instructions, context.unreachable)),
+        *_token_limit(limits),
+        SystemPromptLink(prompt),
         _compaction(dependencies, model_of(sub_agent, dependencies.config.model), views=views, calls=calls),
         *([WorkspaceContextLink(overview)] if overview and sees_workspace else []),
         *_guards(limits, dependencies.metrics),
@@ -113,13 +125,23 @@ def _compaction(dependencies: TurnDependencies, model: Model, *, views: Views, c
     config = dependencies.config
     read_skill = skill_reader(config.skills, dependencies.layout)
     return CompactionLink(
-        config.compaction, model, dependencies.metrics, views=views, calls=calls, read_skill=read_skill
+        config.compaction,
+        model,
+        dependencies.metrics,
+        views=views,
+        calls=calls,
+        read_skill=read_skill,
+        reads_memory=MemoryAccess(config.actions_of).allows_reading,
     )
 
 
 def _guards(limits: Limits, metrics: Metrics) -> tuple[ModelLink, ...]:
     repeats = limits.max_repeated_calls
     return (RoundLimitLink(limits.most_model_calls), *([RepeatLimitLink(repeats, metrics)] if repeats else []))
+
+
+def _token_limit(limits: Limits) -> tuple[ModelLink, ...]:
+    return (TokenLimitLink(limits.max_turn_tokens),) if limits.max_turn_tokens is not None else ()
 
 
 def _innermost(dependencies: TurnDependencies, *, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
@@ -133,6 +155,7 @@ def _innermost(dependencies: TurnDependencies, *, calls: ModelCalls, chats: Sequ
         # A conversation that began with a vision model may continue with a model without vision.
         *([VisionFilter()] if not all(chat.endpoint.vision for chat in chats) else []),
         *([PromptCache()] if any(chat.endpoint.prompt_cache for chat in chats) else []),
+        *_token_limit(limits),
         calls,
         *([ModelTracing(dependencies.tracing)] if dependencies.config.telemetry else []),
     )

@@ -11,6 +11,7 @@ import httpx2
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable
 
+from fleetwright_a2a.lazy_import import fast_imports
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.model import Endpoint, OtherModel, Provider
 from fleetwright_agent.turn.providers.failures import MissingKey
@@ -53,7 +54,8 @@ def build_chat(endpoint: Endpoint, layout: Layout, client: httpx2.AsyncClient) -
     connect = min(_CONNECT_SECONDS, endpoint.timeout_seconds)
     timeout = httpx2.Timeout(endpoint.timeout_seconds, connect=connect)
     # Import only the needed provider: each client costs memory, and most agents use one.
-    provider = importlib.import_module(f"fleetwright_agent.turn.providers.{_CLIENTS[endpoint.provider]}")
+    with fast_imports():
+        provider = importlib.import_module(f"fleetwright_agent.turn.providers.{_CLIENTS[endpoint.provider]}")
     return cast("Chat", provider.build(endpoint, client, _key(endpoint, layout), timeout))
 
 

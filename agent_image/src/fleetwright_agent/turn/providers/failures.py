@@ -1,7 +1,7 @@
 """Classifies failed model calls: whether to retry or to compact, and what to report to the caller.
 
-Only this module knows the exceptions of the provider clients. They are recognised by class name, so that an agent does
-not import the clients that it does not use. Messages for callers never quote an exception.
+Only this module knows the exceptions of the provider clients. Those of the stock clients are recognised by class name,
+so that an agent does not import the clients that it does not use. Messages for callers never quote an exception.
 """
 
 import math
@@ -14,6 +14,13 @@ from typing import Any, Final
 
 import httpx2
 from langchain_core.messages import AIMessage
+
+from fleetwright_agent.turn.providers.chat_completions.errors import (
+    CompletionConnectionError,
+    CompletionError,
+    CompletionStatusError,
+    CompletionTimeoutError,
+)
 
 _OVERFLOW_CODES = {"context_length_exceeded"}
 _OVERFLOW_WORDS = (
@@ -45,7 +52,7 @@ _LONGEST_WAIT = 60.0
 _MOST_OF_TEXT: Final = 500
 _RATE_WAIT: Final = 5.0
 """Seconds to wait if a provider's rate-limit error states no delay."""
-_CLIENTS: Final = {"openai", "anthropic"}
+_ANTHROPIC: Final = "anthropic"
 _GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
 _OUTAGES: Final = ("model_error", "model_timeout", "model_unreachable")
@@ -126,6 +133,10 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
+_TIMEOUTS: Final = (CompletionTimeoutError, httpx2.TimeoutException, TimeoutError)
+_CONNECTION_ERRORS: Final = (CompletionConnectionError, httpx2.TransportError)
+
+
 def _known(error: BaseException) -> ModelFailure | None:
     if isinstance(error, MalformedToolCall):
         # Retry at once: the model is available, and its next output will differ.
@@ -135,24 +146,26 @@ def _known(error: BaseException) -> ModelFailure | None:
         return ModelFailure("model_key_missing", "A key or header for the model is missing from this agent's Secrets.")
     if isinstance(error, UntrustedAuthority):
         return ModelFailure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
-    if _is(error, "APIStatusError"):
+    if isinstance(error, CompletionStatusError) or _is(error, "APIStatusError"):
         return _status(error.status_code, error)  # type: ignore[attr-defined]  # recognised by its class name
     if any(each.__module__ == _GOOGLE for each in type(error).__mro__):
         return _status(getattr(error, "code", 500), error)
-    if _is(error, "APITimeoutError") or isinstance(error, httpx2.TimeoutException | TimeoutError):
+    if isinstance(error, _TIMEOUTS) or _is(error, "APITimeoutError"):
         return ModelFailure("model_timeout", "The model did not answer in time.", transient=True)
-    if _is(error, "APIConnectionError") or isinstance(error, httpx2.TransportError):
+    if isinstance(error, _CONNECTION_ERRORS) or _is(error, "APIConnectionError"):
         return ModelFailure(
             "model_unreachable", "The model could not be reached, or the connection broke.", transient=True
         )
-    if _is(error, "APIError"):
+    if isinstance(error, CompletionError) or _is(error, "APIError"):
         # An error event inside a stream has no status code.
         return _overflow(error) if _overflowed(error) else _IN_STREAM
     return None
 
 
 def _is(error: BaseException, name: str) -> bool:
-    return any(each.__name__ == name and each.__module__.partition(".")[0] in _CLIENTS for each in type(error).__mro__)
+    return any(
+        each.__name__ == name and each.__module__.partition(".")[0] == _ANTHROPIC for each in type(error).__mro__
+    )
 
 
 _OVERFLOW = ModelFailure(
@@ -178,11 +191,11 @@ def _status(status: int, error: Any) -> ModelFailure:
     if status == 404:
         return ModelFailure("model_not_found", "The model or its address is unknown to the provider (404).")
     if status == 429:
-        wait = _retry_after(error.response)
+        wait = _retry_after(error)
         wait = _RATE_WAIT if wait is None else wait
         return ModelFailure("model_rate_limited", "The model's rate limit is exhausted (429).", True, retry_after=wait)
     if status in {408, 409, 425} or status >= 500:
-        wait = _retry_after(error.response)
+        wait = _retry_after(error)
         return ModelFailure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
     if status in {400, 422}:
         return ModelFailure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
@@ -199,9 +212,10 @@ def _overflowed(error: Any) -> bool:
     return getattr(error, "code", None) in _OVERFLOW_CODES or any(word in text for word in _OVERFLOW_WORDS)
 
 
-def _retry_after(response: Any) -> float | None:
+def _retry_after(error: Any) -> float | None:
     """Return the delay in seconds. If the header is a date, subtract the provider's own `Date` header from it."""
-    headers = getattr(response, "headers", {})
+    holder = error if isinstance(error, CompletionStatusError) else error.response
+    headers = getattr(holder, "headers", {})
     said = headers.get("retry-after", "")
     try:
         seconds = float(said)

@@ -74,13 +74,23 @@ class ModelTransport(httpx2.AsyncBaseTransport):
             raise UntrustedAuthority("the file with the certificate authorities cannot be read") from error
 
     def _connect(self, authorities: bytes) -> httpx2.AsyncHTTPTransport:
-        context = _trusted()
-        if authorities:
-            context = httpx2.create_ssl_context(trust_env=False)
-            try:
-                context.load_verify_locations(cadata=authorities.decode("ascii"))
-            except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
-                raise UntrustedAuthority("the file with the certificate authorities contains no valid PEM") from error
         return httpx2.AsyncHTTPTransport(
-            verify=context, trust_env=False, proxy=self._model.proxy_url, socket_options=_SOCKET_OPTIONS
+            verify=_context(self._model, authorities),
+            trust_env=False,
+            proxy=self._model.proxy_url,
+            socket_options=_SOCKET_OPTIONS,
         )
+
+
+def _context(model: Endpoint, authorities: bytes) -> ssl.SSLContext:
+    """Return the settings of TLS. Raises: UntrustedAuthority."""
+    if authorities:
+        context = httpx2.create_ssl_context(trust_env=False)
+        try:
+            context.load_verify_locations(cadata=authorities.decode("ascii"))
+        except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+            raise UntrustedAuthority("the file with the certificate authorities contains no valid PEM") from error
+        return context
+    if model.base_url.startswith("http://") and model.proxy_url is None:
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # Plain HTTP does not use it.
+    return _trusted()

@@ -25,7 +25,7 @@ _BATCH: Final = 64
 
 
 class StreamingChat(BaseChatModel):
-    """A mixin. List it before the provider's class, so that it overrides `_astream`."""
+    """A base class, or a mixin for a stock client. List it before the stock class, so that it overrides `_astream`."""
 
     endpoint: Endpoint = Field(exclude=True)
     said: Callable[[str], None] | None = Field(default=None, exclude=True)
@@ -42,6 +42,10 @@ class StreamingChat(BaseChatModel):
     def ends_cache(self, message: AnyMessage) -> AnyMessage | None:  # noqa: ARG002 - most providers cache automatically
         return None
 
+    def _chunks(self, *args: Any, **kwargs: Any) -> AsyncGenerator[ChatGenerationChunk]:
+        """Return the chunks of an answer as they arrive: those of the stock client, or of an override."""
+        return cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))
+
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         """Yield the whole answer as one chunk at its end, and pass text to `said` as it arrives.
 
@@ -53,7 +57,7 @@ class StreamingChat(BaseChatModel):
         used: UsageMetadata | None = None
         end = FinishReason.NONE
         # Close the connection as soon as the consumer stops, not at garbage collection.
-        async with aclosing(cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))) as source:
+        async with aclosing(self._chunks(*args, **kwargs)) as source:
             async for spoken in _in_time(source, self.endpoint.timeout_seconds):
                 chunk = _with(spoken, whole)
                 message = chunk.message

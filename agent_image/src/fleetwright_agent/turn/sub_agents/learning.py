@@ -1,14 +1,14 @@
 """Learns skills from sub-agents: a task that a sub-agent completed with tools becomes a skill of the task's caller.
 
 A search finds the skill as soon as it is learned. The caller receives it as an artifact at the end of the task. Nothing
-is learned from callers that are not remembered. A storage failure never discards the answer of a turn.
+is learned from callers that may not write memory. A storage failure never discards the answer of a turn.
 """
 
 import logging
 from collections.abc import Callable
 
 from fleetwright_agent.config.memory import LearnedSkillMemory
-from fleetwright_agent.memory.eligibility import is_remembered
+from fleetwright_agent.memory.eligibility import MemoryAccess, is_remembered
 from fleetwright_agent.memory.skill_drafts import draft_skill
 from fleetwright_agent.protocol.frames import Frame, SkillLearned, TurnRequest
 from fleetwright_agent.storage.errors import MemoryUnusable
@@ -24,16 +24,23 @@ class SkillLearner:
     """Receives finished sub-agent tasks, and stores the skills learned from them."""
 
     def __init__(
-        self, skills: LearnedSkillStore, policy: LearnedSkillMemory, *, redact: Callable[[str], str], metrics: Metrics
+        self,
+        skills: LearnedSkillStore,
+        policy: LearnedSkillMemory,
+        *,
+        access: MemoryAccess,
+        redact: Callable[[str], str],
+        metrics: Metrics,
     ) -> None:
         """Args: `redact` removes secrets from text that is reused in prompts."""
         self._skills = skills
         self._policy = policy
+        self._access = access
         self._redact = redact
         self._metrics = metrics
 
     async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:  # noqa: ARG002 - `learned` reports it
-        if not (task.tools and is_remembered(task.request) and self._may_learn_from(task.sub_agent)):
+        if not (task.tools and self._access.may_write(task.request) and self._may_learn_from(task.sub_agent)):
             return
         turn = task.request
         draft = draft_skill(task.sub_agent, self._redact(task.task), task.tools)

@@ -137,7 +137,7 @@ def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: ToolContex
         shared_tools(context.tools, sub_agent),
         thread,
         hold=context.hold,
-        tally=context.tally,
+        usage=context.usage,
         waits_for_budget=False,
         silent=True,
     )
@@ -164,7 +164,7 @@ async def _worked(worker: SubAgentLoop, task: str, inner: TurnContext) -> Mappin
     found: Mapping[str, Any] = stored.values
     if inner.fresh or stored.tasks:
         # The calls before a question or a restart count for the limit on tool calls, as those of the turn do.
-        inner.tally.tool_calls += tool_calls(found.get("messages", ()))
+        inner.usage.tool_calls += tool_calls(found.get("messages", ()))
         start = {"messages": [HumanMessage(task)], "task": inner.request.task_id}
         entry = start if inner.fresh else resume_with(inner.request.reply, stored)
         found = await worker.graph.ainvoke(entry, place, context=inner, durability="sync")

@@ -101,6 +101,25 @@ _COUNTED: Final = """
 CREATE TABLE task_outcomes (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);
 """
 """Version 11: the outcomes of the last tasks, which name no caller and no content."""
+_TOTALS: Final = """
+CREATE TABLE totals (
+  number INTEGER PRIMARY KEY, model TEXT NOT NULL, purpose TEXT NOT NULL, caller TEXT NOT NULL,
+  calls INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL,
+  cache_write INTEGER NOT NULL, unpriced INTEGER NOT NULL, picos INTEGER NOT NULL,
+  UNIQUE (model, purpose, caller));
+INSERT INTO totals (model, purpose, caller, calls, input, output, cache_read, cache_write, unpriced, picos)
+  SELECT model, purpose, caller, sum(calls), sum(input), sum(output), sum(cache_read), sum(cache_write),
+    sum(unpriced), sum(picos)
+  FROM ledger GROUP BY model, purpose, caller ORDER BY min(life), min(hour), caller;
+"""
+"""Version 12: the sums of the ledger over all processes and hours, because every start reads them."""
+_CALLED: Final = """
+CREATE TABLE peer_calls (
+  number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, context TEXT NOT NULL, task TEXT NOT NULL,
+  peer TEXT NOT NULL, request TEXT NOT NULL, begun REAL NOT NULL, peer_task TEXT NOT NULL, status TEXT NOT NULL,
+  result TEXT NOT NULL, ended REAL);
+"""
+"""Version 13: the last calls with which the agent asked other agents, for administrators."""
 SCHEMA: Final = (
     _FIRST,
     _USED,
@@ -113,4 +132,6 @@ SCHEMA: Final = (
     _FORKED,
     _TITLED,
     _COUNTED,
+    _TOTALS,
+    _CALLED,
 )

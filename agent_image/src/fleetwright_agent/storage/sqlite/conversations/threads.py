@@ -34,14 +34,16 @@ def delete(db: sqlite3.Connection, thread: str) -> None:
 
 
 def delete_conversation(db: sqlite3.Connection, owner: str, context_id: str) -> None:
-    """Delete the conversation, with the separate threads of its tasks and its delegated tasks."""
+    """Delete the conversation, with the separate threads of its tasks, its delegated tasks and its calls of peers."""
     delete_below(db, conversation(owner, context_id))
     db.execute("DELETE FROM delegated WHERE owner = ? AND context = ?", (owner, context_id))
+    db.execute("DELETE FROM peer_calls WHERE owner = ? AND context = ?", (owner, context_id))
 
 
 def delete_owner(db: sqlite3.Connection, owner: str) -> None:
     delete_below(db, owner)
     db.execute("DELETE FROM delegated WHERE owner = ?", (owner,))
+    db.execute("DELETE FROM peer_calls WHERE owner = ?", (owner,))
     db.execute("DELETE FROM forks WHERE owner = ?", (owner,))
 
 

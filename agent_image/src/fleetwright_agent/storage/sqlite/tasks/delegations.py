@@ -1,5 +1,8 @@
 """The delegations of tasks in the SQLite task log: at most one for each task.
 
+The row of an expired delegation stays without its token until the task is deleted. Without the row, the task would look
+like one in which the agent acts for itself.
+
 All functions take a connection: the task log decides in which thread and transaction they run.
 """
 
@@ -12,16 +15,22 @@ SCHEMA: Final = """
 CREATE TABLE delegations (n INTEGER PRIMARY KEY, expires_at INTEGER NOT NULL, token TEXT NOT NULL);
 CREATE INDEX delegations_by_expiry ON delegations (expires_at);
 """
+INDEX_OF_VALID: Final = """
+DROP INDEX delegations_by_expiry;
+CREATE INDEX delegations_by_expiry ON delegations (expires_at) WHERE token <> '';
+"""
+"""The rows of expired delegations stay, so the index of those that can still expire leaves them out."""
 FORGET: Final = "DELETE FROM delegations WHERE n = ?"
 _KEEP: Final = "INSERT OR REPLACE INTO delegations (n, expires_at, token) VALUES (?, ?, ?)"
-_EXPIRE: Final = "DELETE FROM delegations WHERE expires_at <= ?"
+_EXPIRE: Final = "UPDATE delegations SET token = '' WHERE expires_at <= ? AND token <> ''"
 _FIND: Final = (
-    "SELECT token, delegations.expires_at FROM delegations JOIN tasks USING (n) WHERE tasks.owner = ? AND tasks.id = ?"
+    "SELECT token, delegations.expires_at, tasks.id FROM delegations JOIN tasks USING (n)"
+    " WHERE tasks.owner = ? AND tasks.id = ?"
 )
 
 
 def keep(connection: sqlite3.Connection, n: int, delegation: Delegation | None, *, at_ns: int) -> None:
-    """Store the delegation of a task, if there is one, and delete expired delegations."""
+    """Store the delegation of a task, if there is one, and delete the tokens of expired delegations."""
     if delegation is not None:
         expire(connection, at_ns)
         connection.execute(_KEEP, (n, delegation.expires_at, delegation.token))

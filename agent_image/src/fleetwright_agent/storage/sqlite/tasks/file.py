@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.storage.errors import TaskLogUnavailable
-from fleetwright_agent.storage.sqlite.tasks import delegations
+from fleetwright_agent.storage.sqlite.tasks import dedup_keys, delegations
 from fleetwright_agent.storage.sqlite.tasks import push_statements as push
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
 from fleetwright_agent.storage.sqlite.tasks.statements import INDEX_WAITING
@@ -96,6 +96,8 @@ _SCHEMAS = (
     _EPOCH,
     _QUEUE,
     delegations.SCHEMA,
+    dedup_keys.SCHEMA,
+    delegations.INDEX_OF_VALID,
 )
 """The migration script of each version, in order."""
 _VERSION = len(_SCHEMAS)

@@ -19,7 +19,7 @@ from a2a.types.a2a_pb2 import Task
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.storage.errors import TaskLogUnavailable
-from fleetwright_agent.storage.sqlite.tasks import delegations, erasure, queries
+from fleetwright_agent.storage.sqlite.tasks import dedup_keys, delegations, erasure, queries
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks import transitions as tasks
 from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
@@ -39,6 +39,7 @@ from fleetwright_agent.storage.tasks.records import (
     Ownership,
     StoredTask,
     TaskChanges,
+    TaskIdInUse,
     TaskPage,
     TaskQuery,
     TooManyWaitingTasks,
@@ -46,7 +47,9 @@ from fleetwright_agent.storage.tasks.records import (
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
-_Answer = TypeVar("_Answer", bound=AcceptedClaim | DuplicateClaim | MessageNotAccepted | TooManyWaitingTasks)
+_Answer = TypeVar(
+    "_Answer", bound=AcceptedClaim | DuplicateClaim | MessageNotAccepted | TaskIdInUse | TooManyWaitingTasks
+)
 _FEW: Final = 8
 """The largest batch of records that counts as short work. Many concurrent streams exceed it in a tenth of a second."""
 _SMALL: Final = 64 * 1024
@@ -104,7 +107,8 @@ class SqliteTaskLog:
         most_waiting: int | None = None,
         also: Claim | None = None,
         delegation: Delegation | None = None,
-    ) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
+        dedup_key: str | None = None,
+    ) -> AcceptedClaim | DuplicateClaim | TaskIdInUse | TooManyWaitingTasks:
         work = partial(
             tasks.accept,
             claim=claim,
@@ -113,6 +117,7 @@ class SqliteTaskLog:
             most_waiting=most_waiting,
             also=also,
             delegation=delegation,
+            dedup_key=dedup_key,
         )
         return self._accepted(await self._submit_of(task, work))
 
@@ -189,6 +194,9 @@ class SqliteTaskLog:
         if isinstance(answer, AcceptedClaim):
             self._wake(answer.n)
         return answer
+
+    async def has_accepted(self, dedup_key: str) -> bool:
+        return await self._read(lambda connection: dedup_keys.find_task(connection, dedup_key) is not None)
 
     async def page(self, query: TaskQuery) -> TaskPage:
         # A caller that has seen a state must find the task with a query for this state.

@@ -10,7 +10,7 @@ from a2a.types.a2a_pb2 import Task, TaskStatusUpdateEvent
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.storage.errors import TaskNotRunning
-from fleetwright_agent.storage.sqlite.tasks import delegations
+from fleetwright_agent.storage.sqlite.tasks import dedup_keys, delegations
 from fleetwright_agent.storage.sqlite.tasks import statements as sql
 from fleetwright_agent.storage.sqlite.tasks.push_store import post_rest
 from fleetwright_agent.storage.sqlite.tasks.rows import KINDS
@@ -22,6 +22,7 @@ from fleetwright_agent.storage.tasks.records import (
     MessageNotAccepted,
     Ownership,
     StoredTask,
+    TaskIdInUse,
     TooManyWaitingTasks,
 )
 
@@ -35,21 +36,30 @@ def accept(
     most_waiting: int | None,
     also: Claim | None,
     delegation: Delegation | None,
-) -> AcceptedClaim | DuplicateClaim | TooManyWaitingTasks:
+    dedup_key: str | None,
+) -> AcceptedClaim | DuplicateClaim | TaskIdInUse | TooManyWaitingTasks:
     asked = (claim.owner, claim.message_id, claim.digest, claim.owner)
     known, waiting = connection.execute(sql.FIND_CLAIM_AND_COUNT_WAITING, asked).fetchone()
     if known is not None:
         return DuplicateClaim(known)
+    if first := dedup_keys.find_task(connection, dedup_key):
+        return DuplicateClaim(first)
     if most_waiting is not None and waiting >= most_waiting:
         return TooManyWaitingTasks()
     snapshot = task.SerializeToString()
     row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
-    n = connection.execute(sql.INSERT_TASK, row).lastrowid
+    try:
+        n = connection.execute(sql.INSERT_TASK, row).lastrowid
+    except sqlite3.IntegrityError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+            raise
+        return TaskIdInUse()
     assert n is not None  # noqa: S101 - SQLite numbers every inserted row; the assertion is for the type checker
     for each in (claim, also):
         if each is not None:
             connection.execute(sql.INSERT_CLAIM, (each.owner, each.message_id, each.digest, n))
     delegations.keep(connection, n, delegation, at_ns=at_ns)
+    dedup_keys.store(connection, dedup_key, task.id)
     # The snapshot is the first event.
     return AcceptedClaim(Ownership(n, 1))
 

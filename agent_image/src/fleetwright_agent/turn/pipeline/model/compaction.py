@@ -68,9 +68,12 @@ class CompactionLink:
         views: Views,
         calls: ModelCalls,
         read_skill: ReadSkill,
+        reads_memory: Callable[[str], bool] = lambda _: True,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Args: `reads_memory` returns whether the role of an owner allows reading memory."""
+        self._reads_memory = reads_memory
         self._policy = policy
         self._rates = rates(model.price)
         self._model = model
@@ -137,11 +140,16 @@ class CompactionLink:
                 self._counts.repinned(missing)
                 await self._stand(context, replace(standing, view=view))
 
+    def _prior_sessions(self, request: Request, context: TurnContext) -> str:
+        # The task may be older than the role of its caller.
+        allowed = self._reads_memory(context.request.owner)
+        return cast("TurnState", request.state).get("prior_sessions", "") if allowed else ""
+
     def _prompt(self, request: Request, context: TurnContext) -> Prompt:
         return Prompt(
             stored=request.messages,
             view=_standing(context).view,
-            prior_sessions=cast("TurnState", request.state).get("prior_sessions", ""),
+            prior_sessions=self._prior_sessions(request, context),
             system=request.system_prompt or "",
             tools=context.declarations,
         )

@@ -79,7 +79,10 @@ class ModelCalls:
         accounting: CostAccounting,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         tracing: Tracing = UNTOLD,
+        estimates: bool = False,
     ) -> None:
+        """Args: `estimates` is True if calls without reported usage need an estimate although there are no budgets."""
+        self._estimates = estimates or accounting.has_budgets
         self.choice = ModelChoice(model, accounting)
         self._metrics = metrics
         self._accounting = accounting
@@ -244,7 +247,7 @@ class ModelCalls:
         self, reply: AIMessage, size: Callable[[], int], account: CostAccount, context: TurnContext, name: str
     ) -> None:
         """Args: `size` returns the estimated tokens of the prompt. It is called if the provider reports no usage."""
-        if not reply.usage_metadata and self._accounting.has_budgets:
+        if not reply.usage_metadata and self._estimates:
             self._charge_estimate(size(), account, context, len(reply.text), name)
         else:
             context.emit(self._accounting.charge(reply, account, context.request, call=name))

@@ -2,7 +2,7 @@
 
 The memories are fenced data in a user-role message at the end of each prompt. They are not stored in the conversation,
 so a forgotten fact appears in no later prompt. Providers can cache everything before this message. Callers that are
-agents get no memories. A storage failure does not fail the turn.
+agents, and callers whose role does not allow it, get no memories. A storage failure does not fail the turn.
 """
 
 import logging
@@ -11,7 +11,7 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from fleetwright_agent.memory.eligibility import is_remembered
+from fleetwright_agent.memory.eligibility import MemoryAccess
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.turn.context import TurnContext
@@ -27,8 +27,9 @@ _BEFORE: Final = 8
 class RecollectionLink:
     """Adds the message after the compaction link, because compaction must neither count nor summarise this message."""
 
-    def __init__(self, sources: Sequence[Recollect]) -> None:
+    def __init__(self, sources: Sequence[Recollect], access: MemoryAccess) -> None:
         self._sources = tuple(sources)
+        self._access = access
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context
@@ -40,7 +41,7 @@ class RecollectionLink:
         return await call(request)
 
     async def _found(self, turn: TurnRequest, before: str) -> str:
-        if not is_remembered(turn):
+        if not self._access.may_read(turn):
             return ""
         found: list[str] = []
         for source in self._sources:

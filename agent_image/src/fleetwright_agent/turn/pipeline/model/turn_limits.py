@@ -1,8 +1,9 @@
-"""Ends a turn that has reached its limit of model calls, or that repeats one tool call with the same result.
+"""Ends a turn that has reached its limit of model calls or tokens, or that repeats one tool call with the same result.
 
-Calls are counted in the stored conversation, so restarts and pauses do not reset the counts. The limit of model calls
-cannot be switched off, because a model that keeps calling tools would otherwise consume time and money without end.
-At half of the limit of repetitions, the model receives a note, which is sent but not stored.
+The limits count calls in the stored conversation and tokens in the stored usage of the task, so restarts and pauses do
+not reset them. The limit of model calls cannot be switched off, because a model that keeps calling tools would
+otherwise consume time and money without end. At half of the limit of repetitions, the model receives a note, which is
+sent but not stored.
 """
 
 from langchain_core.messages import HumanMessage
@@ -54,4 +55,18 @@ class RoundLimitLink:
         if model_calls(request.state["messages"]) >= self._most_calls:
             text = f"The agent reached its limit of {self._most_calls} model calls without an answer."
             raise TurnFailed("model_call_limit", text)
+        return await call(request)
+
+
+class TokenLimitLink:
+    """Ends the turn before the next model call. The last call may therefore exceed the limit."""
+
+    def __init__(self, most_tokens: int) -> None:
+        self._most_tokens = most_tokens
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        used = request.runtime.context.usage.tokens
+        if used >= self._most_tokens:
+            text = f"The agent reached its limit of {self._most_tokens} tokens for one message without an answer."
+            raise TurnFailed("token_limit", text, details={"tokens": {"used": used, "limit": self._most_tokens}})
         return await call(request)

@@ -9,8 +9,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jsonschema
-import referencing
 from langchain.agents.middleware import ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
@@ -24,8 +22,6 @@ from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 2
-# An empty registry: a schema must not make this process fetch a URL.
-_NO_SCHEMAS: referencing.Registry[Any] = referencing.Registry()
 
 
 class TypedResultLink:
@@ -78,8 +74,14 @@ def _fitting(made: AIMessage | None, name: str, wanted: TypedResult) -> tuple[Ma
     call = next((call for call in made.tool_calls if call["name"] == name), None) if made else None
     if call is None:
         return None, f"call {name}"
+    # Imported lazily: most agents have no typed results.
+    import jsonschema
+    import referencing
+
+    # An empty registry: a schema must not make this process fetch a URL.
+    no_schemas: referencing.Registry[Any] = referencing.Registry()
     try:
-        jsonschema.validate(call["args"], {"type": "object", **wanted.output_schema}, registry=_NO_SCHEMAS)
+        jsonschema.validate(call["args"], {"type": "object", **wanted.output_schema}, registry=no_schemas)
     except jsonschema.ValidationError as error:
         where = "/".join(str(part) for part in error.absolute_path) or "arguments"
         return None, f"{where}: {error.message}"

@@ -21,8 +21,12 @@ class ToolAudit:
         self._audit_trail = audit_trail
         self._mode = mode
 
-    async def begins(self, turn: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> None:
+    async def begins(
+        self, turn: TurnRequest, tool: str, arguments: Mapping[str, Any], *, bypassed: bool = False
+    ) -> None:
         """Record the start of a call, if the audit trail is required.
+
+        Args: `bypassed` is True if the call needs an approval from which its caller is exempt.
 
         Raises:
             ToolError: The call must not run.
@@ -30,7 +34,8 @@ class ToolAudit:
         if self._mode is not AuditMode.REQUIRED:
             return
         try:
-            await self._audit_trail.record("tool_call_begins", {**_who(turn, tool), **call_line(arguments, "")})
+            about = {**_who(turn, tool), **call_line(arguments, ""), **_bypass(turn, bypassed=bypassed)}
+            await self._audit_trail.record("tool_call_begins", about)
         except AuditFailed as error:
             raise ToolError(_SHUT) from error
 
@@ -41,10 +46,19 @@ class ToolAudit:
             await self._end({**_who(turn, call.tool), "args": args, "success": False, "outcome": "unknown"})
 
     async def ended(
-        self, turn: TurnRequest, tool: str, arguments: Mapping[str, Any], *, text: str, outcome: str, seconds: float
+        self,
+        turn: TurnRequest,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        text: str,
+        outcome: str,
+        seconds: float,
+        bypassed: bool = False,
     ) -> None:
         ends = {"success": outcome == "ok", "outcome": outcome, "duration_ms": round(seconds * 1000)}
-        await self._end({**_who(turn, tool), **call_line(arguments, text), **ends})
+        bypass = _bypass(turn, bypassed=bypassed)
+        await self._end({**_who(turn, tool), **call_line(arguments, text), **ends, **bypass})
 
     async def _end(self, about: Mapping[str, Any]) -> None:
         if self._mode is AuditMode.OFF:
@@ -52,6 +66,10 @@ class ToolAudit:
         # The failure is counted and logged elsewhere. The call has already run, so an error would not undo it.
         with suppress(AuditFailed):
             await self._audit_trail.record("tool_call", about)
+
+
+def _bypass(turn: TurnRequest, *, bypassed: bool) -> dict[str, str]:
+    return {"approval_bypassed_for": turn.owner} if bypassed else {}
 
 
 def _who(turn: TurnRequest, tool: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.approvals import Approver
 from fleetwright_agent.config.callers import is_client
 from fleetwright_agent.protocol.frames import InterruptKind
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.tools.approval_policy import may_ask, may_wait_for_approval
 from fleetwright_agent.tools.human.approval import ask_request, offered_grants
 from fleetwright_agent.tools.port import (
@@ -42,6 +43,8 @@ class CallPermit:
     """The question that an earlier grant answers."""
     state: str = ""
     """The state that this question describes."""
+    bypassed: bool = False
+    """True if the call needs an approval, and the configuration exempts its caller."""
 
 
 class CallDecisions:
@@ -52,8 +55,25 @@ class CallDecisions:
         self._may_ask = may_ask(config)
         self._reviewed = config.approvals.by is Approver.REVIEWERS
 
-    async def permit(self, tool: Tool, call: ToolCall, context: TurnContext) -> CallPermit:
+    def refusal(self, tool: Tool, context: TurnContext) -> ToolBlocked | None:
+        """Return the error if the role of the caller does not allow the tool."""
+        return None if tool.action is None else self._missing(tool.action, tool, context)
+
+    def _missing(self, action: CallerAction, tool: Tool, context: TurnContext) -> ToolBlocked | None:
+        if action in self._config.actions_of(context.request.owner):
+            return None
+        return ToolBlocked(
+            f"{tool.name} needs the action {action}, which the role of this caller does not allow; tell the caller so"
+        )
+
+    async def permit(
+        self, tool: Tool, call: ToolCall, context: TurnContext, *, is_waiting_for_approval: bool = False
+    ) -> CallPermit:
         """Return whether the call may run at once.
+
+        Args:
+            is_waiting_for_approval: True if the call already waits. A reviewer may then decide, whatever the role of
+                the caller allows.
 
         Raises:
             ToolError: The call must not run.
@@ -64,8 +84,13 @@ class CallDecisions:
         if isinstance(decision, Allow):
             return CallPermit()
         if decision.kind is InterruptKind.APPROVAL:
+            if not is_waiting_for_approval and (blocked := self._missing(CallerAction.REQUEST_APPROVAL, tool, context)):
+                raise blocked
             if await self._grants.covers(context.request, tool.name, [grant.key for grant in decision.grants]):
                 return CallPermit(approved=decision.question, state=decision.state)
+            if not is_waiting_for_approval and self._config.approvals.bypasses(context.request.owner):
+                # The tool receives the call as approved, also if the tool itself has asked.
+                return CallPermit(approved=decision.question, state=decision.state, bypassed=True)
             self._check_approvable(tool, context)
             if self._reviewed or not is_client(context.request.owner):
                 decision = replace(decision, grants=())  # Only a client may give grants, with its own answer.

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_agent.config import enforcement as config
-from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
 from fleetwright_agent.storage.call_windows import CallLimitWindow, CallWindows
 from fleetwright_agent.tools.name_sanitizer import offered_name
 from fleetwright_agent.tools.port import ToolBlocked
@@ -52,6 +51,9 @@ def _key(tool: str) -> str:
 
 def _misfit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """Return what is wrong, or an empty string. Arguments that cannot be checked are refused (fail closed)."""
+    # Imported lazily: most agents have no rules for arguments.
+    from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
+
     try:
         error = validation_error(arguments, schema, patterns=True)
     except UndecidableSchema as undecided:

@@ -2,8 +2,8 @@
 
 Only tracing is outside this wrapper, so it sees exactly the result that the model receives. The stored text is joined
 into one line, redacted and truncated. A failure to store a fact is counted and logged, and the result of the call stays
-the same. Results for callers that are agents, and results that are errors, are not stored. Prompts contain stored facts
-as data, never as instructions.
+the same. Results that are errors, and results for callers that may not write memory, are not stored. Prompts contain
+stored facts as data, never as instructions.
 """
 
 import logging
@@ -13,7 +13,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from fleetwright_agent.config.memory import KnowledgeMemory
-from fleetwright_agent.memory.eligibility import is_remembered
+from fleetwright_agent.memory.eligibility import MemoryAccess
 from fleetwright_agent.memory.fact_text import normalise_fact
 from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.facts import FactStore, TooManyFacts
@@ -32,19 +32,23 @@ class FactIngest:
         knowledge: FactStore,
         policy: KnowledgeMemory,
         *,
+        access: MemoryAccess,
         redact: Callable[[str], str],
         metrics: Metrics,
     ) -> None:
         self._runner = runner
         self._knowledge = knowledge
         self._policy = policy
+        self._access = access
         self._redact = redact
         self._count = metrics.knowledge_ingested.labels
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
         result = await self._runner.run_tool(request, context)
         name, text = request.tool_call["name"], normalise_fact(result.text, self._redact)
-        if name in self._policy.ingest and result.status != "error" and text and is_remembered(context.request):
+        if name not in self._policy.ingest or result.status == "error":
+            return result
+        if text and self._access.may_write(context.request):
             self._count(await self._kept(name, text, context)).inc()
         return result
 

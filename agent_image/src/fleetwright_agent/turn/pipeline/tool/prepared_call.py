@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_agent.tools.port import Tool, ToolCall
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
 
 
@@ -24,6 +24,8 @@ class PreparedCall:
     """The question that a person has approved."""
     state: str = ""
     """The state that this question describes."""
+    bypassed: bool = False
+    """True if no person was asked, because the configuration exempts the caller from approvals."""
 
     def port(self, context: TurnContext, write: Callable[[str], None] = lambda _: None) -> ToolCall:
         """Return the call as the tool receives it. Args: `write` streams its output."""
@@ -38,6 +40,22 @@ class PreparedCall:
             self.approved,
             self.state,
         )
+
+    def argument_error(self) -> ToolError | None:
+        """Return an error if the arguments are invalid. Arguments that cannot be checked pass to the tool."""
+        if self.tool is None:
+            return None
+        # Imported lazily: importing jsonschema takes 5 % of the time to load a turn, which may call no tool.
+        from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
+
+        try:
+            error = validation_error(self.arguments, self.tool.parameters, patterns=False)
+        except UndecidableSchema:
+            return None
+        if error is None:
+            return None
+        where = "/".join(str(part) for part in error.absolute_path) or "arguments"
+        return ToolError(f"{where}: {error.message}")
 
     @property
     def once(self) -> bool:

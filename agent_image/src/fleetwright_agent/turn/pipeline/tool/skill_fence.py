@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-import yaml
 from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.tools.name_sanitizer import offered_name
@@ -58,6 +57,9 @@ def allowed_tools(document: str) -> frozenset[str] | None:
 
     `orders/look_up_order` becomes `orders__look_up_order`. An unreadable field allows no tool (fail closed).
     """
+    # Imported lazily: only agents with skills need it.
+    import yaml
+
     lines = document.splitlines()
     if not lines or lines[0].rstrip() != "---":
         return None

@@ -18,11 +18,10 @@ from langgraph.types import interrupt
 
 from fleetwright_agent.config.server import Limits
 from fleetwright_agent.protocol.frames import Artifact, InterruptKind, ToolArtifact, ToolEnd, ToolStart, TurnFailed
-from fleetwright_agent.security.argument_schemas import UndecidableSchema, validation_error
 from fleetwright_agent.storage.tool_journal import CallState, JournalEntry, StartedCall, ToolJournal
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import offered_grants, read_reply
-from fleetwright_agent.tools.port import Ask, Decision, Deny, Tool, ToolBlocked, ToolDeclined, ToolError
+from fleetwright_agent.tools.port import Ask, Decision, Deny, Tool, ToolBlocked, ToolDeclined, ToolError, ToolExpired
 from fleetwright_agent.tools.typed_text import typed_arguments
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.pipeline.tool.auditing import ToolAudit
@@ -96,8 +95,8 @@ class ToolCalls:
         """Check the arguments of a person as strictly as those of the model. Raises: ToolError."""
         if call.tool is None:
             raise ToolError(f"there is no tool {call.name!r}")
-        wrong = self._enforcement.refusal(call.name, call.arguments) or _misfit(call.arguments, call.tool)
-        if wrong is not None:
+        blocked = self._enforcement.refusal(call.name, call.arguments) or self._decisions.refusal(call.tool, context)
+        if (wrong := blocked or call.argument_error()) is not None:
             raise wrong
         decision = await decided(call.tool, call.port(context))
         if isinstance(decision, Deny):
@@ -116,15 +115,15 @@ class ToolCalls:
             ToolError: The call must not run.
             GraphInterrupt: The turn waits for the reply.
         """
-        permit = await self._decisions.permit(tool, call.port(context), context)
-        asked = permit.question
         waits = before is not None and before.state is CallState.WAITING
+        permit = await self._decisions.permit(tool, call.port(context), context, is_waiting_for_approval=waits)
+        asked = permit.question
         if before is not None and waits:
             asked = before.body
         elif asked is not None:
             await self._journal.put(context.thread, call.key, CallState.WAITING, asked)
         if asked is None:
-            return replace(call, approved=permit.approved, state=permit.state)
+            return replace(call, approved=permit.approved, state=permit.state, bypassed=permit.bypassed)
         following = asked if permit.question is None or _state(permit.question) == _state(asked) else permit.question
         try:
             # A reply answers the stored question, because the person has not seen the following one.
@@ -142,6 +141,8 @@ class ToolCalls:
     async def _approved(self, call: PreparedCall, asked: Mapping[str, Any], context: TurnContext) -> PreparedCall:
         """Return the call as the person has approved it. Raises: ToolError: the call must not run."""
         answer = read_reply(call.reply, offered_grants(asked["payload"]))
+        if answer.expired:
+            raise ToolExpired(f"{call.name} was not approved in time and has not run; do not try it again unasked")
         if not answer.approved:
             why = f"; the reason of the person: {answer.reason}" if answer.reason else ""
             raise ToolDeclined(f"{call.name} was not approved and has not run; do not try it again unasked{why}")
@@ -197,7 +198,13 @@ class ToolCalls:
         """Write the audit record, and return the duration in seconds."""
         seconds = time.perf_counter() - started
         await self._auditor.ended(
-            context.request, call.name, call.arguments, text=text, outcome=outcome, seconds=seconds
+            context.request,
+            call.name,
+            call.arguments,
+            text=text,
+            outcome=outcome,
+            seconds=seconds,
+            bypassed=call.bypassed,
         )
         return seconds
 
@@ -209,7 +216,7 @@ class ToolCalls:
             raise wrong or ToolError(f"there is no tool {call.name!r}")
         # Audit before the call counts against rate limits: a call that the audit trail blocks must not count.
         if not resumes:
-            await self._auditor.begins(context.request, call.name, call.arguments)
+            await self._auditor.begins(context.request, call.name, call.arguments, bypassed=call.bypassed)
             if blocked := await self._enforcement.admit(call.name):
                 raise blocked
         if call.once:
@@ -235,8 +242,8 @@ class ToolCalls:
         return await self._journal.get(context.thread, _asks(call)) is not None
 
     def _refusal(self, call: PreparedCall, context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
-        context.tally.tool_calls += 1
-        made, limit = context.tally.tool_calls, self._limits.max_tool_calls
+        context.usage.tool_calls += 1
+        made, limit = context.usage.tool_calls, self._limits.max_tool_calls
         if made > limit:
             if made > limit + _GRACE_CALLS:
                 context.failure = TurnFailed(
@@ -248,9 +255,8 @@ class ToolCalls:
         if call.tool is None:
             known = ", ".join(context.known_tools) or "none"
             return ToolError(f"there is no tool {call.name!r}; the tools are: {known}")
-        if shut := self._fence.refusal(call.name, messages):
-            return shut
-        return _misfit(call.arguments, call.tool)
+        wrong = self._decisions.refusal(call.tool, context) or self._fence.refusal(call.name, messages)
+        return wrong or call.argument_error()
 
 
 def _state(asked: Mapping[str, Any]) -> str:
@@ -285,15 +291,3 @@ def _message(call_id: str, name: str, text: str, *, ok: bool, seconds: float | N
     status = "success" if ok else "error"
     # LangChain does not send the `artifact` of a message to the model.
     return ToolMessage(text, tool_call_id=call_id, name=name, status=status, artifact=took)
-
-
-def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
-    """Return an error if the arguments are invalid. If they cannot be checked, they pass: the server validates them."""
-    try:
-        error = validation_error(arguments, tool.parameters, patterns=False)
-    except UndecidableSchema:
-        return None
-    if error is None:
-        return None
-    where = "/".join(str(part) for part in error.absolute_path) or "arguments"
-    return ToolError(f"{where}: {error.message}")

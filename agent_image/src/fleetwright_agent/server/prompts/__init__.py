@@ -1,0 +1,1 @@
+"""Tasks that the agent begins by itself."""
