@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Callable
 
 import uvloop
 
@@ -14,20 +15,21 @@ from fleetwright_gateway.process.sockets import listen
 from fleetwright_gateway.settings import GatewaySettings, settings_from
 from fleetwright_gateway.telemetry import logs
 from fleetwright_kube.errors import OperatorError
-from fleetwright_kube.http_client import KubernetesApi
+from fleetwright_kube.http_client import ApiCredentials, KubernetesApi
 from fleetwright_kube.pod_login import pod_login
 
 logger = logging.getLogger(__name__)
 
 
-async def run(settings: GatewaySettings) -> None:
+async def run(settings: GatewaySettings, *, login: Callable[[], ApiCredentials] | None = None) -> None:
+    """Serve until a signal. Args: `login` returns the credentials for the API server; by default those of the pod."""
     leaving = asyncio.Event()
     leave_on_signal(leaving)
     traffic, ops = listen(settings.port), listen(settings.ops_port)
     collect_less_often()
     async with (
         KubernetesApi(
-            lambda: pod_login(os.environ, folder=settings.service_account),
+            login or (lambda: pod_login(os.environ, folder=settings.service_account)),
             field_manager=FIELD_MANAGER,
             user_agent="fleetwright-gateway",
         ) as api,

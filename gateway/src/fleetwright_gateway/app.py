@@ -18,6 +18,7 @@ from fleetwright_gateway.exchange.endpoint import PATH, ExchangeEndpoint
 from fleetwright_gateway.http.addresses import Addresses
 from fleetwright_gateway.http.admission import RequestAdmission
 from fleetwright_gateway.http.cards import CardResponses
+from fleetwright_gateway.http.client_sources import ClientSources
 from fleetwright_gateway.http.rate_limits import RateLimits
 from fleetwright_gateway.identity.authenticator import Authenticator
 from fleetwright_gateway.identity.token_reviewer import TokenReviewer
@@ -83,11 +84,12 @@ async def build_gateway(
     metrics.agents.set_function(lambda: len(fleet.agents))
     synchroniser = Synchroniser(api, fleet, namespaces=settings.namespaces, resync_seconds=settings.resync_seconds)
     audiences, issuers = _accepted(settings)
-    reviewer = TokenReviewer(api, audiences=audiences, clock=clock, proxies=settings.proxy_cidrs)
+    reviewer = TokenReviewer(api, audiences=audiences, clock=clock)
     authenticator = Authenticator(reviewer, fleet, audiences=audiences, issuers=issuers, clock=clock)
     admission = RequestAdmission(
         authenticator,
         RateLimits(per_minute=settings.requests_per_minute, clock=clock),
+        sources=ClientSources(settings.proxy_cidrs),
         problem=lambda: synchroniser.problem,
         metrics=metrics,
     )
@@ -106,7 +108,7 @@ async def build_gateway(
     )
     addresses = Addresses(inside=settings.url, outside=settings.outside_url)
     cards = CardResponses(fleet, addresses)
-    chains = CallChains(tokens.ring.verifier, issuer=settings.url, now=clock.now)
+    chains = CallChains(tokens.ring, issuer=settings.url, now=clock.now)
     proxy = AgentProxy(
         admission=admission,
         visibility=visibility,

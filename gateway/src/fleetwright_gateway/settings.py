@@ -38,7 +38,7 @@ class GatewaySettings:
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may call the gateway, besides its own; `*` allows every origin."""
     proxy_cidrs: tuple[str, ...] = ()
-    """Addresses of proxies, such as an ingress controller. Their callers share an address, so it has no own limit."""
+    """Addresses of trusted proxies, such as an ingress controller, whose header `X-Forwarded-For` names the clients."""
     requests_per_minute: int = 600
     """Requests of one caller to one replica."""
     idle_seconds: float = 300.0

@@ -7,10 +7,16 @@ from fleetwright_api.call_authorization import Identity
 from fleetwright_api.spec.agent import AgentView
 
 MAX_HOPS: Final = 5
+REPLACED: Final = "This agent was replaced, and this caller cannot call its successor."
 
 
 def is_replaced(agent: AgentView) -> bool:
     return agent.spec.fleet.forwarded_to is not None
+
+
+def replaced_by(found: AgentView) -> str:
+    """Return the sentence for a caller that may call the successor."""
+    return f"This agent was replaced by {found.namespace}/{found.name}."
 
 
 def successor(agent: AgentView, agents: Mapping[Identity, AgentView]) -> AgentView | None:

@@ -77,10 +77,13 @@ class Visibility:
             return ()
         found = self._fleet.namespaces
         checked = found if not namespace else [namespace] if namespace in found else []
-        return {space for space in sorted(checked) if await self._reviewer.may_invoke_all(principal.user, space)}
+        return await self._reviewer.invocable(principal.user, checked)
 
     async def reason(self, principal: Principal, namespace: str, name: str) -> str | None:
-        """Explain why the principal may call the agent; None if it may not."""
+        """Explain why the principal may call the agent; None if it may not, or if another agent has replaced it."""
+        there = self._fleet.agents.get((namespace, name))
+        if there is not None and is_replaced(there):
+            return None
         if isinstance(principal, AgentPrincipal):
             labels = self._fleet.namespace_labels
             return communication_reason(principal.identity, (namespace, name), self._fleet.agents, labels)

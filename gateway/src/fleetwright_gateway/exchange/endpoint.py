@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from fleetwright_a2a.authentication import TASK
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.dpop import (
     HEADER,
@@ -24,6 +25,7 @@ from fleetwright_a2a.tokens.dpop import (
 )
 from fleetwright_api.call_authorization import allows, peers_of
 from fleetwright_api.spec.agent import AgentView
+from fleetwright_gateway.access.forwarding import is_replaced
 from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.exchange.form import ACCESS_TOKEN, ExchangeRequest, OAuthError, parse_form, target_of
@@ -31,13 +33,17 @@ from fleetwright_gateway.http.addresses import Addresses
 from fleetwright_gateway.http.admission import Admitted, Refused, RequestAdmission
 from fleetwright_gateway.identity.principals import AgentPrincipal
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
-from fleetwright_gateway.tokens.call_chain import CallChains, InvalidDelegation
+from fleetwright_gateway.tokens.call_chain import CallChains, InvalidDelegation, WrongTask
 from fleetwright_gateway.tokens.pair_tokens import DIRECT_SECONDS, NoSigningKey, PairTokenIssuer
 
 PATH: Final = "/oauth/token"
 _MAX_BODY: Final = 32 * 1024
 _HIDDEN: Final = "audience: there is no such agent, or this caller may not call it."
 _NOT_DIRECT: Final = "audience: call this agent through the gateway, or name it in spec.peers of the calling Agent."
+_REPLACED: Final = (
+    "audience: this agent was replaced. Name its successor instead; the gateway answers 308 with the address of the"
+    " successor if this caller may call it."
+)
 _logger = logging.getLogger(__name__)
 
 
@@ -85,13 +91,17 @@ class ExchangeEndpoint:
         admitted, caller = await self._caller(request, scope)
         thumbprint = self._key_of(headers)
         try:
-            chain = self._chains.of(caller, [request.delegation] if request.delegation else [])
+            chain = self._chains.of(caller, [request.delegation] if request.delegation else [], headers.getlist(TASK))
+        except WrongTask as error:
+            raise OAuthError("invalid_grant", str(error)) from None
         except InvalidDelegation:
             sentence = "subject_token: the delegation was not issued to this agent, or it has expired."
             raise OAuthError("invalid_grant", sentence) from None
         agent = await self._target(caller, request.audience)
         try:
-            issued = self._tokens.direct_credentials(chain, agent, key_thumbprint=thumbprint)
+            issued = self._tokens.direct_credentials(
+                chain, agent, task_id=request.audience_task, key_thumbprint=thumbprint
+            )
         except NoSigningKey as error:
             raise _unavailable(f"The gateway cannot sign tokens: {error}.", 5) from None
         about = {"caller": caller.subject, "agent": f"{agent.namespace}/{agent.name}", "principal": chain.subject}
@@ -145,6 +155,8 @@ class ExchangeEndpoint:
         agent = await self._visibility.find(caller, *identity)
         if agent is None or agent.uid == caller.uid:
             raise OAuthError("invalid_target", _HIDDEN)
+        if is_replaced(agent):
+            raise OAuthError("invalid_target", _REPLACED)
         if not self._is_direct(caller, agent):
             raise OAuthError("invalid_target", _NOT_DIRECT)
         return agent

@@ -13,6 +13,7 @@ ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S
 MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 _PREFIX: Final = "/agents/"
 _MOST_FIELDS: Final = 16
+_MAX_TASK_ID: Final = 128
 
 
 class OAuthError(Exception):
@@ -35,6 +36,8 @@ class ExchangeRequest:
     """The delegation of the pod's task; empty if the agent calls for itself."""
     audience: str
     """The agent to call: `<namespace>/<name>`, or its URL at the gateway."""
+    audience_task: str
+    """The task of this agent that the caller will continue; empty if the caller will begin a task."""
 
 
 def parse_form(body: bytes, content_type: str) -> ExchangeRequest:
@@ -60,7 +63,11 @@ def parse_form(body: bytes, content_type: str) -> ExchangeRequest:
         if found.get(name) != JWT:
             raise OAuthError("invalid_request", f"{name} must be {JWT}.")
     subject = found["subject_token"]
-    return ExchangeRequest(actor or subject, subject if actor else "", found["audience"])
+    task = found.get("audience_task", "")
+    if len(task) > _MAX_TASK_ID or not task.isprintable():
+        sentence = f"audience_task must be the id of a task, with at most {_MAX_TASK_ID} printable characters."
+        raise OAuthError("invalid_request", sentence)
+    return ExchangeRequest(actor or subject, subject if actor else "", found["audience"], task)
 
 
 def target_of(audience: str, bases: Sequence[str]) -> Identity | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from starlette.types import Scope
 
+from fleetwright_gateway.http.client_sources import ClientSources
 from fleetwright_gateway.http.rate_limits import Quota, RateLimits
 from fleetwright_gateway.identity.authenticator import CHALLENGE, Authenticator, bearer_of
 from fleetwright_gateway.identity.errors import IdentityError
@@ -39,12 +40,14 @@ class RequestAdmission:
         authenticator: Authenticator,
         limits: RateLimits,
         *,
+        sources: ClientSources,
         problem: Callable[[], str],
         metrics: GatewayMetrics,
     ) -> None:
         """Args: `problem` returns why the cache cannot be used yet; empty if it can."""
         self._authenticator = authenticator
         self._limits = limits
+        self._sources = sources
         self._problem = problem
         self._metrics = metrics
 
@@ -57,7 +60,7 @@ class RequestAdmission:
         try:
             token = bearer_of(authorization)
             self.check_ready()
-            principal = await self._authenticator.authenticate(token, source=_source(scope))
+            principal = await self._authenticator.authenticate(token, source=lambda: self._sources.source_of(scope))
             return self.limit(principal, token=token)
         except IdentityError as error:
             raise self.refusal(error) from None
@@ -82,9 +85,3 @@ class RequestAdmission:
             detail = "" if error.reason == "missing" else ', error="invalid_token"'
             headers["WWW-Authenticate"] = f"{CHALLENGE}{detail}"
         return Refused(error.status, error.sentence, headers)
-
-
-def _source(scope: Scope) -> str:
-    """Return the address of the connection. Headers that name another one are not trusted."""
-    client = scope.get("client")
-    return str(client[0]) if client else ""

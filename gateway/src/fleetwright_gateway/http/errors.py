@@ -20,8 +20,10 @@ _PROBLEM: Final = "application/problem+json"
 _ERROR_CODES: Final = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
+    308: "NOT_FOUND",
     404: "NOT_FOUND",
     405: "INVALID_ARGUMENT",
+    410: "NOT_FOUND",
     413: "INVALID_ARGUMENT",
     429: "RATE_LIMIT_EXCEEDED",
     501: "UNIMPLEMENTED",
@@ -40,8 +42,18 @@ def error_response(path: str, status: int, detail: str, headers: Mapping[str, st
 def describe(error: RequestValidationError) -> str:
     """Name the first wrong field and what is wrong with it. The value is not repeated."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part not in {"query", "body", "path"})
+    # The first part says where the field is: in the query, the path or the body.
+    place = ".".join(str(part) for part in first["loc"][1:])
     return f"{place or 'the request'}: {first['msg']}"
+
+
+def refuse_unknown_parameters(request: Request) -> None:
+    """Refuse a misspelt parameter, which would otherwise widen the answer. Raises: Refused."""
+    known = sorted(str(each.alias) for each in request.scope["route"].dependant.query_params)
+    unknown = sorted(set(request.query_params) - set(known))
+    if unknown:
+        named = ", ".join(known) or "none"
+        raise Refused(400, f"There is no parameter {unknown[0][:40]!r}; the parameters are: {named}.")
 
 
 def install_errors(app: FastAPI) -> None:

@@ -5,7 +5,7 @@ A pod of an agent, and the ServiceAccount of an agent, are never treated as a pe
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -60,8 +60,12 @@ class Authenticator:
         self._issuers = frozenset(issuers)
         self._clock = clock
 
-    async def authenticate(self, token: str, *, source: str = "") -> Principal:
-        """Return the principal of a token. Args: `source` is the address of the connection.
+    async def authenticate(self, token: str, *, source: Callable[[], str | None] = lambda: None) -> Principal:
+        """Return the principal of a token.
+
+        Args:
+            token: The credential of the request.
+            source: Returns the source of the request, or None. It is called only if the API server is asked.
 
         Raises:
             Unauthenticated: The token is not accepted.
@@ -71,7 +75,7 @@ class Authenticator:
         if _CLIENT_TOKEN.fullmatch(token) is not None:
             return self._client(token)
         reviewed = self._reviewer.known(token)
-        user = await self._review(token, source) if reviewed is None else reviewed.user
+        user = await self._review(token, source()) if reviewed is None else reviewed.user
         if user is None:
             raise Unauthenticated("review", _REFUSED)
         return self._principal(user)
@@ -84,7 +88,7 @@ class Authenticator:
             raise Unauthenticated("client", _REFUSED)
         return ClientPrincipal(sha256=digest, agents=agents)
 
-    async def _review(self, token: str, source: str) -> User | None:
+    async def _review(self, token: str, source: str | None) -> User | None:
         now = self._clock.now()
         expiry = expiry_of(token, issuers=self._issuers, audiences=self._audiences, now=now)
         if expiry is None:

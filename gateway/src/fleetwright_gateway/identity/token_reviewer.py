@@ -2,17 +2,15 @@
 
 Successes are cached for at most 30 seconds and never past the expiry of the token; failures for one second. Concurrent
 reviews of one token are merged. The number of reviews a second is limited, so that garbage tokens cannot overload the
-API server. One source address may use half of this number, so that garbage from one address cannot lock out callers at
-others. The addresses of proxies are exempt, because all of their callers share them. Tokens that were accepted before
-have a limit of their own, so that garbage cannot lock out known callers.
+API server. One source may use half of this number, so that garbage from one source cannot lock out callers at others.
+Tokens that were accepted before have a limit of their own, so that garbage cannot lock out known callers.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
 from fleetwright_a2a.clock import Clock
@@ -46,19 +44,16 @@ class TokenReviewer:
         *,
         audiences: Collection[str],
         clock: Clock,
-        proxies: Iterable[str] = (),
         per_second: int = _PER_SECOND,
     ) -> None:
-        """Args: `proxies` are networks in CIDR notation whose addresses have no limit of their own."""
         self._api = api
-        self._proxies = tuple(ip_network(each) for each in proxies)
         self._audiences = sorted(audiences)
         self._clock = clock
         self._burst = float(per_second)
         self._new = TokenBucket(per_second * 60, self._burst, clock.monotonic())
         self._accepted = TokenBucket(per_second * 60, self._burst, clock.monotonic())
         self._sources: OrderedDict[str, TokenBucket] = OrderedDict()
-        """The rate limits for unknown tokens, by source address."""
+        """The rate limits for unknown tokens, by source."""
         self._accepted_tokens: OrderedDict[bytes, None] = OrderedDict()
         """The tokens that were accepted before. Their reviews have a limit of their own."""
         self._entries: OrderedDict[bytes, Reviewed] = OrderedDict()
@@ -73,10 +68,10 @@ class TokenReviewer:
         self._entries.move_to_end(key)
         return entry
 
-    async def review(self, token: str, *, expiry: float, source: str) -> User | None:
+    async def review(self, token: str, *, expiry: float, source: str | None) -> User | None:
         """Ask about a token that is not known. Return its user, or None if the API server refuses the token.
 
-        Args: `source` is the address of the connection. Behind a proxy, all callers have the address of the proxy.
+        Args: `source` has a limit of its own. None if the source is not known.
 
         Raises:
             TooManyReviews: The limit of reviews a second is reached.
@@ -88,21 +83,13 @@ class TokenReviewer:
             if key in self._accepted_tokens:
                 self._spend(self._accepted, self._burst)
             else:
-                if not self._is_proxy(source):
+                if source is not None:
                     self._spend(self._bucket_of(source), self._burst / 2)
                 self._spend(self._new, self._burst)
             task = self._running[key] = asyncio.create_task(self._ask(key, token, expiry))
             task.add_done_callback(lambda done: self._ended(key, done))
         # One caller that gives up must not cancel the review for the others.
         return await asyncio.shield(task)
-
-    def _is_proxy(self, source: str) -> bool:
-        try:
-            address = ip_address(source)
-        except ValueError:
-            return False
-        embedded = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-        return any((embedded or address) in network for network in self._proxies)
 
     def _bucket_of(self, source: str) -> TokenBucket:
         rate, now = self._burst / 2, self._clock.monotonic()

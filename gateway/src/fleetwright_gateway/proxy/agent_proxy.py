@@ -1,7 +1,8 @@
 """The route `/agents/<namespace>/<name>`: checks a request in a fixed order, and forwards it to the agent's pod.
 
 The order is: credential, cache, rate limit, permission, size of the body, budget, pod, forwarding. An agent
-that the caller may not call gets the same answer as an agent that does not exist.
+that the caller may not call gets the same answer as an agent that does not exist. If the request has waited for a pod,
+the permission is checked again, and the agent gets a new token.
 """
 
 import logging
@@ -9,11 +10,12 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Final
+from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
-from fleetwright_a2a.authentication import DELEGATION
+from fleetwright_a2a.authentication import DELEGATION, TASK
 from fleetwright_a2a.errors import refuse
 from fleetwright_a2a.http.edge import BodyLimit
 from fleetwright_api.spec.agent import AgentView
@@ -24,6 +26,7 @@ from fleetwright_gateway.http.cards import CardResponses
 from fleetwright_gateway.identity.errors import IdentityError, Unauthenticated
 from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, Principal
 from fleetwright_gateway.proxy.budget_check import BudgetCheck
+from fleetwright_gateway.proxy.credentials import RequestCredentials
 from fleetwright_gateway.proxy.envelope import ENVELOPE, HEADER, InvalidBody, repaired
 from fleetwright_gateway.proxy.forwarder import (
     REFUSED,
@@ -32,20 +35,24 @@ from fleetwright_gateway.proxy.forwarder import (
     ProxyError,
     ResponseAborted,
 )
-from fleetwright_gateway.proxy.headers import TIMEOUT, idle_seconds, to_agent
+from fleetwright_gateway.proxy.headers import to_agent
+from fleetwright_gateway.proxy.idle_timeout import HEADER as TIMEOUT
+from fleetwright_gateway.proxy.idle_timeout import idle_seconds
 from fleetwright_gateway.proxy.paths import AgentPath, agent_path
 from fleetwright_gateway.proxy.redirects import Redirects
 from fleetwright_gateway.proxy.request_kinds import may_wake
-from fleetwright_gateway.proxy.translation.delivery import Deliver, DeliverySelector
+from fleetwright_gateway.proxy.translation.delivery import Deliver, Delivery, DeliverySelector
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.tokens.call_chain import CallChain, CallChains, InvalidDelegation
-from fleetwright_gateway.tokens.pair_tokens import NoSigningKey, PairTokenIssuer
+from fleetwright_gateway.tokens.pair_tokens import PairTokenIssuer
 from fleetwright_gateway.wake.holds import HoldLimit
 from fleetwright_gateway.wake.waker import NotAwake, Target, Waker
 
 _logger = logging.getLogger(__name__)
 _METHODS: Final = ("DELETE", "GET", "HEAD", "POST")
 _NOT_FOUND: Final = "There is no such agent, or this caller may not call it."
+FAILURE: Final = "Fleetwright-Failure"
+"""The response header with the reason of a 502 or 504. With `unreachable`, the agent received nothing."""
 COLD_START: Final = b"fleetwright-cold-start"
 
 
@@ -82,7 +89,7 @@ class AgentProxy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = agent_path(scope["raw_path"])
         # An error response has the format of the binding at the agent's path.
-        shown = {**scope, "path": "/" if path is None else path.rest}
+        shown = {**scope, "path": "/" if path is None else unquote(path.rest)}
         started = time.monotonic()
         status = 499  # The caller disconnected, or the response was aborted.
         about: dict[str, object] = {"method": scope["method"]}
@@ -146,7 +153,7 @@ class AgentProxy:
 
     def _chain(self, principal: Principal, headers: Headers) -> CallChain:
         try:
-            return self._chains.of(principal, headers.getlist(DELEGATION))
+            return self._chains.of(principal, headers.getlist(DELEGATION), headers.getlist(TASK))
         except InvalidDelegation as error:
             raise Refused(403, str(error)) from None
 
@@ -163,32 +170,35 @@ class AgentProxy:
     ) -> None:
         """Forward a request whose caller, agent and size were checked. Raises: Refused, ResponseAborted."""
         asked = Headers(scope=scope)
-        idle, body = _idle_seconds(asked, self._default_idle_seconds), _completed(body, asked)
+        idle, body = self._idle_seconds(asked, agent), _completed(body, asked)
         self._budgets.require(agent, scope["method"], path.rest, body)
-        token, delegation = self._credentials(admitted, chain, agent)
-        # Only a POST may send a message, and so begin or continue a task.
-        delegation = delegation if scope["method"] == "POST" else ""
-        headers = to_agent(scope["headers"], token=token, delegation=delegation)
+        credentials = RequestCredentials(self._tokens, admitted, chain, agent)
+        authorization = credentials.authorization()
+        headers = to_agent(scope["headers"])
         if headers is None:
             raise Refused(431, "The headers are too large.")
         caller = f"{chain.subject} {admitted.principal.subject}"
-        deliver = await self._deliveries.select(agent, path.rest, scope, body, caller=caller)
+        delivery = await self._deliveries.select(agent, path.rest, scope, body, caller=caller)
 
         def wakes() -> bool:
             return may_wake(scope["method"], path.rest, body)
 
         for is_first in (True, False):
             target = await self._target(admitted.principal, agent, len(body), wakes=wakes, is_probed=not is_first)
+            if target.cold_start_ms is not None:
+                await self._require_permission(admitted.principal, agent, path, asked)
+                authorization = credentials.authorization()
             request = OutboundRequest(
                 method=scope["method"],
                 url=self._url(target, path, scope["query_string"]),
-                headers=headers,
+                headers=[*headers, authorization, *_delegated(credentials, delivery)],
                 body=body,
                 idle_seconds=idle,
                 may_repeat=is_first and agent.spec.sleep is not None,
+                delegate=credentials.delegation,
             )
             try:
-                await self._send_on(deliver, request, admitted, receive, send, extra=_extra(admitted, target))
+                await self._send_on(delivery.deliver, request, admitted, receive, send, extra=_extra(admitted, target))
             except NotAccepted:
                 continue  # The pod ends, because the agent goes to sleep. The request waits for the next one.
             return
@@ -221,17 +231,17 @@ class AgentProxy:
                 raise self._admission.refusal(Unauthenticated("client", error.sentence)) from None
             self._metrics.proxy_failures.labels(error.reason).inc()
             retry = {"Retry-After": str(error.retry_seconds)} if error.retry_seconds else {}
-            raise Refused(error.status, error.sentence, retry) from None
+            raise Refused(error.status, error.sentence, {FAILURE: error.reason, **retry}) from None
 
-    def _credentials(self, admitted: Admitted, chain: CallChain, agent: AgentView) -> tuple[str, str]:
-        """Return the token and the delegation of a request to the agent. Raises: Refused."""
-        if isinstance(admitted.principal, ClientPrincipal):
-            return admitted.token, ""
-        try:
-            credentials = self._tokens.credentials_for(chain, agent)
-        except NoSigningKey as error:
-            raise Refused(503, f"The gateway cannot sign tokens: {error}.", {"Retry-After": "5"}) from None
-        return credentials.pair_token, credentials.delegation
+    async def _require_permission(
+        self, principal: Principal, agent: AgentView, path: AgentPath, headers: Headers
+    ) -> None:
+        """Check again whether a request that has waited may go to the agent. Raises: Refused."""
+        current = await self._found(principal, path)
+        if current is None or current.uid != agent.uid:
+            raise Refused(404, _NOT_FOUND)
+        if is_replaced(current):
+            raise await self._replaced(principal, current, path, headers)
 
     async def _target(
         self, principal: Principal, agent: AgentView, size: int, *, wakes: Callable[[], bool], is_probed: bool
@@ -243,6 +253,13 @@ class AgentProxy:
             raise Refused(503, error.sentence, {"Retry-After": str(error.retry_seconds)}) from None
         except HoldLimit as error:
             raise Refused(429, error.sentence, {"Retry-After": str(error.retry_seconds)}) from None
+
+    def _idle_seconds(self, headers: Headers, agent: AgentView) -> float:
+        """Raises: Refused."""
+        try:
+            return idle_seconds(headers.get(TIMEOUT, ""), agent.spec.fleet.idle_timeout, self._default_idle_seconds)
+        except ValueError as error:
+            raise Refused(400, str(error)) from None
 
     def _url(self, target: Target, path: AgentPath, query: bytes) -> str:
         suffix = f"?{query.decode('ascii', 'replace')}" if query else ""
@@ -277,16 +294,15 @@ class _Call:
         await self._proxy.forward(self._admitted, self._chain, self._agent, self._path, scope, body, receive, send)
 
 
-def _idle_seconds(headers: Headers, default: float) -> float:
-    try:
-        return idle_seconds(headers.get(TIMEOUT, ""), default)
-    except ValueError as error:
-        raise Refused(400, str(error)) from None
+def _delegated(credentials: RequestCredentials, delivery: Delivery) -> Sequence[tuple[str, str]]:
+    return () if delivery.task_id is None else credentials.delegation(delivery.task_id)
 
 
 def _completed(body: bytes, headers: Headers) -> bytes:
     """Return the body, with a complete envelope if the caller asks for it. Raises: Refused."""
-    if headers.get(HEADER, "") != ENVELOPE or not body:
+    if (wanted := headers.get(HEADER, "")) not in ("", ENVELOPE):
+        raise Refused(400, f"Fleetwright-Repair must be {ENVELOPE!r}; leave out the header to send the body as it is.")
+    if not wanted or not body:
         return body
     try:
         return repaired(body, new_id=lambda: str(uuid.uuid4()))

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from a2a.utils.errors import A2AError
 
-from fleetwright_a2a.errors import RPC_PATH
 from fleetwright_a2a.extension_codec import mime_type
 from fleetwright_a2a.extensions import CONTEXT_TITLE, MODEL, WORKSPACE_UNDO
 from fleetwright_a2a.http.envelope import parse
+from fleetwright_gateway.proxy.request_kinds import is_rpc
 
 _WITHOUT_MODEL: Final = (CONTEXT_TITLE, WORKSPACE_UNDO)
 _KEYS: Final = {*_WITHOUT_MODEL, MODEL}
@@ -26,7 +26,7 @@ def is_budget_exempt(path: str, body: bytes) -> bool:
         sent = _object(parse(body))
     except A2AError:
         return False
-    params = _object(sent.get("params")) if path.rstrip("/") == RPC_PATH else sent
+    params = _object(sent.get("params")) if is_rpc("POST", path) else sent
     message = _object(params.get("message"))
     # A2A 0.1 has the id of the task in `params`, and a new task has one too.
     if message.get("taskId") or message.get("task_id") or params.get("id"):

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import aiohttp
@@ -66,6 +66,13 @@ class OutboundRequest:
     """Seconds without any byte from the agent, after which the response ends; 0 means never."""
     may_repeat: bool = False
     """True if the request can be sent again after `NotAccepted`. Otherwise, the caller gets the agent's response."""
+    delegate: Callable[[str], Sequence[tuple[str, str]]] = lambda _: ()
+    """Returns the headers with which the agent may act for the principal of a message. The argument is the id of the
+    task that the message names; empty if the message begins a task."""
+
+    def for_message(self, task_id: str) -> "OutboundRequest":
+        """Return the request with the delegation for its message."""
+        return replace(self, headers=[*self.headers, *self.delegate(task_id)])
 
 
 class Forwarder:

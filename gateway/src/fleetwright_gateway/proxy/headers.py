@@ -7,8 +7,6 @@ except what concerns one connection only. The header `X-Timeout` is for the prox
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from fleetwright_a2a.authentication import DELEGATION
-
 RawHeaders = Iterable[tuple[bytes, bytes]]
 
 _TO_AGENT: Final = frozenset(
@@ -46,28 +44,27 @@ _OF_ONE_CONNECTION: Final = frozenset(
         "www-authenticate",
     }
 )
-TIMEOUT: Final = "x-timeout"
-_LONGEST_IDLE_SECONDS: Final = 86_400
+_OF_GATEWAY: Final = frozenset(
+    {
+        "fleetwright-cold-start",
+        "fleetwright-failure",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+    }
+)
+"""The headers that only the gateway itself sets."""
 _MOST_BYTES: Final = 32 * 1024
 
 
-def to_agent(headers: RawHeaders, *, token: str, delegation: str = "") -> list[tuple[str, str]] | None:
-    """Return the headers of the request to the agent, or None if they are too large.
-
-    Args:
-        headers: The headers of the caller.
-        token: The pair token.
-        delegation: The delegation for the agent, if the request may begin a task.
-    """
+def to_agent(headers: RawHeaders) -> list[tuple[str, str]] | None:
+    """Return the headers of the caller that pass to the agent, or None if they are too large."""
     passed = [
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, value in headers
         if name.decode("latin-1").lower() in _TO_AGENT
     ]
-    if sum(len(name) + len(value) for name, value in passed) > _MOST_BYTES:
-        return None
-    delegated = [(DELEGATION, delegation)] if delegation else []
-    return [*passed, ("Authorization", f"Bearer {token}"), *delegated]
+    return passed if sum(len(name) + len(value) for name, value in passed) <= _MOST_BYTES else None
 
 
 def to_caller(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
@@ -81,17 +78,5 @@ def to_caller(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
     }
     for name, value in listed:
         text = name.decode("latin-1")
-        if text not in _OF_ONE_CONNECTION and text not in named:
+        if text not in _OF_ONE_CONNECTION and text not in _OF_GATEWAY and text not in named:
             yield name, value
-
-
-def idle_seconds(text: str, default: float) -> float:
-    """Return the idle timeout that the header `X-Timeout` asks for. Raises: ValueError."""
-    if not text:
-        return default
-    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_LONGEST_IDLE_SECONDS))
-    if not is_number or int(text) > _LONGEST_IDLE_SECONDS:
-        raise ValueError(
-            f"X-Timeout must be a whole number of seconds up to {_LONGEST_IDLE_SECONDS}; 0 means no limit."
-        )
-    return float(text)

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
 
 _PREFIX: Final = b"/agents/"
 _TARGET: Final = re.compile(rb"[!-~]*")
@@ -18,7 +19,7 @@ class AgentPath:
 
     @property
     def is_card(self) -> bool:
-        return self.rest in CARD_PATHS
+        return unquote(self.rest) in CARD_PATHS
 
 
 def is_proxied(raw_path: bytes) -> bool:

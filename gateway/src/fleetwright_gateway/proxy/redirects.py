@@ -3,7 +3,7 @@
 from starlette.datastructures import Headers
 
 from fleetwright_api.spec.agent import AgentView
-from fleetwright_gateway.access.forwarding import successor
+from fleetwright_gateway.access.forwarding import REPLACED, replaced_by, successor
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.http.addresses import Addresses, agent_url
 from fleetwright_gateway.http.admission import Refused
@@ -24,6 +24,6 @@ class Redirects:
         Unlike status 301, status 308 keeps the method and the body of a POST (RFC 9110, section 15.4.9).
         """
         if found is None:
-            return Refused(410, "This agent was replaced, and this caller cannot call its successor.")
+            return Refused(410, REPLACED)
         place = f"{agent_url(self._addresses.for_host(headers.get('host', '')), found)}{rest}"
-        return Refused(308, f"This agent was replaced by {found.namespace}/{found.name}.", {"Location": place})
+        return Refused(308, replaced_by(found), {"Location": place})

@@ -1,5 +1,8 @@
 """Classifies requests: those that wake a sleeping agent, and those that send a message. Pure.
 
+The paths are those that the caller has sent. The agent decodes a path before it chooses a route, so the functions here
+decode it too.
+
 A card, an unknown path and a body that is no A2A call do not wake an agent. A test compares the tables with the
 dialects, which the gateway does not import because of their size.
 """
@@ -7,13 +10,16 @@ dialects, which the gateway does not import because of their size.
 import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote
 
 from a2a.utils.errors import A2AError
 
 from fleetwright_a2a.errors import RPC_PATH
 from fleetwright_a2a.http.envelope import opened, parse
 
-MESSAGE_METHODS: Final = frozenset(
+TASK_METHODS: Final = frozenset({"tasks/send", "tasks/sendSubscribe"})
+"""The methods of A2A 0.1 that send a message. Their `params` have the id of the task, which the caller chooses."""
+MESSAGE_METHODS: Final = TASK_METHODS | frozenset(
     {
         "SendMessage",
         "SendStreamingMessage",
@@ -21,8 +27,6 @@ MESSAGE_METHODS: Final = frozenset(
         "message/sendStream",
         "message/sendSubscribe",
         "message/stream",
-        "tasks/send",
-        "tasks/sendSubscribe",
     }
 )
 """The methods of JSON-RPC that send a message, in all dialects."""
@@ -68,14 +72,29 @@ def sends_message(verb: str, path: str, body: bytes) -> bool:
     return _is_one_of(MESSAGE_METHODS, _MESSAGE_PATHS, verb, path, body)
 
 
+def is_rpc(verb: str, path: str) -> bool:
+    """Return whether a request is a call of JSON-RPC. Args: `path` is the path at the agent."""
+    return verb == "POST" and unquote(path) in {RPC_PATH, f"{RPC_PATH}/"}
+
+
+def is_message_path(verb: str, path: str) -> bool:
+    """Return whether a request sends a message over HTTP+JSON. Args: `path` is the path at the agent."""
+    return _matches(_MESSAGE_PATHS, verb, path)
+
+
 def _is_one_of(
     methods: frozenset[str], paths: Mapping[str, re.Pattern[str]], verb: str, path: str, body: bytes
 ) -> bool:
-    if verb == "POST" and path in {RPC_PATH, f"{RPC_PATH}/"}:
+    if is_rpc(verb, path):
         return _is_call(methods, body)
-    prefix = _PREFIX.match(path)
+    return _matches(paths, verb, path)
+
+
+def _matches(paths: Mapping[str, re.Pattern[str]], verb: str, path: str) -> bool:
+    decoded = unquote(path)
+    prefix = _PREFIX.match(decoded)
     pattern = paths.get("GET" if verb == "HEAD" else verb)
-    return prefix is not None and pattern is not None and pattern.fullmatch(path, prefix.end()) is not None
+    return prefix is not None and pattern is not None and pattern.fullmatch(decoded, prefix.end()) is not None
 
 
 def _is_call(methods: frozenset[str], body: bytes) -> bool:

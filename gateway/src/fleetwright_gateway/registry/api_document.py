@@ -14,8 +14,16 @@ _VERSIONS: Final = (
     " and 0.1 are translated, except push notifications (-32003) and the extended card (-32004)."
 )
 _PROBLEMS: Final = {
+    "308": "Another agent has replaced this one. Location has its URL.",
+    "400": "A header or the body is not valid.",
     "401": "The credential is missing or not accepted.",
+    "402": "The budget of the agent is used up. Retry-After has the seconds until its reset.",
+    "403": "The delegation or the origin of the request is not accepted.",
     "404": "There is no such agent, or this caller may not call it.",
+    "405": "The gateway does not forward this method.",
+    "410": "Another agent has replaced this one, and this caller may not call the successor.",
+    "413": "The body is larger than one mebibyte.",
+    "431": "The headers are too large.",
     "429": "The caller sends too many requests. Retry-After says when to try again.",
     "502": "The agent cannot be reached, or did not answer completely.",
     "503": "The agent does not serve at the moment, or the gateway is not ready. Retry-After says when to try again.",
@@ -83,6 +91,8 @@ def _headers() -> list[dict[str, Any]]:
         ),
         _parameter("X-Timeout", "header", text="Idle timeout in seconds for the agent's response; 0 means no limit."),
         _parameter("Fleetwright-Repair", "header", text="`envelope` completes the JSON-RPC envelope of the body."),
+        _parameter("Fleetwright-Delegation", "header", text="The delegation with which an agent acts for a principal."),
+        _task_parameter(),
     ]
 
 
@@ -94,6 +104,11 @@ def _exchange() -> dict[str, Any]:
         "actor_token": {"type": "string", "description": "The token of the pod, if the subject is a delegation."},
         "actor_token_type": {"type": "string", "enum": [_JWT]},
         "audience": {"type": "string", "description": "<namespace>/<name> of the agent to call, or its URL here."},
+        "audience_task": {
+            "type": "string",
+            "maxLength": 128,
+            "description": "The task of the called agent that the message will continue. Leave it out to begin a task.",
+        },
     }
     needed = ["grant_type", "subject_token", "subject_token_type", "audience"]
     form = {"schema": {"type": "object", "required": needed, "properties": fields}}
@@ -107,10 +122,18 @@ def _exchange() -> dict[str, Any]:
     return {
         "tags": ["tokens"],
         "summary": "Exchange the token of an agent's pod for a token for a direct call (RFC 8693)",
-        "parameters": [_parameter("DPoP", "header", required=True, text="A proof of the caller's key (RFC 9449).")],
+        "parameters": [
+            _parameter("DPoP", "header", required=True, text="A proof of the caller's key (RFC 9449)."),
+            _task_parameter(),
+        ],
         "requestBody": {"required": True, "content": {"application/x-www-form-urlencoded": form}},
         "responses": {code: {"description": text} for code, text in answers.items()},
     }
+
+
+def _task_parameter() -> dict[str, Any]:
+    text = "The task to which the delegation belongs, percent-encoded. A request with a delegation needs this header."
+    return _parameter("Fleetwright-Task", "header", text=text)
 
 
 def _parameter(name: str, place: str, *, required: bool = False, text: str = "") -> dict[str, Any]:

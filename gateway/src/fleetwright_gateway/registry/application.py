@@ -15,9 +15,10 @@ from fleetwright_gateway.http.errors import install_errors
 from fleetwright_gateway.http.protected import Protected
 from fleetwright_gateway.registry.api_document import describe_routes
 from fleetwright_gateway.registry.ard import ArdEntries, ard_routes
+from fleetwright_gateway.registry.directory import Directory
 from fleetwright_gateway.registry.events import EventStreams, event_routes
 from fleetwright_gateway.registry.search_index import SearchIndex
-from fleetwright_gateway.registry.v1 import Directory, v1_routes
+from fleetwright_gateway.registry.v1 import v1_routes
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.tokens.key_ring import KeyRing
 
@@ -47,7 +48,7 @@ def registry_app(
     )
     install_errors(app)
     describe_routes(app)
-    directory = Directory(visibility, admission, SearchIndex(fleet))
+    directory = Directory(visibility, admission, SearchIndex(fleet), fleet)
     app.include_router(v1_routes(directory, fleet, cards, addresses))
     app.include_router(event_routes(EventStreams(directory, fleet)))
     app.include_router(ard_routes(directory, ArdEntries(addresses, publisher=publisher)))

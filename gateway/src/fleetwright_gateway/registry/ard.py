@@ -6,6 +6,7 @@ facets (`/explore`) are optional and not offered. There is no federation with ot
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, Final, Literal
 
@@ -13,13 +14,14 @@ from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field
 from starlette.responses import JSONResponse
 
+from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.http.addresses import Addresses, agent_url
 from fleetwright_gateway.http.admission import Refused
 from fleetwright_gateway.http.protected import caller_of
+from fleetwright_gateway.registry.directory import Directory
 from fleetwright_gateway.registry.models import RegistryModel
 from fleetwright_gateway.registry.pages import MAX_PAGE, page_of
 from fleetwright_gateway.registry.search_index import Document, TextQuery
-from fleetwright_gateway.registry.v1 import Directory
 
 CARD_TYPE: Final = "application/a2a-agent-card+json"
 _REGISTRY_TYPE: Final = "application/ai-registry+json"
@@ -54,13 +56,17 @@ class ArdEntries:
         """Return the address of this registry, as the caller sees it."""
         return self._addresses.for_host(request.headers.get("host", ""))
 
-    def identifier(self, document: Document) -> str:
-        return f"urn:air:{self.publisher}:{document.view.namespace}:{document.view.name}"
+    def identifier(self, view: AgentView) -> str:
+        return f"urn:air:{self.publisher}:{view.namespace}:{view.name}"
+
+    def url(self, request: Request, view: AgentView) -> str:
+        """Return the address of an entry in this registry."""
+        return f"{self.source(request)}/agents/{self.identifier(view)}"
 
     def entry(self, document: Document, source: str) -> dict[str, Any]:
         view = document.view
         return {
-            "identifier": self.identifier(document),
+            "identifier": self.identifier(view),
             "displayName": str(document.card.get("name") or view.name),
             "type": CARD_TYPE,
             "url": f"{agent_url(source, view)}/.well-known/agent-card.json",
@@ -108,8 +114,9 @@ def ard_routes(directory: Directory, entries: ArdEntries) -> APIRouter:
     @router.post("/search", summary="Search by text")
     async def search(request: Request, asked: SearchRequest) -> Any:
         source, query = entries.source(request), TextQuery(asked.query.text)
-        documents = [each for each in await described(request) if not asked.query.filter or entries.match(each, asked)]
-        ranked = [(points, each) for each in documents if (points := query.score(each))]
+        found = [(points, each) for each in await described(request) if (points := query.score(each))]
+        # A filter is compared with whole entries, so only the agents that the text has found are compared.
+        ranked = [each for each in found if not asked.query.filter or entries.match(each[1], asked)]
         ranked.sort(key=itemgetter(0), reverse=True)
         page = page_of(ranked, size=asked.page_size, token=asked.page_token)
         results = [{**entries.entry(each, source), "score": points, "source": source} for points, each in page.items]
@@ -137,7 +144,8 @@ def ard_routes(directory: Directory, entries: ArdEntries) -> APIRouter:
         if found[1] != entries.publisher or len(place) != 2:
             raise Refused(404, "There is no entry with this identifier.")
         try:
-            agent = await directory.find(caller_of(request.scope).principal, place[0], place[1])
+            caller = caller_of(request.scope).principal
+            agent = await directory.find(caller, place[0], place[1], url_of=partial(entries.url, request))
         except Refused as refusal:
             detail = "There is no entry with this identifier." if refusal.status == 404 else refusal.sentence
             raise Refused(refusal.status, detail, refusal.headers) from None

@@ -8,11 +8,13 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from fleetwright_api.call_authorization import Identity
 from fleetwright_gateway.cluster.fleet import Fleet
@@ -36,16 +38,29 @@ class EventStreams:
         self._fleet = fleet
         self._open: Counter[str] = Counter()
 
-    async def open(self, caller: Principal) -> AsyncIterator[str]:
-        """Return the events of a caller. Raises: Refused: too many streams are open."""
-        if self._open.total() >= _MOST_STREAMS or self._open[caller.subject] >= _MOST_OF_A_CALLER:
+    @asynccontextmanager
+    async def open(self, caller: Principal) -> AsyncIterator[AsyncIterator[str]]:
+        """Return the events of a caller, which count as an open stream. Raises: Refused: too many streams are open."""
+        with self._counted(caller.subject):
+            view = LiveView(caller, self._listing)
+            await view.refresh()
+            yield self._events(view)
+
+    @contextmanager
+    def _counted(self, subject: str) -> Iterator[None]:
+        """Count a stream before its first await, so that concurrent requests cannot exceed the limit."""
+        if self._open.total() >= _MOST_STREAMS or self._open[subject] >= _MOST_OF_A_CALLER:
             sentence = f"Too many event streams are open. A caller may open {_MOST_OF_A_CALLER}."
             raise Refused(429, sentence, {"Retry-After": "10"})
-        view = LiveView(caller, self._listing)
-        await view.refresh()
-        return self._events(caller, view)
+        self._open[subject] += 1
+        try:
+            yield
+        finally:
+            self._open[subject] -= 1
+            if not self._open[subject]:
+                del self._open[subject]
 
-    async def _events(self, caller: Principal, view: LiveView) -> AsyncIterator[str]:
+    async def _events(self, view: LiveView) -> AsyncIterator[str]:
         changed = asyncio.Event()
 
         def notice(change: Change) -> None:
@@ -54,7 +69,6 @@ class EventStreams:
 
         end = self._fleet.observe(notice)
         view.distrust()
-        self._open[caller.subject] += 1
         try:
             yield ": open\n\n"
             checked = time.monotonic()
@@ -74,7 +88,23 @@ class EventStreams:
             return
         finally:
             end()
-            self._open[caller.subject] -= 1
+
+
+class EventResponse(Response):
+    """The response with the events of a caller. The stream counts as open until the response has ended."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: EventStreams, caller: Principal) -> None:
+        super().__init__()
+        self._streams = streams
+        self._caller = caller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events. Raises: Refused: too many streams are open."""
+        async with self._streams.open(self._caller) as events:
+            headers = {"Cache-Control": "no-store"}
+            await StreamingResponse(events, media_type=self.media_type, headers=headers)(scope, receive, send)
 
 
 async def _wait(changed: asyncio.Event) -> None:
@@ -97,7 +127,6 @@ def event_routes(streams: EventStreams) -> APIRouter:
 
     @router.get("/events", summary="Changes of the agents that the caller may call (server-sent events)")
     async def events(request: Request) -> Any:
-        found = await streams.open(caller_of(request.scope).principal)
-        return StreamingResponse(found, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        return EventResponse(streams, caller_of(request.scope).principal)
 
     return router

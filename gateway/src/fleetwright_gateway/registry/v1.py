@@ -1,22 +1,21 @@
 """The registry under `/v1`. It shows exactly the agents that the caller may call; others do not exist for it."""
 
-from collections.abc import Collection, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from fleetwright_api.fleet.communication import colleagues
 from fleetwright_api.fleet.hierarchy import parent_of
 from fleetwright_api.spec.agent import AgentView
-from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.http.addresses import Addresses, agent_url
-from fleetwright_gateway.http.admission import Refused, RequestAdmission
+from fleetwright_gateway.http.admission import Refused
 from fleetwright_gateway.http.cards import CardResponses
+from fleetwright_gateway.http.errors import refuse_unknown_parameters
 from fleetwright_gateway.http.protected import caller_of
-from fleetwright_gateway.identity.errors import IdentityError
-from fleetwright_gateway.identity.principals import Principal
+from fleetwright_gateway.registry.directory import Directory
 from fleetwright_gateway.registry.models import (
     AccessAnswer,
     AccessQuestion,
@@ -27,65 +26,29 @@ from fleetwright_gateway.registry.models import (
 )
 from fleetwright_gateway.registry.outcomes import outcomes_of, weight_of
 from fleetwright_gateway.registry.pages import MAX_PAGE, page_of
-from fleetwright_gateway.registry.search_index import Document, Filters, SearchIndex
+from fleetwright_gateway.registry.search_index import Document, Filters
 
-_HIDDEN = "There is no such agent, or this caller may not call it."
 Text = Annotated[str, Query(max_length=200)]
-
-
-class Directory:
-    """The agents that a caller may see, for all APIs of the registry."""
-
-    def __init__(self, visibility: Visibility, admission: RequestAdmission, index: SearchIndex) -> None:
-        self._visibility = visibility
-        self._admission = admission
-        self.index = index
-
-    async def find(self, caller: Principal, namespace: str, name: str) -> AgentView:
-        """Return an agent. Raises: Refused."""
-        try:
-            agent = await self._visibility.find(caller, namespace, name)
-        except IdentityError as error:
-            raise self._admission.refusal(error) from None
-        if agent is None:
-            raise Refused(404, _HIDDEN)
-        return agent
-
-    async def list(self, caller: Principal, namespace: str = "") -> Sequence[Document]:
-        """Return the documents of all visible agents. Raises: Refused."""
-        try:
-            agents = await self._visibility.list(caller, namespace)
-        except IdentityError as error:
-            raise self._admission.refusal(error) from None
-        return self.index.documents(agents)
-
-    async def listed(self, caller: Principal, namespace: str, name: str) -> Document | None:
-        """Return the document of an agent if a list of the caller shows it. Raises: Refused."""
-        try:
-            agent = await self._visibility.listed(caller, namespace, name)
-        except IdentityError as error:
-            raise self._admission.refusal(error) from None
-        return None if agent is None else self.index.document(agent)
-
-    async def spaces(self, caller: Principal) -> Collection[str]:
-        """Return the namespaces whose agents a person sees; empty for other callers. Raises: Refused."""
-        try:
-            return await self._visibility.spaces(caller)
-        except IdentityError as error:
-            raise self._admission.refusal(error) from None
-
-    async def reason(self, caller: Principal, namespace: str, name: str) -> str | None:
-        try:
-            return await self._visibility.reason(caller, namespace, name)
-        except IdentityError as error:
-            raise self._admission.refusal(error) from None
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=MAX_PAGE)]
+PageToken = Annotated[str, Query(alias="pageToken", max_length=64)]
+_MOST_PEERS: Final = 200
+"""The size of a page of peers without `pageSize`. Agents with an earlier runtime read one page only."""
 
 
 def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses, addresses: Addresses) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["registry"])
+    router = APIRouter(prefix="/v1", tags=["registry"], dependencies=[Depends(refuse_unknown_parameters)])
 
     def base_of(request: Request) -> str:
         return addresses.for_host(request.headers.get("host", ""))
+
+    def same_request(request: Request, suffix: str = "") -> Callable[[AgentView], str]:
+        query = f"?{request.url.query}" if request.url.query else ""
+        return lambda found: f"{base_of(request)}/v1/agents/{found.namespace}/{found.name}{suffix}{query}"
+
+    def page_response(request: Request, documents: Sequence[Document], size: int, token: str) -> AgentPage:
+        page = page_of(documents, size=size, token=token)
+        items = [AgentModel(**_fields(each, base_of(request))) for each in page.items]
+        return AgentPage(items=items, total=page.total, next_page_token=page.next_token)
 
     @router.get("/agents", summary="Agents that the caller may call")
     async def list_agents(
@@ -95,42 +58,48 @@ def v1_routes(directory: Directory, fleet: Fleet, cards: CardResponses, addresse
         skill: Text = "",
         tag: Text = "",
         phase: Text = "",
-        page_size: Annotated[int, Query(alias="pageSize", ge=1, le=MAX_PAGE)] = 50,
-        page_token: Annotated[str, Query(alias="pageToken", max_length=64)] = "",
+        page_size: PageSize = 50,
+        page_token: PageToken = "",
     ) -> AgentPage:
         filters = Filters(text=text, skill=skill, tag=tag, phase=phase)
         documents = await directory.list(caller_of(request.scope).principal, namespace)
-        page = page_of(filters.apply(documents), size=page_size, token=page_token)
-        items = [AgentModel(**_fields(each, base_of(request))) for each in page.items]
-        return AgentPage(items=items, total=page.total, next_page_token=page.next_token)
+        return page_response(request, filters.apply(documents), page_size, page_token)
 
     @router.get("/agents/{namespace}/{name}", summary="One agent")
     async def get_agent(request: Request, namespace: str, name: str) -> AgentDetail:
         caller = caller_of(request.scope).principal
-        agent = await directory.find(caller, namespace, name)
+        agent = await directory.find(caller, namespace, name, url_of=same_request(request))
         parent = parent_of(agent)
+        sees_parent = parent is not None and await directory.reason(caller, *parent) is not None
         return AgentDetail(
             **_fields(directory.index.document(agent), base_of(request)),
             reason=await directory.reason(caller, namespace, name) or "",
-            parent=None if parent is None else parent[1],
+            parent=parent[1] if parent is not None and sees_parent else None,
         )
 
     @router.get("/agents/{namespace}/{name}/card", summary="The A2A card of an agent at the gateway")
     async def get_card(request: Request, namespace: str, name: str) -> Any:
-        agent = await directory.find(caller_of(request.scope).principal, namespace, name)
+        caller = caller_of(request.scope).principal
+        agent = await directory.find(caller, namespace, name, url_of=same_request(request, "/card"))
         response: Response | None = cards.response(agent, request.headers)
         if response is None:
             raise Refused(503, "The card of this agent is not known yet.", {"Retry-After": "5"})
         return response
 
     @router.get("/agents/{namespace}/{name}/peers", summary="Agents that this agent and the caller may both call")
-    async def list_peers(request: Request, namespace: str, name: str) -> AgentPage:
+    async def list_peers(
+        request: Request,
+        namespace: str,
+        name: str,
+        text: Text = "",
+        page_size: Annotated[int | None, Query(alias="pageSize", ge=1, le=MAX_PAGE)] = None,
+        page_token: PageToken = "",
+    ) -> AgentPage:
         caller = caller_of(request.scope).principal
-        agent = await directory.find(caller, namespace, name)
+        agent = await directory.find(caller, namespace, name, url_of=same_request(request, "/peers"))
         near = set(colleagues((agent.namespace, agent.name), fleet.agents, fleet.namespace_labels))
         seen = [each for each in await directory.list(caller) if (each.view.namespace, each.view.name) in near]
-        items = [AgentModel(**_fields(each, base_of(request))) for each in seen]
-        return AgentPage(items=items, total=len(items))
+        return page_response(request, Filters(text=text).apply(seen), page_size or _MOST_PEERS, page_token)
 
     @router.post("/check-access", summary="Whether the caller may call an agent")
     async def check_access(request: Request, question: AccessQuestion) -> AccessAnswer:

@@ -1,24 +1,31 @@
 """The chain of callers of a request: the caller itself, or the caller on behalf of a principal.
 
-An agent that works for a principal sends the delegation of its task. The delegation counts only together with the token
-of the agent's own pod. A delegation that is not accepted is an error, because the request must not silently become a
-request of the agent itself.
+An agent that works for a principal sends the delegation of its task, and states the task. The delegation counts only
+together with the token of the agent's own pod, and in its own task. A delegation that is not accepted is an error,
+because the request must not silently become a request of the agent itself.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fleetwright_a2a.authentication import decode_task_id
 from fleetwright_a2a.tokens.actors import MAX_DEPTH, Actor
-from fleetwright_a2a.tokens.delegation_token import DelegationClaims, verify_delegation
-from fleetwright_a2a.tokens.keys import InvalidToken, KeySet
+from fleetwright_a2a.tokens.delegation_token import DelegationClaims, is_bound, verify_delegation
+from fleetwright_a2a.tokens.keys import InvalidToken
 from fleetwright_gateway.identity.principals import AgentPrincipal, Principal
+from fleetwright_gateway.tokens.key_ring import KeyRing
 
 _HEADER: Final = "Fleetwright-Delegation"
+_TASK: Final = "Fleetwright-Task"
 
 
 class InvalidDelegation(Exception):  # noqa: N818 - an answer to the caller
     """The request has a delegation that this caller may not use."""
+
+
+class WrongTask(InvalidDelegation):
+    """The request does not state the task of its delegation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +48,24 @@ def own_chain(caller: Principal) -> CallChain:
 
 
 class CallChains:
-    def __init__(self, keys: Callable[[], KeySet], *, issuer: str, now: Callable[[], float]) -> None:
+    def __init__(self, ring: KeyRing, *, issuer: str, now: Callable[[], float]) -> None:
         """
         Args:
-            keys: Returns the public keys of the gateway itself.
+            ring: The keys of the gateway itself.
             issuer: The issuer of the gateway's tokens.
             now: Returns seconds since the epoch.
         """
-        self._keys = keys
+        self._ring = ring
         self._issuer = issuer
         self._now = now
 
-    def of(self, caller: Principal, delegations: Sequence[str]) -> CallChain:
+    def of(self, caller: Principal, delegations: Sequence[str], tasks: Sequence[str]) -> CallChain:
         """Return the chain of a request.
 
         Args:
             caller: The authenticated caller.
             delegations: The values of the header `Fleetwright-Delegation`.
+            tasks: The values of the header `Fleetwright-Task`. They count only with a delegation.
 
         Raises:
             InvalidDelegation: The caller may not use the delegation.
@@ -70,6 +78,7 @@ class CallChains:
         if claims is None or (claims.holder, claims.holder_uid) != (caller.subject, caller.uid):
             sentence = f"{_HEADER}: the delegation was not issued to this agent, or it has expired."
             raise InvalidDelegation(f"{sentence} Use the delegation of the current task.")
+        _check_task(claims, tasks)
         if claims.actor.depth >= MAX_DEPTH:
             raise InvalidDelegation(f"{_HEADER}: {MAX_DEPTH} callers are already in the chain. Answer without calling.")
         return CallChain(claims.subject, Actor(caller.subject, caller.uid, claims.actor), claims.expires_at)
@@ -77,8 +86,20 @@ class CallChains:
     def _verified(self, token: str) -> DelegationClaims | None:
         now = self._now()
         try:
-            claims = verify_delegation(token, self._keys(), issuer=self._issuer, now=now)
+            claims = verify_delegation(token, self._ring.verifier(), issuer=self._issuer, now=now)
         except (InvalidToken, ValueError):
+            return None
+        if not is_bound(token, self._ring.task_secrets()):
             return None
         # The gateway reads its own clock twice, so no difference between clocks is tolerated.
         return claims if now < claims.expires_at else None
+
+
+def _check_task(claims: DelegationClaims, tasks: Sequence[str]) -> None:
+    """Raises: WrongTask."""
+    if len(tasks) != 1:
+        sentence = f"{_TASK}: a request with a delegation needs this header exactly once."
+        raise WrongTask(f"{sentence} Send the id of the current task.")
+    if decode_task_id(tasks[0]) != claims.task:
+        sentence = f"{_TASK}: the delegation was issued for another task."
+        raise WrongTask(f"{sentence} Send the delegation of the task that this header names.")

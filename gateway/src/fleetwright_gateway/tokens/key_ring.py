@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from fleetwright_a2a.tokens.delegation_token import task_secret
 from fleetwright_a2a.tokens.keys import KeySet
 
 _logger = logging.getLogger(__name__)
@@ -62,6 +63,10 @@ class KeyRing:
         """Return a secret that all replicas of the gateway derive from the signing key; None if no key may sign."""
         key = self.signing_key(now)
         return None if key is None else hmac.new(str(key.jwk["d"]).encode(), b"dpop-nonces", sha256).digest()
+
+    def task_secrets(self) -> tuple[bytes, ...]:
+        """Return the secrets of all keys, with which the gateway has bound delegations to tasks."""
+        return tuple(task_secret(key.jwk) for key in self.keys())
 
     def problem(self, now: float) -> str:
         """Return why no token can be signed; empty if one can be."""

@@ -20,6 +20,7 @@ from fleetwright_gateway.cluster.resources import AGENTS
 from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.wake.false_condition import first_false_condition
 from fleetwright_gateway.wake.holds import HoldLimit, Holds
+from fleetwright_kube.errors import ForbiddenError, InvalidRequestError, NotFoundError
 from fleetwright_kube.informer import TRANSIENT_ERRORS
 from fleetwright_kube.port import Api
 from fleetwright_kube.timestamps import format_micro_time
@@ -29,6 +30,10 @@ ASLEEP: Final = "Asleep"
 SUSPENDED: Final = "Suspended"
 _POLL_SECONDS: Final = 0.1
 _MOST_WAKES: Final = 10
+_PATCH_PAUSES: Final = (0.2, 0.8)
+"""The seconds before a failed patch is repeated."""
+_REFUSALS: Final = (ForbiddenError, InvalidRequestError, NotFoundError)
+"""The errors of a patch that will never succeed."""
 IsReady = Callable[[Pod], Awaitable[bool]]
 """Asks a pod whether it is ready."""
 _Wake = tuple[str, str, bool]
@@ -147,17 +152,26 @@ class Waker:
         return NotAwake(f"The agent did not wake in time{ending}", retry_seconds=5)
 
     async def _request(self, agent: AgentView) -> None:
-        """Ask the operator to wake the agent. Every new value of the annotation is one request."""
+        """Ask the operator to wake the agent. Every new value of the annotation is one request.
+
+        A failed patch is repeated with the same value, because the API server may have stored it.
+
+        Raises: NotAwake.
+        """
         stamp = format_micro_time(datetime.fromtimestamp(self._clock.now(), UTC))
         patch = {"metadata": {"annotations": {names.WAKE_ANNOTATION: stamp}}}
-        try:
-            await self._api.merge(AGENTS, agent.namespace, agent.name, patch)
-        except TRANSIENT_ERRORS as error:
-            _logger.warning(
-                "cannot wake an agent",
-                extra={"namespace": agent.namespace, "agent": agent.name, "why": str(error) or repr(error)},
-            )
-            raise NotAwake("The agent cannot be woken at the moment.", retry_seconds=5) from None
+        for pause in (*_PATCH_PAUSES, None):
+            try:
+                await self._api.merge(AGENTS, agent.namespace, agent.name, patch)
+            except TRANSIENT_ERRORS as error:
+                is_final = pause is None or isinstance(error, _REFUSALS)
+                about = {"namespace": agent.namespace, "agent": agent.name, "why": str(error) or repr(error)}
+                _logger.warning("a request to wake an agent failed", extra={**about, "repeated": not is_final})
+                if pause is None or is_final:
+                    raise NotAwake("The agent cannot be woken at the moment.", retry_seconds=5) from None
+                await asyncio.sleep(pause)
+            else:
+                return
 
     async def _ready_pod(self, agent: AgentView, *, is_probed: bool) -> Pod:
         key = identity_of(agent)

@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 import aiohttp
-from a2a.compat.v0_3.extension_headers import LEGACY_HTTP_EXTENSION_HEADER
 from a2a.extensions.common import HTTP_EXTENSION_HEADER
-from a2a.types.a2a_pb2 import Task
+from a2a.types.a2a_pb2 import SendMessageRequest, Task
 from a2a.utils.constants import VERSION_HEADER
 from a2a.utils.errors import InternalError, InvalidAgentResponseError
 from google.protobuf.message import Message as Proto
@@ -19,8 +18,10 @@ from fleetwright_a2a.dialects.dialect import STREAMS, Operation
 from fleetwright_a2a.dialects.v10 import V10
 from fleetwright_a2a.dialects.v10_client import decode_event, decode_response, encode_request
 from fleetwright_a2a.errors import internal
+from fleetwright_a2a.extensions import LEGACY_HTTP_EXTENSION_HEADER
 from fleetwright_a2a.http.event_decoder import EventDecoder, EventTooLarge
 from fleetwright_a2a.task_events import Event
+from fleetwright_gateway.http.admission import Refused
 from fleetwright_gateway.proxy.forwarder import SIZE, Forwarder, OutboundRequest, ProxyError, is_event_stream
 
 MAX_EVENT: Final = 4 * 1024 * 1024
@@ -43,8 +44,9 @@ class AgentConnection:
         self._forwarder = forwarder
         self._request = request
         self._on_cut = on_cut
-        self.failure: ProxyError | None = None
-        """Why the agent could not be called. The proxy answers with this error instead of the translated one."""
+        self.failure: ProxyError | Refused | None = None
+        """Why the agent could not be called, or why the gateway has sent no request. The proxy answers with this error
+        instead of the translated one."""
         self.extensions = b""
         """The extensions that the agent's last response names as activated."""
 
@@ -55,8 +57,8 @@ class AgentConnection:
                 self.extensions = _extensions(answer)
                 body = await self._forwarder.read(answer)
                 return await _in_thread_if_large(body, partial(_decoded, operation, answer))
-        except ProxyError as error:
-            if error.reason == SIZE and operation is Operation.LIST:
+        except (ProxyError, Refused) as error:
+            if isinstance(error, ProxyError) and error.reason == SIZE and operation is Operation.LIST:
                 raise InternalError(error.sentence) from None  # The caller has not asked for the list.
             self.failure = error
             raise internal() from None
@@ -76,7 +78,7 @@ class AgentConnection:
                     is_empty = False
                 if is_empty:
                     raise InvalidAgentResponseError("The agent ended its stream before the first event")
-        except ProxyError as error:
+        except (ProxyError, Refused) as error:
             self.failure = error
             raise internal() from None
 
@@ -102,7 +104,8 @@ class AgentConnection:
         accepted = "text/event-stream" if operation in STREAMS else "application/json"
         own = [("Accept", accepted), ("Content-Type", "application/json"), (VERSION_HEADER, V10.version)]
         body = encode_request(operation, request, request_id=str(uuid.uuid4()))
-        return replace(self._request, headers=[*headers, *own], body=body)
+        outbound = replace(self._request, headers=[*headers, *own], body=body)
+        return outbound.for_message(request.message.task_id) if isinstance(request, SendMessageRequest) else outbound
 
 
 def _extensions(answer: aiohttp.ClientResponse) -> bytes:

@@ -10,7 +10,6 @@ from contextlib import aclosing
 from typing import Final, NoReturn, TypeVar
 
 from a2a.server.context import ServerCallContext
-from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.types.a2a_pb2 import (
     CancelTaskRequest,
     GetTaskRequest,
@@ -33,6 +32,7 @@ from a2a.utils.errors import (
 from google.protobuf.message import Message as Proto
 
 from fleetwright_a2a.bindings.calls import CALLED, DIALECT
+from fleetwright_a2a.bindings.operation_handler import OperationHandler
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.dialects.chosen_ids import ChosenId
 from fleetwright_a2a.dialects.dialect import Operation
@@ -56,7 +56,7 @@ Shown = TypeVar("Shown", bound=Task | Event)
 _TaskQuery = GetTaskRequest | CancelTaskRequest | SubscribeToTaskRequest
 
 
-class RemoteAgent(RequestHandler):
+class RemoteAgent(OperationHandler):
     def __init__(self, connection: AgentConnection, *, caller: str, agent: str, clock: Clock) -> None:
         """Args: `caller` and `agent` separate the ids that callers choose."""
         self._connection = connection

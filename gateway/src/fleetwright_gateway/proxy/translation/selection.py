@@ -11,8 +11,8 @@ from typing import Any, Final
 from a2a.utils.errors import A2AError
 
 from fleetwright_a2a.dialects.versions import dialect_of
-from fleetwright_a2a.errors import RPC_PATH
 from fleetwright_a2a.http.envelope import opened, parse
+from fleetwright_gateway.proxy.request_kinds import is_rpc
 
 _NATIVE: Final = "1.0"
 _OLDER: Final = frozenset({"0.3", "0.1"})
@@ -70,7 +70,7 @@ def is_translated(missing: frozenset[str], *, verb: str, path: str, version: str
         version: The header `A2A-Version`; empty if the caller sends none.
         body: The body of the request.
     """
-    if not missing or verb != "POST" or path.rstrip("/") != RPC_PATH:
+    if not missing or not is_rpc(verb, path):
         return False
     if version and dialect_of(version) not in missing:
         return False

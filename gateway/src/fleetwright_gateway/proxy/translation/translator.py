@@ -6,7 +6,6 @@ The bindings and the dialects are those of the agents themselves. Only the opera
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from a2a.compat.v0_3.extension_headers import LEGACY_HTTP_EXTENSION_HEADER
 from a2a.extensions.common import HTTP_EXTENSION_HEADER
 from starlette.authentication import SimpleUser
 from starlette.types import Message, Receive, Scope, Send
@@ -17,6 +16,7 @@ from fleetwright_a2a.bindings.streams import KEEPALIVE_SECONDS
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.dialects.v01 import V01
 from fleetwright_a2a.dialects.v03 import V03
+from fleetwright_a2a.extensions import LEGACY_HTTP_EXTENSION_HEADER
 from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest
 from fleetwright_gateway.proxy.headers import RawHeaders
 from fleetwright_gateway.proxy.translation.connection import AgentConnection
@@ -60,6 +60,7 @@ class Translator:
         Raises:
             NotAccepted: The agent did not accept the request, and the request may be repeated.
             ProxyError: Nothing was sent to the caller.
+            Refused: The gateway could not create the credentials for the agent. Nothing was sent to the caller.
         """
         connection = AgentConnection(self._forwarder, request, on_cut=self._on_cut)
         remote = RemoteAgent(connection, caller=caller, agent=agent, clock=self._clock)
