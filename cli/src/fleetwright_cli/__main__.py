@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetwright_cli.administration.commands import audit_group, cost_command, memory_group
+from fleetwright_cli.administration.commands import audit_group, cost_command, delegations_command, memory_group
 from fleetwright_cli.administration.skill_commands import skills_group
 from fleetwright_cli.cluster.options import on_cluster
 from fleetwright_cli.completion import completion_command
@@ -40,6 +40,7 @@ main.add_command(memory_group)
 main.add_command(skills_group)
 main.add_command(audit_group)
 main.add_command(cost_command)
+main.add_command(delegations_command)
 main.add_command(completion_command)
 main.add_command(eval_command)
 main.add_command(probe_command)
@@ -262,12 +263,13 @@ def team_export(cluster: "ClusterClient", lead: str) -> None:
 
 @team.command("import")
 @click.option("-f", "--filename", "file", required=True, type=click.Path(path_type=Path, exists=True, allow_dash=True))
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
 @on_cluster
-def team_import(cluster: "ClusterClient", file: Path) -> None:
+def team_import(cluster: "ClusterClient", file: Path, force_conflicts: bool) -> None:
     """Apply what `team export` printed."""
     from fleetwright_cli.team import command
 
-    command.import_(cluster, file)
+    command.import_(cluster, file, force=force_conflicts)
 
 
 @team.command("expand")

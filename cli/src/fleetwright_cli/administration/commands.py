@@ -1,4 +1,4 @@
-"""The commands `memory`, `audit` and `cost`. This module only defines the options."""
+"""The commands `memory`, `audit`, `cost` and `delegations`. This module only defines the options."""
 
 import asyncio
 import sys
@@ -11,12 +11,18 @@ import click
 
 from fleetwright_cli.administration.addresses import ADMIN_ADDRESS, admin_client
 from fleetwright_cli.administration.admin_client import AdminClient
+from fleetwright_cli.administration.delegations import DELEGATIONS_PATH, STATUSES, delegations_table
 from fleetwright_cli.cluster.options import OUTPUT, PLACE
 from fleetwright_cli.cluster.output import print_result
 from fleetwright_cli.terminal.commands import with_options
 from fleetwright_cli.terminal.headless.outcome import ExitCode
 from fleetwright_cli.terminal.transport.addresses import AgentNotSpecified
-from fleetwright_cli.terminal.transport.errors import AgentUnauthorized, AgentUnreachable, TransportError
+from fleetwright_cli.terminal.transport.errors import (
+    AgentUnauthorized,
+    AgentUnreachable,
+    ClusterNotConfigured,
+    TransportError,
+)
 
 T = TypeVar("T")
 _OWNER = (
@@ -48,6 +54,8 @@ def finished(run: Callable[[], Awaitable[T]]) -> T:
         return asyncio.run(awaited())
     except AgentNotSpecified as error:
         raise click.UsageError(str(error)) from None
+    except ClusterNotConfigured as error:
+        raise click.ClickException(str(error)) from None  # Commands that call no agent also exit with 1 then.
     except TransportError as error:
         click.echo(f"Error: {error}", err=True)
         unreachable = isinstance(error, AgentUnreachable | AgentUnauthorized)
@@ -121,7 +129,8 @@ def verify_command(agent: str, context: str | None, namespace: str | None, expec
     """Check that no line of the audit trail of AGENT was altered or removed.
 
     The exit code is 0 for an unbroken trail, else that of the first finding: 10 broken chain, 11 altered content, 12
-    rewritten line, 13 missing beginning, 14 unrecorded erasure, 15 missing end. It is 4 if the trail cannot be read.
+    rewritten line, 13 missing beginning, 14 unrecorded erasure, 15 missing end. It is 4 if the trail cannot be read,
+    and 1 if no cluster is configured.
     """
     from fleetwright_cli.administration.audit import verify_audit_trail
     from fleetwright_cli.terminal.transport.kubectl import place_options
@@ -168,3 +177,23 @@ def cost_command(agent: str | None, by: str, since: str | None, output: str, **o
     for name, error in sorted(found.failures.items()):
         click.echo(f"Error: {name}: {error}" if name else f"Error: {error}", err=True)
     sys.exit(ExitCode.FAILED if found.failures else 0)
+
+
+@click.command("delegations")
+@with_options(ADMIN_ADDRESS)
+@click.option("--owner", help="Only calls for this caller: client:NAME, agent:NAMESPACE/NAME or user:NAME.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only calls with this status.")
+@OUTPUT
+@click.argument("agent", required=False)
+def delegations_command(agent: str | None, owner: str | None, status: str | None, output: str, **options: Any) -> None:
+    """List the last calls with which AGENT asked other agents, the newest first: the last 50 that have ended, and up to
+    200 that have not.
+    """
+    given = {"owner": owner, "status": status}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    answer = administer(agent, options, lambda client: client.call("GET", DELEGATIONS_PATH, parameters))
+    found = [each for each in answer.get("delegations") or () if isinstance(each, dict)]
+    if output == "text" and not found:
+        click.echo("No calls to other agents are recorded.", err=True)
+    else:
+        print_result(output, lambda: delegations_table(found, datetime.now(UTC)), found)

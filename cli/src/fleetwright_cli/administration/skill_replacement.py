@@ -9,10 +9,10 @@ import click
 
 from fleetwright_api.spec.fields import crd_fields, crd_name
 from fleetwright_api.spec.skill import SkillSourceSpec, parse_skill
-from fleetwright_cli.cluster.client import ApiRefusal, ClusterClient
+from fleetwright_cli.cluster.client import ClusterClient
+from fleetwright_cli.cluster.refusals import CONFLICT, ApiRefusal
 from fleetwright_cli.cluster.tables import visible
 
-_CONFLICT: Final = 409
 _FORBIDDEN: Final = 403
 
 
@@ -34,7 +34,7 @@ def apply_skill(cluster: ClusterClient, manifest: Mapping[str, Any], *, yes: boo
         cluster.apply(manifest, force=force)
     except ApiRefusal as refusal:
         remedy = {
-            _CONFLICT: "Change the Skill where its owner keeps it, give the new one another name with --as, or take"
+            CONFLICT: "Change the Skill where its owner keeps it, give the new one another name with --as, or take"
             " the fields over with --force-conflicts",
             _FORBIDDEN: "You need the rights to get, create and patch skills in this namespace",
         }.get(refusal.status)

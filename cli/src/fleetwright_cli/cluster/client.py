@@ -3,7 +3,6 @@
 The client package takes about a second to import, so only this module imports it, and only when a command connects.
 """
 
-import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +24,8 @@ from kubernetes.watch import Watch
 from urllib3.exceptions import HTTPError
 
 from fleetwright_api import names
+from fleetwright_cli.cluster.refusals import refusal
+from fleetwright_cli.no_cluster import explained
 
 FIELD_MANAGER: Final = "fleetwright-cli"
 CONFIG_MAP: Final = "ConfigMap"
@@ -41,14 +42,6 @@ _PLURALS: Final = {
     names.MCP_SERVER: "mcpservers",
     names.SKILL: "skills",
 }
-
-
-class ApiRefusal(click.ClickException):
-    """The API server refuses a request. The message is one line for the user, without a remedy."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class ClusterClient:
@@ -75,8 +68,7 @@ class ClusterClient:
             )
             contexts, active = list_kube_config_contexts()  # type: ignore[no-untyped-call] # as above
         except ConfigException as error:
-            reason = str(error).rstrip(".")
-            raise click.ClickException(f"{reason}; set KUBECONFIG, or give --context") from None
+            raise click.ClickException(explained(str(error))) from None
         chosen = next((each for each in contexts if each["name"] == context), active)
         return cls(client, namespace or chosen["context"].get("namespace") or "default", context=context)
 
@@ -236,13 +228,6 @@ def _explained(subject: str, namespace: str) -> Iterator[None]:
         where = f"{subject} in namespace {namespace}"
         if error.status == _NOT_FOUND:
             raise click.ClickException(f"{where}: not found; --namespace names another namespace") from None
-        raise ApiRefusal(f"{where}: {_message_of(error)} (HTTP {error.status})", error.status or 0) from None
+        raise refusal(where, error.status, error.reason, error.body) from None
     except HTTPError as error:
         raise click.ClickException(f"the API server is not reachable: {error}") from None
-
-
-def _message_of(error: ApiException) -> str:
-    try:
-        return str(json.loads(error.body or "{}").get("message") or error.reason)
-    except ValueError:
-        return str(error.reason)

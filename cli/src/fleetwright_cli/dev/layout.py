@@ -210,7 +210,7 @@ def _agent(
     if provider.key is not None:
         files[f"secrets/{KEY_SECRET}/{KEY_NAME}"] = provider.key
     found = {f"{_CONFIGURATION}/{path}": text for path, text in files.items()}
-    if calls_gateway(agent.spec, settings):
+    if calls_gateway(agent.spec, fleet.agents, settings):
         found[_GATEWAY_TOKEN] = token_text(f"agent:{name}", tokens[f"gateway.{name}"])
     cards = gateway_cards(rendered.card, agent, settings.gateway, unsigned)
     return AgentFiles(name, rendered.revision, found, cards.get(names.GATEWAY_CARD_KEY, ""))

@@ -9,6 +9,7 @@ exits. So an interrupt in the terminal reaches this process first, and no proces
 
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,10 +18,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 _END_SECONDS = 45.0
+_PORTS = range(15000, 32000)
 _PR_SET_PDEATHSIG = 1
 _PROVIDER = "OPENAI_"
 
@@ -30,10 +33,16 @@ class ProcessFailed(RuntimeError):  # noqa: N818 - reads as what happened
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a free port below the ephemeral port range. An outgoing connection could take an ephemeral port first.
+
+    Raises:
+        OSError: No port is free.
+    """
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"no port between {_PORTS.start} and {_PORTS.stop - 1} is free")
 
 
 class Processes:

@@ -1,7 +1,6 @@
 """A team as manifests that `kubectl apply` accepts: agents, skills, MCP servers and ConfigMaps. Pure.
 
-A bundle has no namespace, no status and nothing that a cluster assigned. It has no Secret and no memory. The Secrets
-that the manifests refer to are named, so that the user creates them in the other namespace.
+A bundle has no namespace, no status and nothing that a cluster assigned. It has no Secret and no memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,14 +60,10 @@ def secrets_of(manifests: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted({name for manifest in manifests for name in _referenced(manifest, "secret")})
 
 
-def document(manifests: Sequence[Mapping[str, Any]]) -> str:
-    """Return one YAML text with what is referred to first, and a comment that names the missing Secrets."""
+def document(manifests: Sequence[Mapping[str, Any]], comment: Sequence[str] = ()) -> str:
+    """Return one YAML text with what is referred to first. Args: `comment` are lines for the head of the text."""
     ordered = sorted(manifests, key=lambda manifest: _ORDER.index(manifest["kind"]))  # Stable: parents stay first.
-    missing = secrets_of(manifests)
-    header = "".join(
-        f"# {line}\n"
-        for line in (["Secrets are not exported. Create these in the namespace first:", *missing] if missing else [])
-    )
+    header = "".join(f"# {line}\n" for line in comment)
     return header + yaml.safe_dump_all(ordered, sort_keys=False, allow_unicode=True)
 
 

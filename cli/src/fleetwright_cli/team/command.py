@@ -14,7 +14,9 @@ from fleetwright_api import names
 from fleetwright_api.skill_selection import selects
 from fleetwright_api.spec.agent import AgentView, parse_agent
 from fleetwright_cli.cluster.client import CONFIG_MAP, ClusterClient
+from fleetwright_cli.cluster.refusals import FieldConflict
 from fleetwright_cli.team.bundle import config_maps_of, document, portable, without_parent
+from fleetwright_cli.team.requirements import requirement_lines, requirements_of
 from fleetwright_cli.team.tree import Member, members, name_of, render, tops
 
 _KINDS: Final = (CONFIG_MAP, names.SKILL, names.MCP_SERVER, names.AGENT)
@@ -49,7 +51,10 @@ def resume(cluster: ClusterClient, lead: str, *, wait: float, sleep: Callable[[f
 
 
 def export(cluster: ClusterClient, lead: str) -> None:
-    """Print the team as manifests for `kubectl apply`, without Secrets and memory."""
+    """Print the team as manifests for `kubectl apply`, without Secrets and memory.
+
+    The objects that the manifests need and that are not exported are named in a comment, and on standard error.
+    """
     agents = cluster.list(names.AGENT)
     bodies = [member.agent for member in members(_agent(agents, lead, cluster), agents)]
     manifests = [portable(body) for body in bodies]
@@ -58,11 +63,18 @@ def export(cluster: ClusterClient, lead: str) -> None:
     servers = {use.name for agent in team for use in agent.spec.mcp_servers}
     manifests += [portable(server) for server in cluster.list(names.MCP_SERVER) if name_of(server) in servers]
     manifests += [portable(cluster.get(CONFIG_MAP, name)) for name in config_maps_of(manifests)]
-    click.echo(document([without_parent(manifests[0]), *manifests[1:]]), nl=False)
+    manifests[0] = without_parent(manifests[0])
+    lines = requirement_lines(requirements_of(manifests, cluster.namespace))
+    click.echo(document(manifests, lines), nl=False)
+    for line in lines:
+        click.echo(line, err=True)
 
 
-def import_(cluster: ClusterClient, file: Path) -> None:
-    """Apply the manifests of a bundle server-side, what is referred to first."""
+def import_(cluster: ClusterClient, file: Path, *, force: bool = False) -> None:
+    """Apply the manifests of a bundle server-side, what is referred to first.
+
+    Args: `force` takes over fields of other managers, such as a GitOps controller.
+    """
     text = sys.stdin.read() if str(file) == "-" else file.read_text()
     try:
         manifests = [each for each in yaml.safe_load_all(text) if each is not None]
@@ -71,8 +83,17 @@ def import_(cluster: ClusterClient, file: Path) -> None:
     for number, manifest in enumerate(manifests, 1):
         _check(manifest, f"{file}: document {number}", cluster.namespace)
     for manifest in sorted(manifests, key=lambda each: _KINDS.index(each["kind"])):
-        cluster.apply(manifest)
+        _apply(cluster, manifest, force=force)
         click.echo(f"{manifest['kind'].lower()}/{manifest['metadata']['name']} applied")
+
+
+def _apply(cluster: ClusterClient, manifest: Mapping[str, Any], *, force: bool) -> None:
+    """Raises: click.ClickException: The API server refuses the manifest. The message has the remedy."""
+    try:
+        cluster.apply(manifest, force=force)
+    except FieldConflict as error:
+        remedy = "Change the value with the tool that owns the field, remove the field from the file, or take the"
+        raise click.ClickException(f"{error.message}. {remedy} fields over with --force-conflicts") from None
 
 
 def _agent(agents: list[dict[str, Any]], name: str, cluster: ClusterClient) -> dict[str, Any]:

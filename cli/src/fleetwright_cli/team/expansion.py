@@ -22,6 +22,7 @@ Manifest = dict[str, Any]
 _COPIED: Final = (
     "network",
     "budgets",
+    "callerRoles",
     "sleep",
     "telemetry",
     "logging",
@@ -168,8 +169,14 @@ def _notes(name: str, fields: Mapping[str, Any]) -> list[str]:
     notes = []
     if fields.get("budgets"):
         notes.append(f"each child has its own budgets with the limits of {name}; lower them if needed")
+    if fields.get("callerRoles"):
+        notes.append(
+            f"each child has a copy of the callerRoles of {name}; when {name} delegates a client's task, the child sees"
+            f" {name} as the caller, so the entry of the client does not apply"
+        )
     memory = [f"memory.{key}" for key in _UNSHARED_MEMORY if (fields.get("memory") or {}).get(key)]
-    if left := [f"spec.{key}" for key in [*(key for key in fields if key not in _HANDLED), *memory]]:
+    exempt = ["approvals.bypassCallers"] if (fields.get("approvals") or {}).get("bypassCallers") else []
+    if left := [f"spec.{key}" for key in [*(key for key in fields if key not in _HANDLED), *memory, *exempt]]:
         notes.append(f"the children do not get {', '.join(left)} of {name}; set these fields there if needed")
     return notes
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from fleetwright_api import names
 from fleetwright_cli.terminal.transport.endpoint import AgentTarget
-from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable
+from fleetwright_cli.terminal.transport.errors import AgentNotFound, AgentUnreachable, ClusterNotConfigured
 from fleetwright_cli.terminal.transport.kubectl import kubectl_json, last_line
 
 _FORWARDING: Final = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+) ->")
 _NOT_FOUND: Final = "(NotFound)"
-_REMEDY: Final = "start a fleet with `fleetwright dev`, give --url and --token-file, or set KUBECONFIG"
+_REMEDY: Final = "without a cluster, start a fleet with `fleetwright dev`, or give --url and --token-file"
 _READY_SECONDS: Final = 20.0
 _END_SECONDS: Final = 5.0
 
@@ -60,8 +60,8 @@ class ClusterEndpoint:
         chosen = ("--context", self._context) if self._context else ()
         try:
             config = await kubectl_json(self._kubectl, (*chosen, "config", "view", "--minify"))
-        except AgentUnreachable as error:
-            raise AgentUnreachable(f"no cluster is configured ({error}); {_REMEDY}") from None
+        except ClusterNotConfigured as error:
+            raise ClusterNotConfigured(f"{error}; {_REMEDY}") from None
         self._context = self._context or str(config.get("current-context", ""))
         contexts = config.get("contexts") or [{}]
         self._namespace = self._namespace or contexts[0].get("context", {}).get("namespace") or "default"
@@ -82,7 +82,10 @@ class ClusterEndpoint:
         pod = ready_pod(pods)
         if pod is None:
             where = f"namespace {self._namespace}"
-            raise AgentUnreachable(f"agent {self._agent} has no ready pod in {where}; see `kubectl get agents`")
+            raise AgentUnreachable(
+                f"agent {self._agent} has no ready pod in {where}; see `kubectl get agents`. If it is asleep, a message"
+                " through the gateway wakes it, or any new value of its annotation fleetwright.dev/wake"
+            )
         port = await self._forward(pod)
         return AgentTarget(f"http://127.0.0.1:{port}", token)
 

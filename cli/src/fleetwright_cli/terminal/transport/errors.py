@@ -9,6 +9,10 @@ class AgentUnreachable(TransportError):  # noqa: N818 - names the state of the a
     """There is no connection, or it was lost. A later attempt may succeed."""
 
 
+class ClusterNotConfigured(AgentUnreachable):
+    """There is no kubeconfig, or it names no context."""
+
+
 class AgentNotFound(AgentUnreachable):
     """There is no agent with this name."""
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fleetwright_cli.terminal.transport.errors import AgentUnreachable, TransportError
+from fleetwright_cli.no_cluster import NO_CLUSTER, lacks_cluster
+from fleetwright_cli.terminal.transport.errors import AgentUnreachable, ClusterNotConfigured, TransportError
 
 _SECONDS: Final = 30.0
 _LONGEST: Final = 300
@@ -64,10 +65,13 @@ async def kubectl_json(program: str, arguments: Sequence[str]) -> dict[str, Any]
 
     Raises:
         TransportError: kubectl is missing.
+        ClusterNotConfigured: There is no kubeconfig, or it names no context.
         AgentUnreachable: kubectl failed. The message is its last line of errors.
     """
     ended = await kubectl_run(program, (*arguments, "-o", "json"))
     if ended.code:
+        if lacks_cluster(ended.reason) and not await _uses_context(program, arguments):
+            raise ClusterNotConfigured(NO_CLUSTER)
         raise AgentUnreachable(ended.reason)
     try:
         document = json.loads(ended.output)
@@ -76,6 +80,13 @@ async def kubectl_json(program: str, arguments: Sequence[str]) -> dict[str, Any]
     if not isinstance(document, dict):
         raise AgentUnreachable("kubectl did not print a JSON object")
     return document
+
+
+async def _uses_context(program: str, arguments: Sequence[str]) -> bool:
+    """Return whether kubectl calls the cluster of a context, and not `localhost:8080` for lack of one."""
+    if "--context" in arguments:  # kubectl itself reports a context that does not exist.
+        return True
+    return (await kubectl_run(program, ("config", "current-context"))).code == 0
 
 
 def last_line(errors: bytes) -> str:
