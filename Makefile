@@ -59,7 +59,7 @@ bench-terminal: env ## Benchmark fleetwright chat while text streams: bytes, ech
 bench-workspace: env ## Benchmark the runner of a workspace beside the same work in one process (PARTS=memory,… for some)
 	@$(PYTHON) -m tests.bench.workspace_bench $(if $(PARTS),--parts $(PARTS))
 
-bench-wake: env ## Benchmark wakes of sleeping agents and approvals on the local cluster (PARTS=wake,approvals; TIMES=30)
+bench-wake: env ## Benchmark wakes, approvals and withdrawn permissions on the local cluster (PARTS=wake,approvals,withdrawal; TIMES=30)
 	@$(PYTHON) -m tests.bench.wake_bench $(if $(PARTS),--parts $(PARTS)) $(if $(TIMES),--times $(TIMES))
 
 cluster: env ## Run the scenarios on a real cluster
