@@ -18,6 +18,9 @@ RELEASE = "fleetwright"
 SYSTEM = "fleetwright-system"
 QUICKSTART = "quickstart"
 DEFINITIONS = tuple(f"{kind}.fleetwright.dev" for kind in ("agents", "skills", "mcpservers", "approvals"))
+MAY_CALL_GATEWAY = {"gateway-access": "allowed"}
+"""The labels of the pods, besides those of agents, that the network policy lets reach the gateway."""
+_GATEWAY_CALLERS = {"namespaceSelector": {}, "podSelector": {"matchLabels": MAY_CALL_GATEWAY}}
 RESTRICTED = {
     "pod-security.kubernetes.io/enforce": "restricted",
     "pod-security.kubernetes.io/enforce-version": "latest",
@@ -69,8 +72,7 @@ def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> Non
                 "--set=gateway.enabled=true",
                 "--set=networkPolicy.enabled=true",
                 f"--set-json=networkPolicy.apiServer.ports={json.dumps(_api_server_ports(helm.kubectl))}",
-                # Any pod may try to call the gateway, which authenticates every caller.
-                '--set-json=gateway.allowedPeers=[{"namespaceSelector":{}}]',
+                f"--set-json=gateway.allowedPeers={json.dumps([_GATEWAY_CALLERS])}",
             ),
         )
     except ClusterError as error:

@@ -51,7 +51,7 @@ class Client:
                 connector=aiohttp.TCPConnector(ssl=context, limit=limit),
                 headers={"Authorization": f"Bearer {token}"},
                 read_bufsize=4 * 1024 * 1024,
-                timeout=aiohttp.ClientTimeout(total=60),
+                timeout=aiohttp.ClientTimeout(total=120),
             )
             for limit in (connections, 0)
         ]

@@ -76,7 +76,7 @@ def rendered_chart(namespace: str, namespaces: Sequence[str], *, gateway: bool =
 
 
 async def _served(client: Client, kind: str) -> None:
-    for _ in range(400):
+    for _ in range(2400):
         try:
             await client.list(kind)
             return

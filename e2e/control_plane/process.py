@@ -63,12 +63,12 @@ class OperatorProcess:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self._command, env=self._environment, stderr=log, stdout=log)
 
-    async def started(self, *, seconds: float = 60) -> None:
+    async def started(self, *, seconds: float = 180) -> None:
         """Return when the process is the leader and has listed all kinds."""
         self.start()
         await self.leading(seconds=seconds)
 
-    async def leading(self, *, seconds: float = 60, pause: float = 0.05) -> None:
+    async def leading(self, *, seconds: float = 180, pause: float = 0.05) -> None:
         for _ in range(int(seconds / pause)):
             if self.exit_code is not None:
                 break
@@ -77,7 +77,7 @@ class OperatorProcess:
             await asyncio.sleep(pause)
         raise RuntimeError(f"the operator does not lead:\n{self.log.read_text()[-4000:]}")
 
-    async def stop(self, how: signal.Signals = signal.SIGTERM, *, seconds: float = 20) -> int:
+    async def stop(self, how: signal.Signals = signal.SIGTERM, *, seconds: float = 120) -> int:
         self.send(how)
         return await asyncio.to_thread(self._running.wait, seconds)
 
@@ -133,7 +133,7 @@ def _missing_right(line: dict[str, str]) -> bool:
 
 def _get(url: str) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return str(answer.read().decode())
     except OSError:
         return ""

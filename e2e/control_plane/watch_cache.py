@@ -16,7 +16,7 @@ from fleetwright_operator.kinds.resources import WATCHED
 
 Id = tuple[str, str]
 _KINDS = tuple(resource.kind for resource in WATCHED)
-_UNTIL_SERVED = 30.0
+_UNTIL_SERVED = 120.0
 """The time limit in seconds for the API server to serve a new kind."""
 Listener = Callable[[str, str, Object], None]
 

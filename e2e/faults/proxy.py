@@ -82,6 +82,8 @@ class FaultProxy:
         """A callback with the namespace and name of each write. The proxy awaits it before it forwards the write."""
         self.heard: Callable[[web.Request, bytes], None] = lambda _request, _body: None
         """A callback for every write that the proxy forwards."""
+        self.executed: Callable[[web.Request, bytes], None] = lambda _request, _body: None
+        """A callback for every write that the API server has executed, even if the writer gets no response."""
 
     async def __aenter__(self) -> Self:
         context = ssl.create_default_context(cafile=str(self._ca))
@@ -175,6 +177,8 @@ class FaultProxy:
         async with self._forward(request, await request.read()) as answer:
             body = await answer.read()
         self._note(request, answer.status, body)
+        if request.method in _WRITES and answer.status < 300:
+            self.executed(request, await request.read())
         if filtered and answer.status == 200:
             body = self._visible(body)
         if listing:

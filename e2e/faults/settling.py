@@ -27,6 +27,8 @@ def settled(objects: Iterable[Object]) -> str:
             return f"{what} is an orphan"
         if body["kind"] in _OWN and not _is_ready(body):
             return f"{what} is not ready"
+        if body["kind"] == "Deployment" and not _shows_its_pods(body):
+            return f"the status of {what} does not show its pods yet"
         if body["kind"] == "Secret" and names.NEXT_KEY in body.get("data", {}):
             return f"{what} holds a token that is not in use yet"
     return _unsettled_runtime(bodies)
@@ -42,6 +44,13 @@ def _is_ready(body: Object) -> bool:
         and condition["observedGeneration"] == body["metadata"]["generation"]
         for condition in conditions
     )
+
+
+def _shows_its_pods(deployment: Object) -> bool:
+    """Return True once the deployment controller has written the number of pods. On a busy machine it may be late."""
+    status = deployment.get("status", {})
+    is_observed: bool = status.get("observedGeneration") == deployment["metadata"]["generation"]
+    return is_observed and status.get("replicas", 0) == deployment["spec"].get("replicas", 1)
 
 
 def _unsettled_runtime(bodies: Sequence[Object]) -> str:

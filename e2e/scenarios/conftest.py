@@ -30,7 +30,7 @@ def progress() -> Progress:
 
 MONITORING = "monitoring"
 QUICKSTART = CHECKOUT / "examples/quickstart"
-TEST_SECONDS = 300
+TEST_SECONDS = 900
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -160,6 +160,6 @@ def fleet(operator: Kubectl, python_image: str) -> Iterator[Fleet]:
     operator.apply([deploy.namespace(name)])
     there = Fleet(operator, name, python_image)
     there.apply_folder(QUICKSTART / "model.yaml")
-    there.run("rollout", "status", "deployment/offline-model", "--timeout=120s")
+    there.run("rollout", "status", "deployment/offline-model", "--timeout=300s")
     yield there
     operator.run("delete", "namespace", name, "--wait=false")

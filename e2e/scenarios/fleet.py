@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 from e2e.cluster import waiting
+from e2e.cluster.deploy import MAY_CALL_GATEWAY
 from e2e.cluster.kubectl import Kubectl
 from e2e.scenarios import workloads
 
@@ -79,10 +80,10 @@ class Fleet:
     def apply_folder(self, folder: Path) -> None:
         self.run("apply", "-f", folder)
 
-    def run(self, *words: str | Path, stdin: str | None = None, seconds: float = 120) -> str:
+    def run(self, *words: str | Path, stdin: str | None = None, seconds: float = 330) -> str:
         return self.kubectl.run(f"--namespace={self.namespace}", *words, stdin=stdin, seconds=seconds)
 
-    def plugin(self, *words: str, seconds: float = 90) -> str:
+    def plugin(self, *words: str, seconds: float = 200) -> str:
         """Run `kubectl fleetwright` as a user does, with this checkout's CLI. Return its standard output."""
         program, config, context = self.kubectl.program, self.kubectl.kubeconfig, self.kubectl.context
         path = os.pathsep.join([str(Path(sys.executable).parent), str(program.parent), os.environ["PATH"]])
@@ -103,7 +104,7 @@ class Fleet:
     def get(self, *words: str) -> Any:
         return self.kubectl.get(*words, f"--namespace={self.namespace}")
 
-    def ready(self, *objects: str, seconds: int = 240) -> None:
+    def ready(self, *objects: str, seconds: int = 300) -> None:
         self.run("wait", "--for=condition=Ready", *objects, f"--timeout={seconds}s", seconds=seconds + 20)
 
     def condition(self, of: str, kind: str) -> tuple[str, str, str]:
@@ -113,7 +114,7 @@ class Fleet:
                 return condition["status"], condition["reason"], condition["message"]
         return "", "", ""
 
-    def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 180, pause: float = 0.3) -> float:
+    def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 300, pause: float = 0.3) -> float:
         """Wait until the condition holds, and return the seconds. `NoPod` counts as not yet true.
 
         The default allows for a busy machine. Pass a shorter limit only if the test checks how soon something happens.
@@ -134,8 +135,8 @@ class Fleet:
         return base64.b64decode(secret["data"]["token"]).decode()
 
     def caller(self, name: str, *, of: str | None = None) -> "Caller":
-        """Return a pod that may call the agent `of`; without `of` it may call no agent."""
-        labels = {"fleetwright.dev/may-call": of} if of else None
+        """Return a pod that may call the agent `of` and the gateway; without `of` it may call neither."""
+        labels = {"fleetwright.dev/may-call": of, **MAY_CALL_GATEWAY} if of else None
         self.apply(workloads.pod(name, image=self.image, command=workloads.SLEEP, labels=labels))
         self.ready(f"pod/{name}")
         return Caller(self, name)
@@ -178,12 +179,15 @@ class Caller:
         return self.http(url, body=body, headers=headers, timeout=timeout)
 
     def reaches(self, agent: str, *, token: str) -> bool:
-        """Return True if the agent answers. The timeout is short, because a connection to a deleted pod hangs."""
+        """Return True if the agent answers."""
         return self.status(agent, token=token) == 200
 
     def status(self, agent: str, *, token: str) -> int:
-        """Return the HTTP status of a small request, or 0 without a connection."""
-        return self.rpc(agent, "ListTasks", {}, token=token, timeout=3).status
+        """Return the HTTP status of a small request, or 0 without a connection.
+
+        The timeout is shorter than usual, because a connection to a deleted pod hangs.
+        """
+        return self.rpc(agent, "ListTasks", {}, token=token, timeout=10).status
 
     def send(self, agent: str, text: str, *, token: str | None, context: str = "", now: bool = False) -> Answer:
         """Send a message. With `now` the response arrives as soon as the task is accepted."""
@@ -210,6 +214,14 @@ def answer(caller: Caller, name: str, words: str, token: str) -> str:
     task = caller.send(name, words, token=token).result["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
     return text_of(task)
+
+
+def wait_for_answer(caller: Caller, name: str, words: str, token: str, *, wanted: str) -> float:
+    """Ask until the answer contains the wanted text, and return the seconds.
+
+    On a busy machine, the server of a tool may start too late for the first question, and the agent answers without it.
+    """
+    return caller.fleet.until(lambda: wanted in answer(caller, name, words, token), f"{name} answers {wanted!r}")
 
 
 def message(text: str, *, context: str = "") -> dict[str, Any]:

@@ -60,7 +60,7 @@ def test_agent_ingress_denies_pods_that_are_not_callers(door: Door) -> None:
 
 def test_agent_egress_denies_undeclared_destinations(door: Door) -> None:
     pod = door.fleet.pod_of("desk")
-    assert door.fleet.reaches(pod, "vault", 80)
+    door.fleet.until(lambda: door.fleet.reaches(pod, "vault", 80), "the agent reaches its peer")
     assert not door.fleet.reaches(pod, "elsewhere", 80)
     assert not door.fleet.reaches(pod, "intruder", 80)
     assert not door.fleet.reaches(pod, "kubernetes.default.svc", 443)
@@ -105,7 +105,7 @@ def test_peer_refuses_an_agent_that_is_not_an_allowed_caller(door: Door) -> None
     assert inside.status("vault", token=fleet.token("desk", "first")) == 401
 
     fleet.apply(agent("vault", allowedCallers={"agents": []}))
-    fleet.until(lambda: inside.status("vault", token=pair) == 401, "who is no longer allowed is refused", seconds=30)
+    fleet.until(lambda: inside.status("vault", token=pair) == 401, "who is no longer allowed is refused", seconds=55)
     fleet.apply(agent("vault", allowedCallers={"agents": [{"name": "desk"}]}))
 
 

@@ -19,7 +19,7 @@ def test_killed_pod_keeps_finished_and_resumes_running_tasks(fleet: Fleet) -> No
     killed = fleet.pod_of("survivor")
     fleet.run("delete", "pod", killed, "--grace-period=0", "--force")
     fleet.until(lambda: fleet.pod_of("survivor") != killed, "another pod takes its place")
-    fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of('survivor')}", "--timeout=120s")
+    fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of('survivor')}", "--timeout=300s")
     fleet.until(lambda: caller.reaches("survivor", token=token), "it can be called")
 
     finished = caller.task("survivor", told["id"], token=token)

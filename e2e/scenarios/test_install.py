@@ -32,7 +32,7 @@ class Release:
     def install(self, **values: Any) -> None:
         """Install or upgrade the release. Values that were set before stay set."""
         sets = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-        where = (f"--namespace={self.namespace}", "--reuse-values", "--wait", "--timeout=180s")
+        where = (f"--namespace={self.namespace}", "--reuse-values", "--wait", "--timeout=300s")
         self.helm.run("upgrade", "--install", SECOND, CHECKOUT / "charts" / "fleetwright", *where, *sets)
 
     def reaches(self, host: str, port: int) -> bool:
@@ -49,11 +49,11 @@ def resting(operator: Kubectl) -> Iterator[Kubectl]:
     pods = ("pods", f"--namespace={SYSTEM}", "--selector=app.kubernetes.io/name=fleetwright-operator")
     operator.run("scale", *deployment, "--replicas=0")
     try:
-        waiting.until(lambda: not operator.get(*pods)["items"], what="the operator is gone", seconds=60, pause=0.5)
+        waiting.until(lambda: not operator.get(*pods)["items"], what="the operator is gone", seconds=280, pause=0.5)
         yield operator
     finally:
         operator.run("scale", *deployment, "--replicas=1")
-        operator.run("rollout", "status", *deployment, "--timeout=120s")
+        operator.run("rollout", "status", *deployment, "--timeout=280s")
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_release_is_restricted_upgraded_and_uninstalled(
     fleet = Fleet(resting, spaces["fleet"], python_image)
     elsewhere = Fleet(resting, spaces["other"], python_image)
     fleet.apply_folder(QUICKSTART / "model.yaml")
-    fleet.run("rollout", "status", "deployment/offline-model", "--timeout=120s")
+    fleet.run("rollout", "status", "deployment/offline-model", "--timeout=280s")
     elsewhere.apply(agent("stranger"))
     fleet.apply(agent("poet"))
     fleet.ready("agent/poet")
@@ -90,13 +90,13 @@ def test_release_is_restricted_upgraded_and_uninstalled(
 
     before, pod = children(fleet), fleet.pod_of("poet")
     model = fleet.get("pods", "--selector=app.kubernetes.io/name=offline-model")["items"][0]["status"]["podIP"]
-    assert release.reaches(model, 8080), "an open operator reaches any pod"
+    fleet.until(lambda: release.reaches(model, 8080), "an open operator reaches any pod")
     (slices,) = resting.get("endpointslices", "--selector=kubernetes.io/service-name=kubernetes")["items"]
     api = [port["port"] for port in slices["ports"]]
     release.install(networkPolicy={"enabled": True, "apiServer": {"ports": api}}, logLevel="DEBUG")
     fleet.until(lambda: not release.reaches(model, 8080), "a closed operator does not")
     address = fleet.get("pod", pod)["status"]["podIP"]
-    assert release.reaches(address, 7871), "it reads what only the running agent knows"
+    fleet.until(lambda: release.reaches(address, 7871), "it reads what only the running agent knows")
     assert not release.reaches(address, 7870)
 
     fleet.apply(agent("painter"))
@@ -109,5 +109,5 @@ def test_release_is_restricted_upgraded_and_uninstalled(
     fleet.ready(f"pod/{pod}")
     assert {item["metadata"]["name"] for item in fleet.get("agents")["items"]} == {"poet", "painter"}
     for space in spaces.values():
-        resting.run("delete", "namespace", space, "--timeout=120s", seconds=150)
+        resting.run("delete", "namespace", space, "--timeout=280s", seconds=300)
         assert resting.run("get", "namespace", space, "--ignore-not-found") == ""

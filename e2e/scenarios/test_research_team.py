@@ -48,7 +48,7 @@ def ask(fleet: Fleet, caller: Caller) -> Ask:
     def send(name: str, text: str) -> str:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message(text)}})
         headers = {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": f"Bearer {token}"}
-        answer = caller.http(f"{GATEWAY}/agents/{fleet.namespace}/{name}/a2a", body=body, headers=headers, timeout=60)
+        answer = caller.http(f"{GATEWAY}/agents/{fleet.namespace}/{name}/a2a", body=body, headers=headers, timeout=120)
         found = json.loads(answer.body) if answer.status == 200 else {}
         task = found.get("result", {}).get("task", {})
         is_completed = task.get("status", {}).get("state") == "TASK_STATE_COMPLETED"
@@ -64,6 +64,14 @@ def test_example_team_answers_a_person_through_the_gateway(ask: Ask) -> None:
     assert "lasts four times as long" in ask("lead", question)
 
 
+@pytest.mark.usefixtures("caller")
+def test_exported_team_can_be_applied_with_kubectl(fleet: Fleet) -> None:
+    text = fleet.plugin("team", "export", "lead")
+    output = fleet.kubectl.run("apply", "--dry-run=server", "--namespace=default", "-f", "-", stdin=text)
+    for name in ("lead", "materials", "prices", "writer"):
+        assert f"agent.fleetwright.dev/{name} created (server dry run)" in output
+
+
 def test_team_is_expanded_and_collapsed_between_answers(fleet: Fleet, ask: Ask) -> None:
     """The handoff of the child contains its lead's description. A sub-agent knows it only from the handoff."""
 
@@ -71,14 +79,14 @@ def test_team_is_expanded_and_collapsed_between_answers(fleet: Fleet, ask: Ask) 
         fleet.until(lambda: wanted in ask("shop", text), f"the lead answers: {text}")
 
     original, first = _spec(fleet), _revision(fleet)
-    assert "agent/oiler created" in fleet.plugin("team", "expand", "shop", seconds=200)
+    assert "agent/oiler created" in fleet.plugin("team", "expand", "shop", seconds=500)
     second = _next_revision(fleet, first)
     assert "subAgents" not in _spec(fleet)
     answers('Ask the agent "oiler" "How often is oak oiled?"', "oiled once a year")
     assert _has_called_child(fleet)
     fleet.until(lambda: "activity" in fleet.get("agent/oiler")["status"], "the status shows the number of tasks")
 
-    assert "agent/oiler deleted" in fleet.plugin("team", "collapse", "shop", "--yes", seconds=200)
+    assert "agent/oiler deleted" in fleet.plugin("team", "collapse", "shop", "--yes", seconds=500)
     _next_revision(fleet, second)
     collapsed = _spec(fleet)
     (entry,) = collapsed.pop("subAgents")

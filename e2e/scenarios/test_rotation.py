@@ -121,7 +121,7 @@ def test_token_rotation_refuses_no_caller_that_rereads_its_token(vault: Vault) -
     assert len(peer["lost"]) <= 1, peer["lost"]
     assert peer["tokens"] >= 2
     assert len(tokens) >= 2
-    assert vault.client.status("vault", token=first) == 401, "a token whose time is over opens nothing"
+    fleet.until(lambda: vault.client.status("vault", token=first) == 401, "a token whose time is over opens nothing")
     assert pod_identity(fleet, "vault") == before, "no pod was restarted"
 
 
@@ -129,7 +129,7 @@ def test_client_token_is_accepted_as_api_key(vault: Vault) -> None:
     def ask(headers: dict[str, str]) -> int:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}})
         common = {"Content-Type": "application/json", "A2A-Version": "1.0"}
-        return vault.client.http(vault.url, body=body, headers=common | headers, timeout=5).status
+        return vault.client.http(vault.url, body=body, headers=common | headers, timeout=60).status
 
     assert ask({"X-API-Key": vault.fleet.token("vault", "web")}) == 200
     assert ask({"X-API-Key": "x" * 43}) == 401
@@ -154,16 +154,17 @@ REVOCATIONS = [
 @pytest.mark.parametrize(("client", "revoke"), REVOCATIONS)
 def test_revoked_token_is_refused_within_two_seconds(vault: Vault, client: str, revoke: Any) -> None:
     token = vault.fleet.token("vault", client)
-    with vault.called(vault.client.pod, token=token, seconds=REVOKED) as calls:
+    with vault.called(vault.client.pod, token=token, seconds=REVOKED + 100) as calls:
         time.sleep(1)
         began = time.time()
         revoke(vault.fleet)
         accepted = time.time()
-    assert calls["refused"], f"still let in after {REVOKED} s: {calls['seen']}"
+    assert calls["refused"], f"still let in: {calls['seen']}"
     print(
         f"refused {calls['refused'] - began:.2f} s after the command was begun, "
         f"{calls['refused'] - accepted:.2f} s after it returned; promised are 2"
     )
+    assert calls["refused"] - accepted < REVOKED
     assert calls["seen"].keys() <= {"200", "401"}
 
 
@@ -197,7 +198,7 @@ def test_card_key_rotation_signs_every_card_without_a_restart(vault: Vault) -> N
 
 def served(vault: Vault) -> str:
     url = vault.url.removesuffix("/a2a") + "/.well-known/agent-card.json"
-    return vault.client.http(url, timeout=5).body
+    return vault.client.http(url, timeout=60).body
 
 
 def signers(card: str) -> list[str]:

@@ -19,8 +19,13 @@ BASES: Mapping[str, tuple[Spec, ...]] = {
             "instructionsFrom": {"configMapKeyRef": {"name": "haiku-files", "key": "SKILL.md"}},
             "model": _MODEL,
             "allowedCallers": {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"walked": "here"}}}},
+            "callerRoles": [{"callers": ["*"], "actions": ["ReadMemory"]}],
         },
-        {"instructionsFrom": {"secretKeyRef": {"name": "key", "key": "api-key"}}, "model": _MODEL},
+        {
+            "instructionsFrom": {"secretKeyRef": {"name": "key", "key": "api-key"}},
+            "model": _MODEL,
+            "callerRoles": [{"callers": ["user:*"], "role": "ReadOnly"}],
+        },
     ),
     "Skill": (
         flows.skill("haiku", "", "Three lines.")["spec"],

@@ -32,6 +32,8 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ("auth", "overlap"): ("30h", "40h", "soon"),
     # Sizes that fit the volume of the agent under test.
     ("memory", "maxBytes"): ("64Mi", "512Mi", "2Gi", "much"),
+    ("idlePrompt", "every"): ("5m", "2h", "30s"),
+    ("fleet", "idleTimeout"): ("45s", "1h", "5s"),
     ("a2a", "dialects"): (["1.0"], ["0.1", "1.0"], ["0.3"]),
     ("approvals", "tools"): (["ask_helper"], ["tools__add", "load_skill"], ["no_such_tool"]),
     ("plugins",): ([{"name": "units"}], [{"name": "units", "config": {"digits": 1}}], [{"name": "tools"}]),
@@ -42,6 +44,13 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ("memory", "knowledge", "ingest"): (["tools__add"], ["tools__add", "ask_helper"], ["no_such_tool"]),
     ("memory", "skills", "subAgents"): ([], ["scout"]),
     ("limits", "highPriorityCallers"): (["agent:team/lead"], ["client:ci", "user:ada"], ["lead"]),
+    ("approvals", "bypassCallers"): (["client:ci"], ["client:ci", "user:Ada Lovelace"], ["agent:team/lead"]),
+    ("callerRoles",): (
+        [{"callers": ["client:ci", "user:*"], "role": "ReadOnly"}, {"callers": ["*"], "actions": ["ReadMemory"]}],
+        [],
+        [{"callers": ["agent:team/*"], "role": "Unrestricted", "actions": []}],
+    ),
+    ("callerRoles", ITEM, "callers"): (["*"], ["agent:team/lead"], ["user:*a"]),
     ("toolSearch", "always"): (["tools__add"], ["load_skill"], ["no_such_tool"]),
     ("subAgents",): (
         [_SCOUT],
