@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from tests.virtual_time import VirtualLoop
 
+PROCESS_SECONDS = 900
+"""The longest duration of a test that starts processes, for a machine that runs several rings at once."""
 _PROCESS_FOLDERS = frozenset({"controlplane", "faults"})
 _PROCESS_EVENTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 _SOCKET_EVENTS = frozenset({"socket.bind", "socket.connect", "socket.getaddrinfo"})
@@ -66,6 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _needs_process(item):
             item.add_marker(pytest.mark.process)
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(PROCESS_SECONDS))
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 

@@ -176,7 +176,7 @@ class Door:
         headers = {"A2A-Version": "1.0", "Content-Type": "application/json"}
         if owner is not None:
             headers["Authorization"] = f"Bearer {TOKENS[owner]}"
-        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=20)
+        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=60)
 
     def ops(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app.ops), base_url="http://ops")
@@ -213,7 +213,7 @@ class Door:
 
     async def until(self, task_id: str, state: str) -> dict[str, Any]:
         """Wait until the task is in that state, and return it."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             while (task := await self.get(task_id))["status"]["state"] != state:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.01)
         return task

@@ -16,7 +16,6 @@ from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.server.executors.answer import AnswerStream
 from fleetwright_agent.server.ops.routes import ops_app
-from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.mcp.server import McpConnection
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -118,7 +117,7 @@ def test_early_startup_probe_is_answered_once_the_agent_started(started: float, 
             return loop.time() < started
 
         app = ops_app(
-            metrics=Metrics(CollectorRegistry()),
+            metrics=CollectorRegistry,
             not_ready=lambda: "the agent is starting" if is_starting() else None,
             status=dict,
             heartbeat=SimpleNamespace(stalled=lambda: None, dead=False),

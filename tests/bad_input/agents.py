@@ -5,6 +5,32 @@ from tests.bad_input.whole import AGENT
 
 HELPER = {"name": "helper", "description": "Helps.", "instructions": "Help."}
 BAD_AGENTS = [
+    *(
+        pytest.param(
+            AGENT,
+            "spec.idlePrompt",
+            {"text": "Look.", "every": every},
+            "idlePrompt.every must be a whole number and a unit from 1m to 24h",
+            id=f"an idle prompt is not sent every {every}",
+        )
+        for every in ("59s", "25h", "day")
+    ),
+    *(
+        pytest.param(
+            AGENT,
+            "spec.fleet",
+            {"idleTimeout": timeout},
+            "fleet.idleTimeout must be a whole number and a unit from 30s to 24h",
+            id=f"a response is not awaited for {timeout}",
+        )
+        for timeout in ("29s", "25h", "day")
+    ),
+    pytest.param(
+        AGENT, "spec.initialPrompt", "x" * 32769, "may not be more than 32768", id="the length of a first prompt"
+    ),
+    pytest.param(
+        AGENT, "spec.limits.maxTurnTokens", 19999, "greater than or equal to 20000", id="the least limit of tokens"
+    ),
     pytest.param(
         AGENT,
         "spec.subAgents",
@@ -201,6 +227,43 @@ BAD_AGENTS = [
         {"escalateAfter": "soon"},
         "approvals.escalateAfter must be a whole number and a unit",
         id="an approval is escalated after a duration",
+    ),
+    *(
+        pytest.param(
+            AGENT,
+            "spec.approvals",
+            {"bypassCallers": [caller]},
+            "must have the exact name of a client or person",
+            id=f"{caller} needs approval",
+        )
+        for caller in ("agent:team/lead", "user:*", "client:web via agent:team/desk")
+    ),
+    pytest.param(
+        AGENT,
+        "spec.callerRoles",
+        [{"callers": ["*"], "role": "ReadOnly", "actions": ["Delegate"]}],
+        "needs either role or actions, and not both",
+        id="a caller has a role or actions",
+    ),
+    pytest.param(
+        AGENT, "spec.callerRoles", [{"callers": ["*"]}], "needs either role or actions", id="a caller may do something"
+    ),
+    pytest.param(
+        AGENT,
+        "spec.callerRoles",
+        [{"callers": ["user:*a"], "role": "ReadOnly"}],
+        "* may only be the last character",
+        id="a wildcard is at the end",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.callerRoles",
+        [{"callers": ["ada"], "role": "ReadOnly"}],
+        "callerRoles.callers must have client:<name>",
+        id="a caller has a kind",
+    ),
+    pytest.param(
+        AGENT, "spec.callerRoles", [{"callers": ["*"], "role": "Boss"}], "Unsupported value", id="a role is known"
     ),
     pytest.param(AGENT, "spec.approvals", {"by": "Anybody"}, "Unsupported value", id="an approver is of a kind"),
     pytest.param(

@@ -13,7 +13,7 @@ from e2e.cluster.run_folder import run_folder
 from tests.bench import agent_measures as measures
 from tests.bench.agent_measures import Stage
 from tests.bench.echo.environment import python_of
-from tests.bench.parts import rows_of
+from tests.bench.parts import add_parts_option, rows_of
 from tests.bench.table import tell
 
 PARTS = ("start", "rates", "chunks", "memory", "requests", "streams", "hostile", "identity")
@@ -21,12 +21,12 @@ PARTS = ("start", "rates", "chunks", "memory", "requests", "streams", "hostile",
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="the runtime's server beside a bare one")
-    parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
+    add_parts_option(parser, PARTS)
     arguments = parser.parse_args()
     pythons = {name: python_of(name) for name in ("agent", "reference-agent")}
     with run_folder("fleetwright-bench-") as folder:
         stage = Stage(folder, ours=pythons["agent"], reference=pythons["reference-agent"])
-        parts = {name: getattr(measures, name) for name in arguments.parts.split(",")}
+        parts = {name: getattr(measures, name) for name in arguments.parts}
         rows = asyncio.run(rows_of(parts, stage))
     tell("agent", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
 

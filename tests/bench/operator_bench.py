@@ -14,7 +14,7 @@ from pathlib import Path
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.run_folder import run_folder
 from tests.bench import operator_measures as measures
-from tests.bench.parts import rows_of
+from tests.bench.parts import add_parts_option, rows_of
 from tests.bench.stage import CONTROLLERS, Stage
 from tests.bench.table import Row, tell
 
@@ -43,13 +43,12 @@ def on_one_plane(parts: Sequence[str], arguments: argparse.Namespace) -> list[Ro
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="the operator beside a bare client")
-    parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
+    add_parts_option(parser, PARTS)
     parser.add_argument("--many", type=int, default=10_000, help="the large burst; 0 leaves it out")
     parser.add_argument("--churn", type=float, default=600.0, help="seconds of churn")
     arguments = parser.parse_args()
-    asked = arguments.parts.split(",")
-    rows = [row for part in asked if part in APART for row in on_one_plane([part], arguments)]
-    if together := [part for part in asked if part not in APART]:
+    rows = [row for part in arguments.parts if part in APART for row in on_one_plane([part], arguments)]
+    if together := [part for part in arguments.parts if part not in APART]:
         rows += on_one_plane(together, arguments)
     facts = {"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts}
     tell("operator", rows, facts=facts)

@@ -1,12 +1,36 @@
-"""Runs the parts of a benchmark in sequence. A part that fails counts as a missed bar and does not stop the others."""
+"""Chooses the parts of a benchmark, and runs them in sequence.
 
+A part that fails counts as a missed bar and does not stop the others.
+"""
+
+import argparse
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tests.bench.table import Row
 
 Part = Callable[..., Awaitable[Sequence[Row]]]
+
+
+def add_parts_option(parser: argparse.ArgumentParser, parts: Collection[str]) -> None:
+    """Add the option `--parts`. Its value is the list of the chosen parts; all parts without the option."""
+    parser.add_argument(
+        "--parts",
+        type=partial(_chosen, list(parts)),
+        default=list(parts),
+        metavar="PART,…",
+        help=f"the parts to run, in this order: {','.join(parts)}",
+    )
+
+
+def _chosen(parts: Sequence[str], text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in parts]:
+        listed = ", ".join(repr(name) for name in unknown)
+        raise argparse.ArgumentTypeError(f"there is no part {listed}; the parts are {', '.join(parts)}")
+    return names
 
 
 async def rows_of(

@@ -10,17 +10,17 @@ import asyncio
 import os
 
 from e2e.cluster.run_folder import run_folder
-from tests.bench.parts import rows_of
+from tests.bench.parts import add_parts_option, rows_of
 from tests.bench.table import tell
 from tests.bench.terminal.measures import PARTS
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="the terminal while text streams")
-    parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
+    add_parts_option(parser, PARTS)
     arguments = parser.parse_args()
     with run_folder("fleetwright-bench-") as folder:
-        rows = asyncio.run(rows_of({name: PARTS[name] for name in arguments.parts.split(",")}, folder))
+        rows = asyncio.run(rows_of({name: PARTS[name] for name in arguments.parts}, folder))
     tell("terminal", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
 
 

@@ -11,7 +11,7 @@ import os
 
 from e2e.cluster.run_folder import run_folder
 from tests.bench import turn_measures as measures
-from tests.bench.parts import rows_of
+from tests.bench.parts import add_parts_option, rows_of
 from tests.bench.table import tell
 
 from fleetwright_agent.server import gc_tuning
@@ -21,11 +21,11 @@ PARTS = ("durable", "recall", "first_token", "prompt", "compaction", "memory", "
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="what a turn costs beside its model")
-    parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
+    add_parts_option(parser, PARTS)
     arguments = parser.parse_args()
     with run_folder("fleetwright-bench-") as folder:
         gc_tuning.settle()  # The serving process does this too, so the parts that run here match it.
-        parts = {name: getattr(measures, name) for name in arguments.parts.split(",")}
+        parts = {name: getattr(measures, name) for name in arguments.parts}
         rows = asyncio.run(rows_of(parts, folder))
     tell("turn", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
 

@@ -28,6 +28,7 @@ from tests.bench.echo.wire import Wire, message
 from tests.bench.table import Row
 from tests.bench.turn import loops
 from tests.bench.turn.model import PIECES
+from tests.ports import free_port
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.sessions import Sessions
@@ -186,7 +187,7 @@ class _talking:  # noqa: N801 - read as a context manager
 
     async def __aenter__(self) -> tuple[Served, Served]:
         self._stack = AsyncExitStack()
-        port = served.free_port()
+        port = free_port()
         words = [sys.executable, "-m", "tests.bench.turn.model", str(port), str(self.pieces)]
         model = await self._stack.enter_async_context(Served(words, port, port))
         agent = served.shipped(python_of("agent"), self.folder, model=f"http://127.0.0.1:{port}/v1")

@@ -9,6 +9,7 @@ import argparse
 import os
 
 from e2e.cluster.run_folder import run_folder
+from tests.bench.parts import add_parts_option
 from tests.bench.table import Row, tell
 from tests.bench.workspace import measures
 from tests.bench.workspace.stage import WorkspaceStage
@@ -18,11 +19,11 @@ PARTS = ("read", "command", "search", "edit", "memory")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="the runner of a workspace beside the same work in one process")
-    parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
+    add_parts_option(parser, PARTS)
     arguments = parser.parse_args()
     rows: list[Row] = []
     with run_folder("fleetwright-bench-") as folder, WorkspaceStage(folder) as stage:
-        for name in arguments.parts.split(","):
+        for name in arguments.parts:
             rows += getattr(measures, name)(stage)
     tell("workspace", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
 

@@ -456,6 +456,27 @@ BAD = [
         "cards.keyOverlap is 61m and must not be longer than cards.keyTTL",
         id="keys that sign for longer than they are new",
     ),
+    pytest.param(
+        {"gateway": {"enabled": True, "ingress": {"enabled": True, "host": "a.example.com"}}},
+        "Set gateway.publicURL to https://a.example.com",
+        id="an Ingress whose host is not in the cards",
+    ),
+    pytest.param(
+        {
+            "gateway": {
+                "enabled": True,
+                "publicURL": "https://a.example.com/agents",
+                "ingress": {"enabled": True, "host": "a.example.com"},
+            }
+        },
+        "Remove its path",
+        id="an Ingress that would have to remove a path",
+    ),
+    pytest.param(
+        {"gateway": {"enabled": True, "autoscaling": {"enabled": True, "minReplicas": 9}}},
+        "must not be larger than gateway.autoscaling.maxReplicas, which is 6",
+        id="more replicas at rest than under load",
+    ),
     pytest.param({"cards": {"keySetURL": "http://keys"}}, "keySetURL", id="a key set that anybody could replace"),
     pytest.param({"imagePullPolicy": "Sometimes"}, "imagePullPolicy", id="an unknown policy"),
     pytest.param({"catalog": {"models": {"m": {"contextwindow": 1}}}}, "contextwindow", id="a misspelt model fact"),

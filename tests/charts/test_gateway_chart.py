@@ -49,7 +49,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
             "allowedOrigins": ["https://console.example.com"],
             "proxyCIDRs": ["10.1.0.0/16", "fd00::/8"],
             "requestsPerMinute": 60,
-            "idleSeconds": 20,
+            "idleSeconds": 40,
             "wakeSeconds": 5,
             "refuseUnreportedBudgets": True,
         },
@@ -65,7 +65,7 @@ def test_gateway_reads_exactly_the_rendered_environment(render: Render) -> None:
         allowed_origins=("https://console.example.com",),
         proxy_cidrs=("10.1.0.0/16", "fd00::/8"),
         requests_per_minute=60,
-        idle_seconds=20.0,
+        idle_seconds=40.0,
         wake_seconds=5.0,
         refuse_unreported_budgets=True,
     )
@@ -162,7 +162,11 @@ def test_gateway_pods_are_restricted_and_spread(render: Render) -> None:
         pytest.param(
             {"autoscaling": ON}, {"PodDisruptionBudget", "HorizontalPodAutoscaler"}, id="a number of pods by load"
         ),
-        pytest.param({"ingress": {**ON, "host": "a.example.com"}}, {"PodDisruptionBudget", "Ingress"}, id="an Ingress"),
+        pytest.param(
+            {"publicURL": "https://a.example.com", "ingress": {**ON, "host": "a.example.com"}},
+            {"PodDisruptionBudget", "Ingress"},
+            id="an Ingress",
+        ),
     ],
 )
 def test_gateway_objects_follow_the_values(render: Render, values: dict[str, Any], kinds: set[str]) -> None:
@@ -180,7 +184,7 @@ def test_gateway_ingress_routes_its_host_with_tls(render: Render) -> None:
         "tlsSecretName": "cert",
         "annotations": {"team": "a"},
     }
-    found = named(render(gateway={**ON, "ingress": ingress}), "Ingress")
+    found = named(render(gateway={**ON, "publicURL": "https://a.example.com", "ingress": ingress}), "Ingress")
     assert found["metadata"]["annotations"] == {"team": "a"}
     assert found["spec"]["ingressClassName"] == "nginx"
     assert found["spec"]["tls"] == [{"hosts": ["a.example.com"], "secretName": "cert"}]

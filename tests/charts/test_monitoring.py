@@ -34,11 +34,17 @@ def check(promtool: str) -> Promtool:
 @pytest.fixture
 def groups(render) -> list[dict[str, Any]]:
     """The groups of the PrometheusRule, in the format of a rule file."""
-    documents = render(prometheus={"rules": {"enabled": True, "labels": {"release": "kps"}}})
-    (rule,) = (document for document in documents if document["kind"] == "PrometheusRule")
+    rules = {"enabled": True, "labels": {"release": "kps"}}
+    prometheus = {"rules": rules, "podMonitors": {"enabled": True}}
+    rule = rule_of(render(prometheus=prometheus, gateway={"enabled": True}))
     assert rule["metadata"]["labels"]["release"] == "kps"
     found: list[dict[str, Any]] = rule["spec"]["groups"]
     return found
+
+
+def rule_of(documents: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    (rule,) = (document for document in documents if document["kind"] == "PrometheusRule")
+    return rule
 
 
 @pytest.fixture
@@ -111,6 +117,22 @@ def test_alerts_use_only_existing_metrics_and_labels(groups):
 def test_dashboard_panels_use_only_existing_metrics_and_labels(panels):
     for expression in expressions(panels):
         assert unknown(expression, known_metrics()) == set(), expression
+
+
+def test_alerts_about_the_gateway_need_a_gateway(render, groups):
+    """Without a gateway, the alert about its absence would always fire."""
+    without = rule_of(render(prometheus={"rules": {"enabled": True}}))["spec"]["groups"]
+    assert without == [group for group in groups if group["name"] != "fleetwright-gateway"]
+    assert len(without) == len(groups) - 1
+
+
+def test_missing_gateway_job_fires_only_with_its_pod_monitor(render, groups):
+    """Only the PodMonitor of the chart sets the job. Without it, the alert would always fire."""
+    found = rule_of(render(prometheus={"rules": {"enabled": True}}, gateway={"enabled": True}))["spec"]["groups"]
+    down, *others = found[-1]["rules"]
+    assert (down["alert"], down["expr"]) == ("FleetwrightGatewayDown", 'up{job="fleetwright-gateway"} == 0')
+    assert "absent(" in groups[-1]["rules"][0]["expr"]
+    assert [*found[:-1], others] == [*groups[:-1], groups[-1]["rules"][1:]]
 
 
 def test_promtool_accepts_the_alert_rules(groups, check, tmp_path):
@@ -198,3 +220,34 @@ def test_pod_monitors_select_the_pods_and_set_the_alert_labels(render):
         None,
         {"any": True},
     ]
+
+
+def test_series_of_counters_do_not_depend_on_the_pod(render: Any) -> None:
+    """Counters continue in the next pod of an agent. All other series, such as gauges, belong to one pod."""
+    documents = render(prometheus={"podMonitors": {"enabled": True}})
+    (agents,) = (found for found in documents if found["metadata"]["name"].endswith("-agents"))
+    (endpoint,) = agents["spec"]["podMetricsEndpoints"]
+    registry = CollectorRegistry()
+    AgentMetrics(registry).declare(["m"], periods=["Day"])
+    # The Prometheus Operator adds the label `pod`.
+    target = {"namespace": "shop", "agent": "clerk", "instance": "clerk-1", "pod": "clerk-1"}
+    kinds = set()
+    for family in registry.collect():
+        for sample in family.samples:
+            is_counter = family.type == "counter" and not sample.name.endswith("_created")
+            wanted = {"instance": "shop/clerk", "pod": ""} if is_counter else {}
+            assert relabelled({"__name__": sample.name, **target}, endpoint["metricRelabelings"]) == {
+                "__name__": sample.name, **target, **wanted,
+            }  # fmt: skip
+            kinds.add(family.type)
+    assert kinds == {"counter", "gauge", "histogram"}
+
+
+def relabelled(labels: dict[str, str], rules: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Apply the rules with the action `replace`, as Prometheus does."""
+    found = dict(labels)
+    for rule in rules:
+        value = rule.get("separator", ";").join(found.get(name, "") for name in rule.get("sourceLabels", ()))
+        if rule["action"] == "replace" and (match := re.fullmatch(rule["regex"], value)):
+            found[rule["targetLabel"]] = match.expand(rule["replacement"].replace("$", "\\"))
+    return found

@@ -46,6 +46,8 @@ name = "config" if "config" in words else words[words.index("get") + 1]
 path = here / f"{{name}}.json"
 if path.exists():
     sys.exit(print(path.read_text()))
+if name == "config":
+    sys.exit("error: current-context must exist in order to minify")
 if (here / "missing").exists():
     sys.exit(f"Error from server (NotFound): {{name}} not found")
 sys.exit(f"Error from server (Forbidden): {{name}} is forbidden")

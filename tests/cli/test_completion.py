@@ -17,10 +17,11 @@ from fleetwright_cli.completion import candidates
         (["team", "s"], ["suspend", ":4"]),
         (["agents", "-o", ""], ["text", "json", "yaml", ":4"]),
         (["agents", "--all"], ["--all-namespaces", ":4"]),
+        (["delegations", "--status", ""], ["Pending", "Dispatched", "Completed", "Failed", ":4"]),
         (["dev", "--catalog", ""], [":0"]),
         (["nothing", "x"], [":4"]),
     ],
-    ids=["command", "subcommand", "choice", "option", "file", "unknown"],
+    ids=["command", "subcommand", "choice", "option", "status", "file", "unknown"],
 )
 def test_candidates_for_kubectl(words, wanted):
     assert candidates(main, words) == wanted

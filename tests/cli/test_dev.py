@@ -99,7 +99,7 @@ def _literally(text: str) -> str:
 def test_dev_exits_with_the_name_of_an_invalid_reference(tmp_path, reference, wanted):
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}  {reference}\n")
     words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
     assert ended.returncode == 1
     assert wanted in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -130,7 +130,7 @@ def test_config_map_skill_keeps_its_folders(tmp_path):
 def test_config_map_skill_with_binary_data_is_refused(tmp_path):
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{SKILL_OF_FILES}binaryData: {{assets..logo.png: iVBORw==}}\n")
     words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
     assert ended.returncode == 1
     assert "Skill prose: 'assets/logo.png' is binary data of its ConfigMap" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -141,7 +141,7 @@ def test_dev_names_a_server_that_it_cannot_run(tmp_path):
     server = AGENT.replace("Agent", "McpServer").split("spec:")[0].replace("desk", "tools")
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{server}spec: {{workload: {{image: a/b:1}}}}\n")
     words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
     assert ended.returncode == 1
     assert "McpServer tools: spec.workload.command" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -156,7 +156,7 @@ def test_dev_refuses_servers_that_need_a_secret_before_start(tmp_path):
     spec = f"spec: {{remote: {{url: 'https://x.example/mcp', {header}}}}}"
     (tmp_path / "fleet.yaml").write_text(f"{AGENT}  mcpServers: [{{name: tools}}]\n---\n{HEAD_OF_TOOLS}{spec}\n")
     words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
     assert ended.returncode == 1
     assert "McpServer tools: spec.remote.headersFrom: a local run has no Secrets" in ended.stderr
 
@@ -176,11 +176,11 @@ def test_dev_runs_a_stdio_server_behind_the_bridge(tmp_path):
         assert url, output.read_text()
         server = json.dumps({"name": "tools", "url": f"http://127.0.0.1:{url[1]}/mcp"})
         look = [sys.executable, "-m", "fleetwright_agent", "probe", "mcp", server]
-        seen = subprocess.run(look, capture_output=True, text=True, timeout=60, check=True)
+        seen = subprocess.run(look, capture_output=True, text=True, timeout=240, check=True)
         assert json.loads(seen.stdout)["serverInfo"]["name"] == "tools"
     finally:
         process.terminate()  # A background process of a shell ignores interrupts.
-        process.wait(timeout=30)
+        process.wait(timeout=240)
 
 
 def test_provider_key_selects_the_real_provider():
@@ -223,10 +223,10 @@ def quickstart(process_ring: None, tmp_path):
         yield folder, state, lambda: (tmp_path / "output").read_text(), process
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
 
 
-def _until(seen, process, seconds=60):
+def _until(seen, process, seconds=240):
     deadline = time.monotonic() + seconds
     while not seen():
         assert process.poll() is None, "the fleet ended"
@@ -246,7 +246,7 @@ def _until(seen, process, seconds=60):
 def test_say_reports_an_unreachable_agent_without_traceback(tmp_path, words, wanted):
     (tmp_path / "t").write_text("x")
     command = _fleetwright("say", *(word.replace("{tmp}", str(tmp_path)) for word in words))
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=_environ())
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, env=_environ())
     assert ended.returncode != 0
     assert wanted in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -254,7 +254,7 @@ def test_say_reports_an_unreachable_agent_without_traceback(tmp_path, words, wan
 
 def _say(state, agent, text, *more):
     words = _fleetwright("say", "--state", str(state), *more, agent, text)
-    return subprocess.run(words, capture_output=True, text=True, timeout=90, env=_environ())
+    return subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
 
 
 def test_fleet_answers_reloads_its_folder_and_stops_cleanly(quickstart):
@@ -286,7 +286,7 @@ def test_fleet_answers_reloads_its_folder_and_stops_cleanly(quickstart):
 
 def _dev(folder, state, **environ):
     words = _fleetwright("dev", "-f", str(folder), "--state", str(state))
-    return subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ(**environ))
+    return subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ(**environ))
 
 
 SERVER = """\
@@ -349,7 +349,7 @@ def test_processes_do_not_inherit_the_provider_key(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sentinel")
     with Processes(tmp_path) as processes:
         processes.start("child", ["env"], {"PORT": "1"})
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not processes.ended():
             assert time.monotonic() < deadline
     assert "PORT=1" in processes.log("child").read_text()
@@ -474,7 +474,7 @@ def canary():
     yield made
     made.listener.shutdown(socket.SHUT_RDWR)
     made.listener.close()
-    made.join(10)
+    made.join(100)
 
 
 @pytest.mark.process
@@ -497,7 +497,7 @@ def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, conta
         assert "[completed;" in said.stdout, said.stderr + output.read_text()
     finally:
         process.terminate()
-        status = process.wait(60)
+        status = process.wait(240)
     assert status == 0, output.read_text()
     assert (canary.connections > 0) is contacts
     left_out = f"agent desk: {{}} is left out: --contact-declared-hosts connects to {url}"

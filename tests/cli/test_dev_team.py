@@ -32,7 +32,7 @@ class Run:
     output: Callable[[], str]
     process: subprocess.Popen[bytes]
 
-    def until(self, seen: Callable[[], bool], *, seconds: float = 60) -> None:
+    def until(self, seen: Callable[[], bool], *, seconds: float = 240) -> None:
         deadline = time.monotonic() + seconds
         while not seen():
             assert self.process.poll() is None, self.output()
@@ -41,7 +41,7 @@ class Run:
 
     def say(self, agent: str, text: str) -> "subprocess.CompletedProcess[str]":
         words = [sys.executable, "-m", "fleetwright_cli", "say", "--state", str(self.state), agent, text]
-        return subprocess.run(words, capture_output=True, text=True, timeout=90, env=_environ())
+        return subprocess.run(words, capture_output=True, text=True, timeout=240, env=_environ())
 
     @property
     def gateway(self) -> str:
@@ -49,7 +49,7 @@ class Run:
 
     def get(self, path: str, *, token: str | None = None) -> httpx.Response:
         token = (self.state / "gateway/token").read_text() if token is None else token
-        return httpx.get(f"{self.gateway}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=10)
+        return httpx.get(f"{self.gateway}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=240)
 
 
 def _environ() -> dict[str, str]:
@@ -58,11 +58,11 @@ def _environ() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def team(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Run the example team, whose writer sleeps after a second."""
+    """Run the example team, whose writer sleeps after three seconds."""
     path = tmp_path_factory.mktemp("team")
     shutil.copytree(TEAM, path / "fleet")
     agents = path / "fleet/agents.yaml"
-    agents.write_text(agents.read_text().replace("afterIdle: 15m", "afterIdle: 1s"))
+    agents.write_text(agents.read_text().replace("afterIdle: 15m", "afterIdle: 3s"))
     with (path / "output").open("w") as output:
         words = ["dev", "-f", str(path / "fleet"), "--state", str(path / "state")]
         command = [sys.executable, "-m", "fleetwright_cli", *words]
@@ -73,7 +73,7 @@ def team(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield run
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
 
 
 def test_lead_asks_a_sleeping_writer_which_wakes_and_sleeps_again(team):
@@ -85,7 +85,8 @@ def test_lead_asks_a_sleeping_writer_which_wakes_and_sleeps_again(team):
     said = team.say("writer", "Which advice do we give about oak and chipboard?")
     assert said.returncode == 0, said.stderr
     assert "lasts four times as long" in said.stdout
-    assert team.output().count("Agent writer wakes") == 2
+    # On a busy machine, the writer may sleep again before the message arrives.
+    assert team.output().count("Agent writer wakes") >= 2
 
 
 def test_agent_whose_wake_fails_wakes_with_a_later_message(team):

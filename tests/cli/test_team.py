@@ -102,12 +102,11 @@ def test_references_to_secrets_and_config_maps_are_found(spec, secrets, config_m
     assert config_maps_of([{"spec": spec}]) == config_maps
 
 
-def test_document_orders_kinds_and_names_missing_secrets():
+def test_document_orders_kinds_below_its_comment():
     lead = portable(agent("lead"))
     child = portable(agent("child", "lead"))
-    child["spec"]["model"] = {"apiKeySecretRef": {"name": "provider", "key": "key"}}
     skill = {**lead, "kind": "Skill", "metadata": {"name": "s"}, "spec": {}}
     files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
-    text = document([lead, child, skill, files])
-    assert text.startswith("# Secrets are not exported. Create these in the namespace first:\n# provider\n")
+    text = document([lead, child, skill, files], ["Create:", "Secret: provider"])
+    assert text.startswith("# Create:\n# Secret: provider\n")
     assert [each["metadata"]["name"] for each in yaml.safe_load_all(text)] == ["c", "s", "lead", "child"]

@@ -135,6 +135,17 @@ def test_expansion_gives_a_child_the_tools_and_limits_of_its_sub_agent():
     assert "spec.askHuman, spec.memory.knowledge" in result.notes[1]
 
 
+def test_expansion_copies_caller_roles_and_notes_the_rest():
+    roles = [{"callers": ["user:*"], "role": "ReadOnly"}]
+    approvals = {**SPEC["approvals"], "bypassCallers": ["user:ada"]}
+    lead = agent("lead", {**SPEC, "callerRoles": roles, "approvals": approvals})
+    result = expansion(lead, SPEC["subAgents"])
+    assert [child["spec"]["callerRoles"] for child in result.children] == [roles, roles]
+    assert "the child sees lead as the caller" in result.notes[1]
+    assert "spec.approvals.bypassCallers" in result.notes[2]
+    assert not any("bypassCallers" in child["spec"].get("approvals", {}) for child in result.children)
+
+
 def test_expanded_agents_fold_back_to_the_same_sub_agents():
     result = expansion(LEAD, SPEC["subAgents"])
     folded = [sub_agent_of(agent(child["metadata"]["name"], child["spec"]), LEAD) for child in result.children]

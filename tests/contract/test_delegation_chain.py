@@ -12,8 +12,10 @@ import httpx
 import pytest
 import uvicorn
 from joserfc.jwk import ECKey
+from tests.agent_image.call_records import call_records
 from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.gateway.served_gateway import CARD, URL, Client, running
+from tests.ports import free_port
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.actors import Actor
@@ -22,10 +24,13 @@ from fleetwright_a2a.tokens.keys import KeySet
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 from fleetwright_agent.tools.fleet.tools import FleetTools
+from fleetwright_agent.tools.peers.gateway_calls import GatewayCalls
+from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.port import ToolCall
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_api import names
@@ -49,8 +54,7 @@ class Team:
         self.clock = Clock(now_ns=lambda: int(self.seconds * 1e9))
         self.tokens: dict[str, str] = {}
         self.gateway: Client | None = None
-        with socket.create_server((ADDRESSES["lead"], 0)) as free:
-            self.port: int = free.getsockname()[1]
+        self.port = free_port(ADDRESSES["lead"])
 
     def settings(self) -> GatewaySettings:
         keys = self.folder / "keys.json"
@@ -68,10 +72,12 @@ class Team:
 class Member:
     """One agent of the team. Its turn asks the next agent, or answers."""
 
-    def __init__(self, team: Team, name: str, asks: str = "") -> None:
+    def __init__(self, team: Team, name: str, asks: str = "", *, declared: bool = False) -> None:
+        """Args: `declared` is True if the agent declares the next agent as a peer, instead of having a reach."""
         self.team = team
         self.name = name
         self.asks = asks
+        self.declared = declared
         self.heard: list[TurnRequest] = []
         self.layout = Layout(root=team.folder / name)
         self.log = SqliteTaskLog(self._memory() / "tasks.db", now_ns=team.clock.now_ns)
@@ -100,24 +106,41 @@ class Member:
         assert self.team.gateway is not None
         self.layout.gateway_token_file.parent.mkdir(parents=True, exist_ok=True)
         self.layout.gateway_token_file.write_text(self.team.tokens[self.name])
-        storage = memory_storage()
-        async with httpx.AsyncClient() as client:
-            fleet = FleetTools(
-                f"team/{self.name}",
-                self.team.gateway.base,
-                self.layout,
-                client,
-                storage.questions,
-                storage.delegated,
-                self.log,
-                now=self.team.clock.now,
-            )
+        async with httpx.AsyncClient(timeout=60) as client:
+            tools = self._peer_tools(client) if self.declared else self._fleet_tools(client)
+            wanted = f"ask_{self.asks}" if self.declared else "ask_agent"
             context = TurnContext(request, lambda _: None, {})
-            (tool,) = [each for each in await fleet.tools(context) if each.name == "ask_agent"]
+            (tool,) = [each for each in await tools.tools(context) if each.name == wanted]
             call = ToolCall({"agent": self.asks, "message": "Go on."}, request, lambda _: None)
             answer = await tool.run(call)
-            await fleet.close()
+            await tools.close()
         return str(answer)
+
+    def _fleet_tools(self, client: httpx.AsyncClient) -> FleetTools:
+        assert self.team.gateway is not None
+        storage, me = memory_storage(), f"team/{self.name}"
+        kept = storage.questions, storage.delegated
+        return FleetTools(
+            me,
+            self.team.gateway.base,
+            self.layout,
+            client,
+            *kept,
+            self.log,
+            now=self.team.clock.now,
+            records=call_records(),
+        )
+
+    def _peer_tools(self, client: httpx.AsyncClient) -> PeerTools:
+        assert self.team.gateway is not None
+        url = f"{self.team.gateway.base}/agents/team/{self.asks}"
+        named = {"name": self.asks, "namespace": "team", "url": url}
+        peer = Peer.model_validate({**named, "throughGateway": True})
+        calls = GatewayCalls(self.layout, self.log, now=self.team.clock.now)
+        kept = memory_storage().questions
+        return PeerTools(
+            f"team/{self.name}", [peer], self.layout, client, kept, through_gateway=calls, records=call_records()
+        )
 
     async def aclose(self) -> None:
         """Do nothing, because the turn has no resources to close."""
@@ -143,14 +166,18 @@ class Member:
         await app.aclose()
 
 
-async def test_person_is_known_to_the_third_agent_after_a_sleep(tmp_path):
+@pytest.mark.parametrize("declared", [False, True], ids=["found in the team", "declared as peers"])
+async def test_person_is_known_to_the_third_agent_after_a_sleep(tmp_path, declared):
     """Ada asks the lead, the lead asks the researcher, and the researcher asks the writer, which sleeps at first."""
     team = Team(tmp_path)
-    api, reach = team.api, {"fleet": {"reach": "Direct"}}
-    members = [Member(team, "lead", "researcher"), Member(team, "researcher", "writer"), Member(team, "writer")]
-    for name in ("lead", "researcher"):
-        team.tokens[name] = api.add_running_agent(name, ip=ADDRESSES[name], spec=reach)
-    api.add_agent("writer", spec={**reach, "sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+    api, chain = team.api, {"lead": "researcher", "researcher": "writer"}
+    members = [*(Member(team, name, asks, declared=declared) for name, asks in chain.items()), Member(team, "writer")]
+    reach = {} if declared else {"fleet": {"reach": "Direct"}}
+    for name, asks in chain.items():
+        spec = {"peers": [{"name": asks}]} if declared else reach
+        team.tokens[name] = api.add_running_agent(name, ip=ADDRESSES[name], spec=spec)
+    calls = {"peers": [{"name": "lead"}]} if declared else reach
+    api.add_agent("writer", spec={**calls, "sleep": {"afterIdle": "15m"}}, status=ASLEEP)
     api.add_deployment("writer")
     for member in members:
         api.add_card(member.name, {**CARD, "name": member.name})
@@ -182,6 +209,7 @@ async def test_person_is_known_to_the_third_agent_after_a_sleep(tmp_path):
     assert [member.heard[0].owner for member in members] == ["user:ada", "user:ada via agent:team/lead", owner]
     assert held is not None
     claims = verify_delegation(held.token, KeySet([team.public]), issuer=URL, now=team.seconds)
+    assert (claims.task, held.task_id) == (request.task_id, request.task_id)
     ada = Actor("user:ada", "")
     lead = Actor("agent:team/lead", api.uid("lead"), ada)
     assert (claims.subject, claims.actor) == (

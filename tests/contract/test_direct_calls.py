@@ -12,18 +12,20 @@ import httpx
 import pytest
 from a2a.types.a2a_pb2 import Task
 from joserfc.jwk import ECKey
+from tests.agent_image.call_records import call_records
 from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.gateway.served_gateway import CARD, URL
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.actors import Actor
-from fleetwright_a2a.tokens.delegation_token import DelegationClaims, mint_delegation
+from fleetwright_a2a.tokens.delegation_token import DelegationClaims, mint_delegation, verify_delegation
+from fleetwright_a2a.tokens.keys import KeySet
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
+from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnDone, TurnRequest
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.tasks.records import Claim
@@ -65,13 +67,17 @@ class Network(httpx.AsyncBaseTransport):
 
 
 class Writer:
-    """The turn of the peer."""
+    """The turn of the peer. It asks a question if the message is `Maybe.`"""
 
     def __init__(self) -> None:
         self.heard: list[TurnRequest] = []
 
     async def run(self, request: TurnRequest, _: Any) -> Any:
         self.heard.append(request)
+        if request.text == "Maybe." and request.reply is None:
+            question = {"question": "Sure?"}
+            yield InterruptRequest(InterruptKind.QUESTION, "Sure?", question, identity="q", tool="ask_human")
+            return
         yield TurnDone(f"written for {request.owner}")
 
     async def aclose(self) -> None:
@@ -87,6 +93,7 @@ class World:
         self.clock = Clock(now_ns=lambda: int(self.seconds * 1e9))
         self.api = FleetApi()
         self.network = Network()
+        self.restarted: httpx.AsyncBaseTransport | None = None
         self.writer = Writer()
         self.log = MemoryTaskLog()
         self.key = ECKey.generate_key("P-256", auto_kid=True)
@@ -98,13 +105,29 @@ class World:
         self.auth = DPoPAuth(
             proof_key := DPoPKey(self.clock.now), opaque=lambda url: opaque_token([PEER], self.desk, url)
         )
-        client = httpx.AsyncClient(transport=self.network, auth=self.auth)
-        exchange = TokenExchange(URL, client, proof_key, read_token=self._pod_token, now=self.clock.now)
+        self.client = httpx.AsyncClient(transport=self.network, auth=self.auth)
+        self.waits: list[float] = []
+        exchange = TokenExchange(
+            URL, self.client, proof_key, read_token=self._pod_token, now=self.clock.now, sleep=self._sleep
+        )
         direct = DirectCalls(exchange, self.auth, self.log, now=self.clock.now)
-        self.tools = PeerTools("team/desk", [PEER], self.desk, client, memory_storage().questions, direct=direct)
+        self.tools = PeerTools(
+            "team/desk",
+            [PEER],
+            self.desk,
+            self.client,
+            memory_storage().questions,
+            direct=direct,
+            records=call_records(),
+        )
 
     def _pod_token(self) -> str:
         return self.desk.gateway_token_file.read_text()
+
+    async def _sleep(self, seconds: float) -> None:
+        """The gateway has restarted after the wait, if it restarts."""
+        self.waits.append(seconds)
+        self.network.gateway = self.network.gateway or self.restarted
 
     def settings(self) -> GatewaySettings:
         ring = self.folder / "keys.json"
@@ -117,17 +140,24 @@ class World:
         document = {"version": 1, "issuer": URL, "audience": self.api.uid("writer"), "keys": keys, **trust}
         write(self.theirs.gateway_file, document)
 
-    async def ask(self, *, owner: str = "client:a", task: str = "t") -> str:
+    async def ask(self, *, owner: str = "client:a", task: str = "t", message: str = "Write.", **more: str) -> str:
         (tool,) = await self.tools.tools(None)  # type: ignore[arg-type] - every turn has the same peers
         request = TurnRequest(owner, "c1", task, "x")
-        return str(await tool.run(ToolCall({"message": "Write."}, request, lambda _: None)))
+        return str(await tool.run(ToolCall({"message": message, **more}, request, lambda _: None)))
+
+    def delegated(self) -> list[str]:
+        """Return the tasks that the delegations of the peer name. A request is repeated with the nonce of the peer."""
+        keys = KeySet([self.key.as_dict(private=False)])
+        sent = [each.headers["fleetwright-delegation"] for each in self.network.to_peer()]
+        named = [verify_delegation(each, keys, issuer=URL, now=self.seconds).task for each in sent]
+        return list(dict.fromkeys(named))
 
     async def begin_task_for_ada(self, *, expires: int = int(NOW) + 600) -> None:
         claims = DelegationClaims(
             issuer=URL, subject="user:ada", actor=Actor("user:ada", ""), holder="agent:team/desk",
-            holder_uid=self.api.uid("desk"), token_id="d", issued_at=int(NOW), expires_at=expires,
+            holder_uid=self.api.uid("desk"), task="t", token_id="d", issued_at=int(NOW), expires_at=expires,
         )  # fmt: skip
-        held = Delegation(mint_delegation(claims, self.key), expires)
+        held = Delegation(mint_delegation(claims, self.key), expires, "t")
         await self.log.accept(Claim("user:ada", "m", b""), Task(id="t", context_id="c1"), at_ns=1, delegation=held)
 
 
@@ -174,13 +204,41 @@ async def test_direct_call_names_the_principal_of_the_task(world: World) -> None
     assert await world.ask(owner="client:b", task="u") == "written for agent:team/desk"
 
 
-async def test_direct_token_is_used_again_until_shortly_before_its_end(world: World) -> None:
+async def test_each_message_has_a_delegation_for_its_own_task(world: World) -> None:
     for _ in range(3):
         await world.ask()
-    assert world.network.exchanges() == 2  # The first request gets the nonce.
-    world.seconds += 241
-    await world.ask()
-    assert world.network.exchanges() == 4
+    assert world.network.exchanges() == 4  # The first request gets the nonce.
+    begun = [request.task_id for request in world.writer.heard]
+    assert len(set(begun)) == 3
+    assert world.delegated() == begun
+
+
+async def test_answer_has_a_delegation_for_the_task_of_the_question(world: World) -> None:
+    await world.begin_task_for_ada()
+    assert "Sure?" in await world.ask(owner="user:ada", message="Maybe.")
+    (asked,) = world.writer.heard
+    answer = await world.ask(owner="user:ada", message="Yes.", task_id=asked.task_id)
+    assert answer == "written for user:ada via agent:team/desk"
+    assert world.delegated() == [asked.task_id]
+    assert [request.task_id for request in world.writer.heard] == [asked.task_id] * 2
+
+
+async def test_delegation_begins_no_second_task_at_the_peer(world: World) -> None:
+    """The caller holds the delegation of the peer for a moment, and sends another message with it."""
+    await world.begin_task_for_ada()
+    await world.ask(owner="user:ada")
+    sent, (task,) = world.network.to_peer()[-1], world.delegated()
+    headers = {name: sent.headers[name] for name in ("authorization", "fleetwright-delegation", "a2a-version")}
+    message = json.loads(sent.content)["params"]["message"]
+
+    async def send(**changed: str) -> Any:
+        call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": {**message, **changed}}}
+        return (await world.client.post(sent.url, json=call, headers=headers)).json()
+
+    assert (await send())["result"]["task"]["id"] == task
+    assert "another message has begun the task of this delegation" in (await send(messageId="m2"))["error"]["message"]
+    assert "a task other than message.taskId" in (await send(messageId="m3", taskId="u"))["error"]["message"]
+    assert len(world.writer.heard) == 1
 
 
 async def test_recorded_request_is_refused(world: World) -> None:
@@ -208,21 +266,28 @@ async def test_withdrawn_caller_is_refused_although_its_token_is_valid(world: Wo
         await asks(world)
 
 
-async def test_refused_token_is_replaced_by_the_next_call(world: World) -> None:
+async def test_message_has_a_token_of_the_current_key(world: World) -> None:
     """After the keys of the gateway were replaced, earlier tokens are of no use."""
     await world.ask()
     world.key = ECKey.generate_key("P-256", auto_kid=True)
     world.write_peer_files()
     world.settings()
-    with pytest.raises(ToolError, match="does not accept this agent as a caller"):
-        await asks(world)
     assert await world.ask() == "written for agent:team/desk"
+    assert {each.headers["authorization"].partition(" ")[0] for each in world.network.to_peer()} == {"DPoP"}
 
 
 async def test_opaque_token_is_used_while_the_gateway_is_away(world: World) -> None:
     world.network.gateway = None
     assert await world.ask() == "written for agent:team/desk"
     assert {each.headers["authorization"] for each in world.network.to_peer()} == {f"Bearer {OPAQUE}"}
+    assert world.waits == []
+
+
+async def test_call_for_a_principal_outlives_a_gateway_restart(world: World) -> None:
+    await world.begin_task_for_ada()
+    world.restarted, world.network.gateway = world.network.gateway, None
+    assert await world.ask(owner="user:ada") == "written for user:ada via agent:team/desk"
+    assert len(world.waits) == 1
 
 
 async def test_opaque_token_is_used_for_a_peer_that_knows_no_proofs(world: World) -> None:

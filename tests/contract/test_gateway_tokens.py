@@ -58,7 +58,7 @@ class Installation:
 
     def pair_token(self, caller: Principal, audience: str) -> str:
         agent = parse_agent({"metadata": {"namespace": "team", "name": "callee", "uid": audience}, "spec": {}})
-        return self.gateway.credentials_for(own_chain(caller), agent).pair_token
+        return self.gateway.pair_token_for(own_chain(caller), agent)
 
     def owner(self, caller: Principal, *, audience: str = CALLEE) -> str | None:
         found = self.agent.identify(self.pair_token(caller, audience))

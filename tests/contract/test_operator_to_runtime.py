@@ -11,6 +11,7 @@ import pytest
 import yaml
 from a2a.types import AgentCard
 from google.protobuf import json_format
+from tests.agent_image.call_records import call_records
 
 from fleetwright_a2a.extensions import ASK
 from fleetwright_agent.config.agent import AgentConfig
@@ -19,6 +20,7 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.server.extensions import spoken
+from fleetwright_agent.server.prompts.prompt_scheduler import PREFLIGHT
 from fleetwright_agent.server.push.encryption import parse_keys
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
@@ -36,7 +38,7 @@ from fleetwright_operator.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/operator/golden"
-AGENTS = ("agent-full", "agent-least", "agent-push", "agent-push-anywhere")
+AGENTS = ("agent-full", "agent-least", "agent-push", "agent-push-anywhere", "agent-with-sleeping-peer")
 
 
 def manifests(golden: str) -> list[dict[str, Any]]:
@@ -75,10 +77,16 @@ def test_agent_card_round_trips_through_the_sdk(golden):
     assert card.skills
 
 
+def test_preflight_tells_the_runtime_to_send_no_prompts():
+    (container,) = one("preflight", "Pod")["spec"]["containers"]
+    assert {"name": PREFLIGHT, "value": "true"} in container["env"]
+
+
 HOUSE = [{"name": "house"}]
 SPECS = [
     pytest.param({}, False, id="a plain one"),
     pytest.param({"askHuman": True}, True, id="one that asks people"),
+    pytest.param({"initialPrompt": "Begin.", "idlePrompt": {"text": "Look."}}, False, id="one that begins by itself"),
     pytest.param({"approvals": {"tools": ["ask_cook"]}}, True, id="one that needs approval of a peer"),
     pytest.param({"mcpServers": [{"name": "house", "tools": {"requireApproval": ["pay"]}}]}, True, id="of a tool"),
     pytest.param({"budgets": [{"period": "Day", "tokens": 9, "onExceeded": "Pause"}]}, True, id="one that pauses"),
@@ -152,6 +160,7 @@ def test_runtime_accepts_the_callers_file(golden):
     callers = Callers.model_validate_json(base64.b64decode(data[names.CALLERS_KEY]))
     owners = {caller.owner for caller in callers.callers}
     expected = {"agent-full": {"client:ops", "client:web", "agent:shop/editor"}, "agent-least": {"client:default"}}
+    expected["agent-with-sleeping-peer"] = {"client:default"}
     assert owners == expected.get(golden, set())
 
 
@@ -161,6 +170,8 @@ def test_pod_mounts_every_file_that_the_runtime_reads(golden):
     wanted = {layout.config_file, layout.card_file, layout.callers_file}
     wanted |= {layout.peer_token_file(peer.namespace, peer.name) for peer in read.peers}
     wanted |= {layout.skill(skill.name) / "SKILL.md" for skill in read.skills}
+    if read.gateway or any(peer.through_gateway for peer in read.peers):
+        wanted.add(layout.gateway_token_file)
     named = [read.model.api_key_file, read.model.ca_file, read.instructions_file]
     named += [header.value_file for header in read.model.headers]
     wanted |= {layout.secret(file) for file in named if file}
@@ -186,6 +197,8 @@ def _mounted_files(golden: str) -> Iterator[Path]:
     secret = one(golden, "Secret", "-auth")
     for mount in _container(golden)["volumeMounts"]:
         volume, below = volumes[mount["name"]], Path(mount["mountPath"])
+        projected = volume.get("projected", {}).get("sources", ())
+        yield from (below / each["serviceAccountToken"]["path"] for each in projected)
         source = volume.get("configMap") or volume.get("secret") or {}
         yield from (below / item["path"] for item in source.get("items", ()))
         if source.get("secretName") == secret["metadata"]["name"]:
@@ -194,10 +207,19 @@ def _mounted_files(golden: str) -> Iterator[Path]:
             yield from (below / key for key in one(golden, "ConfigMap", "-card")["data"])
 
 
+def test_runtime_reads_the_address_of_a_sleeping_peer():
+    read = config("agent-with-sleeping-peer")
+    (peer,) = read.peers
+    assert (peer.through_gateway, read.gateway) == (True, None)
+    assert peer.url == "http://fleetwright-gateway.fleetwright-system/agents/shop/helper"
+
+
 async def test_peer_tool_name_matches_the_runtime(tmp_path):
     peer = Peer(name="night-desk", namespace="shop", url="http://night-desk")
     memory = Database(tmp_path / "conversations.db", SCHEMA)
     context = TurnContext(TurnRequest("o", "c", "t", "x"), lambda _: None, {})
-    peers = PeerTools("shop/desk", [peer], Layout(), httpx.AsyncClient(), SqliteOpenQuestions(memory))
+    peers = PeerTools(
+        "shop/desk", [peer], Layout(), httpx.AsyncClient(), SqliteOpenQuestions(memory), records=call_records()
+    )
     (tool,) = await peers.tools(context)
     assert peer_tool("night-desk") == tool.name

@@ -50,7 +50,7 @@ def test_pod_template_patch_is_applied_once_and_removed_again(space, operator, w
     pod = pod_of(space)
     assert pod["nodeSelector"] == {"pool": "agents"}
     assert [container["name"] for container in pod["containers"]] == ["agent", "side"]
-    space.eventually(space.alone, "what former tests left is gone", seconds=60)
+    space.eventually(space.alone, "what former tests left is gone", seconds=170)
     settled = operator.settled()
     version = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
     assert operator.settled() == settled, "nothing is written twice"
@@ -129,7 +129,7 @@ def test_memory_volume_expansion_succeeds_or_reports_why_not(space, operator, st
     def is_bound() -> bool:
         return space.get("PersistentVolumeClaim", "poet-memory")["status"]["phase"] == "Bound"
 
-    space.eventually(is_bound, "the volume is bound", seconds=60)
+    space.eventually(is_bound, "the volume is bound", seconds=170)
 
     space.agent("poet", memory={"storage": {**storage, "size": "2Gi"}})
     if not grows:

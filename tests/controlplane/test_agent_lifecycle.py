@@ -18,7 +18,7 @@ TOOLS = json.dumps(
         "toolsDigest": DIGEST,
     }
 )
-GARBAGE = 75
+GARBAGE = 170
 """Seconds. The garbage collector discovers new CRDs every 30 seconds, and the session has just created these."""
 
 

@@ -185,6 +185,7 @@ def test_refused_edit_returns_to_the_person_who_decides_again(clerk, space, runt
     space.eventually(lambda: "decision" not in approvals(space)["a-2"]["spec"], "the decision is removed")
     decide(clerk("bob"), path, user(space, "bob"), arguments={"name": "good"})
     wait_for(space, "a-2", "Approved")
+    space.eventually(lambda: "a-2" in runtime.decisions, "the agent has the decision")
     assert runtime.decisions["a-2"]["arguments"] == {"name": "good"}
 
 
@@ -205,7 +206,7 @@ def test_killed_operator_delivers_each_decision_exactly_once(clerk, space, runti
     for body in bodies[:2]:
         decide(clerk("alice"), path_of(space, body), user(space, "alice"))
     operator.start(wait=False)
-    operator.wait_until_leading(60)
+    operator.wait_until_leading()
     for ask, wanted in (("b-0", "Approved"), ("b-1", "Approved"), ("b-2", "Pending"), ("b-3", "Pending")):
         wait_for(space, ask, wanted)
     space.eventually(lambda: all("delivered" in approvals(space)[f"b-{n}"]["status"] for n in range(2)), "delivered")

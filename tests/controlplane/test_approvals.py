@@ -166,11 +166,17 @@ def test_agent_of_the_chain_may_not_decide_whatever_rbac_grants(approval, client
         decide(client("clerk"), approval, user(space, "alice"))
 
 
+KEPT = "fleetwright.dev/kept"
 REFUSED = [
     pytest.param({"spec": {"request": {"preview": "nothing"}}}, "request cannot be changed", id="the request"),
     pytest.param({"spec": {"request": {"arguments": {"order": 9}}}}, "request cannot be changed", id="the arguments"),
     pytest.param({"spec": {"request": {"forbiddenDeciders": []}}}, "request cannot be changed", id="the deciders"),
     pytest.param({"metadata": {"labels": {"fleetwright.dev/agent": "x"}}}, "not labels, finalizers", id="a label"),
+    pytest.param(
+        {"metadata": {"annotations": {"fleetwright.dev/note": "x"}}}, "not labels, finalizers", id="an annotation"
+    ),
+    pytest.param({"metadata": {"annotations": {KEPT: "x"}}}, "not labels, finalizers", id="a changed annotation"),
+    pytest.param({"metadata": {"annotations": {KEPT: None}}}, "not labels, finalizers", id="a removed annotation"),
     pytest.param({"metadata": {"finalizers": ["example.com/stay"]}}, "not labels, finalizers", id="a finalizer"),
     pytest.param({"spec": {"decision": "Approved"}}, "decision and decidedBy belong together", id="no decider"),
     pytest.param({"spec": {"reason": "why"}}, "reason is part of a decision", id="only a reason"),
@@ -186,8 +192,20 @@ REFUSED = [
 
 @pytest.mark.parametrize(("patch", "says"), REFUSED)
 def test_person_may_change_only_the_decision(approval, client, patch, says):
+    client("operator").request("PATCH", approval, {"metadata": {"annotations": {KEPT: "old"}}}, MERGE)
     with pytest.raises(Refusal, match=says):
         client("alice").request("PATCH", approval, patch, MERGE)
+
+
+def test_person_may_decide_with_kubectl_apply(approval, client, space):
+    """`kubectl apply` stores what it has sent in an annotation, and a webhook may stamp each change in another one."""
+    client("operator").request("PATCH", approval, {"metadata": {"annotations": {KEPT: "old"}}}, MERGE)
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "example.com/changed-by": "alice"}
+    decision = {"decision": "Denied", "decidedBy": user(space, "alice")}
+    found = client("alice").request("PATCH", approval, {"metadata": {"annotations": applied}, "spec": decision}, MERGE)
+    assert found["metadata"]["annotations"] == {KEPT: "old", **applied}
+    left = client("alice").request("PATCH", approval, {"metadata": {"annotations": dict.fromkeys(applied)}}, MERGE)
+    assert left["metadata"]["annotations"] == {KEPT: "old"}
 
 
 def test_person_may_neither_delete_nor_set_the_status(approval, client, admin):
@@ -256,4 +274,4 @@ def test_approvals_are_deleted_with_their_agent_and_namespace(approval, client, 
     query = "?fieldManager=fleetwright&force=true"
     client("operator").request("PATCH", path + query, body, "application/apply-patch+yaml")
     admin.delete("ConfigMap", space.name, "owner")
-    space.eventually(lambda: not _may_read(admin, path), "the garbage collector deletes it", seconds=60)
+    space.eventually(lambda: not _may_read(admin, path), "the garbage collector deletes it", seconds=170)

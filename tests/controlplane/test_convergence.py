@@ -23,7 +23,7 @@ def test_restart_and_reapply_change_no_resource_version(space, kubelet, operator
     space.wait("Agent", "poet", "Ready", "True")
     space.wait("Agent", "helper", "Ready", "True")
     space.wait("McpServer", "tools", "Ready", "True")
-    space.eventually(space.alone, "nobody else is left", seconds=60)
+    space.eventually(space.alone, "nobody else is left", seconds=170)
     operator.settled()
     before = space.versions()
 
@@ -66,7 +66,7 @@ def test_edited_child_is_restored(space, operator, kind, patch):
     def restored() -> bool:
         return _state(space.get(kind, "poet")) == _state(whole)
 
-    space.eventually(restored, f"{kind} as before", seconds=5)
+    space.eventually(restored, f"{kind} as before")
 
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -92,7 +92,7 @@ def test_stripped_labels_are_restored_on_every_kind_of_child(space, operator, ki
     def restored() -> bool:
         return {child["metadata"]["name"]: _state(child) for child in _ours(space, kind)} == before
 
-    space.eventually(restored, f"{kind} as before, the tokens too", seconds=10)
+    space.eventually(restored, f"{kind} as before, the tokens too")
     assert space.wait("Agent", "poet", "Programmed", "True")
 
 
@@ -125,7 +125,7 @@ def test_deleted_child_is_restored(space, operator, kind):
         found = space.find(kind, name)
         return found is not None and found["metadata"]["uid"] != uid
 
-    space.eventually(back, f"another {kind} {name}", seconds=5)
+    space.eventually(back, f"another {kind} {name}")
 
 
 def test_foreign_service_is_a_named_conflict_and_unchanged(space, operator):

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-TURN = 30
-"""Seconds. Here a token is listed for 3 seconds before its use; this is ten times as long."""
+TURN = 55
+"""Seconds. Here a token is listed for 3 seconds before its use."""
 
 
 def digests(space, agent):
@@ -76,10 +76,8 @@ def test_deleted_or_forged_token_is_revoked_and_replaced(space, operator):
 
     forged = "Zm9yZ2Vk" * 8
     space.admin.merge("Secret", space.name, "poet-client-default", {"data": {"token": forged}})
-    space.eventually(
-        lambda: space.secret("poet-client-default").get("token") not in {second, "forged" * 8}, "a third one"
-    )
-    third = space.secret("poet-client-default")["token"]
+    void = {None, second, "forged" * 8}
+    third = space.eventually(lambda: {space.secret("poet-client-default").get("token")} - void, "a third one").pop()
     space.eventually(lambda: opens(space, "poet", third) and len(digests(space, "poet")) == 1, "it alone opens")
 
 
@@ -89,7 +87,8 @@ def test_token_expiry_is_in_the_status_and_a_metric(space, operator):
     shown = space.get("Secret", "poet-client-web")["metadata"]["annotations"]["fleetwright.dev/expires"]
     assert expires == {"expires": shown}
     labels = f'agent="poet",client="web",namespace="{space.name}"'
-    ends = operator.metrics()[f"fleetwright_credential_expiry_timestamp_seconds{{{labels}}}"]
+    metric = f"fleetwright_credential_expiry_timestamp_seconds{{{labels}}}"
+    ends = space.eventually(lambda: operator.metrics().get(metric), "the metric")
     assert 11.9 * 3600 < ends - time.time() <= 12 * 3600
 
 

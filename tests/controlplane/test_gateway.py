@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from joserfc.jwk import ECKey
+from tests.ports import free_ports
 
 ACCOUNT = "fleetwright-gateway"
 SYSTEM = "fleetwright-system"
@@ -46,11 +46,6 @@ def account_token(control_plane, admin, chart_of, kubeconfig) -> str:
     return token_of(admin, SYSTEM, ACCOUNT)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 @dataclass
 class Process:
     port: int
@@ -69,7 +64,7 @@ class Process:
     @staticmethod
     def _get(url: str, headers: dict[str, str]) -> tuple[int, Any]:
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=120) as answer:
                 return answer.status, _parsed(answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -93,7 +88,7 @@ def gateway(control_plane, account_token, gated, space, tmp_path: Path) -> Itera
     (tmp_path / "token").write_text(account_token)
     shutil.copy(control_plane.ca, tmp_path / "ca.crt")
     server = urlsplit(control_plane.server)
-    made = Process(free_port(), free_port())
+    made = Process(*free_ports())
     environment = {
         **os.environ,
         "KUBERNETES_SERVICE_HOST": str(server.hostname),
@@ -106,11 +101,11 @@ def gateway(control_plane, account_token, gated, space, tmp_path: Path) -> Itera
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen([sys.executable, "-m", "fleetwright_gateway"], env=environment, stderr=log)
     try:
-        space.eventually(made.is_ready, f"the gateway is ready; see {tmp_path / 'log'}", seconds=30)
+        space.eventually(made.is_ready, f"the gateway is ready; see {tmp_path / 'log'}", seconds=180)
         yield made
     finally:
         process.terminate()
-        assert process.wait(20) == 0, (tmp_path / "log").read_text()
+        assert process.wait(120) == 0, (tmp_path / "log").read_text()
 
 
 def add_callee(space: Any) -> None:
@@ -173,7 +168,7 @@ def test_admission_policy_allows_the_gateway_to_wake_only(control_plane, account
         admin.merge("Agent", space.name, "callee", {"metadata": {"annotations": {"other": None}}})
         return False
 
-    space.eventually(denies, "the API server has loaded the policy", seconds=30)
+    space.eventually(denies, "the API server has loaded the policy")
     for value in ("2026-03-01T12:00:00.000001Z", "2026-03-01T13:00:00.000001Z"):
         woken = gateway.merge(
             "Agent", space.name, "callee", {"metadata": {"annotations": {"fleetwright.dev/wake": value}}}

@@ -55,7 +55,7 @@ def test_kubectl_diff_is_empty_after_apply_and_reconcile(kubectl, fleet, space, 
     assert (difference.returncode, difference.stdout) == (0, "")
     assert kubectl("diff", *way, "-f", "-", given=fleet.replace("gpt-4.1", "gpt-4o")).returncode == 1
 
-    space.eventually(space.alone, "what former tests left is gone", seconds=60)
+    space.eventually(space.alone, "what former tests left is gone", seconds=170)
     written = operator.settled()
     before = space.get("Agent", "support")["metadata"]["generation"]
     assert kubectl("apply", *way, "-f", "-", given=fleet).returncode == 0

@@ -15,8 +15,8 @@ SWEEP = ("-m", "e2e.faults", "--share", "0.01")
 WALK = ("-m", "e2e.walk", "--every", "50", "--walks", "1")
 BENCH = ("-m", "tests.bench.operator_bench", "--parts", "alone")
 SESSION = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/controlplane/test_rights.py")
-READY_SECONDS = 120.0
-GONE_SECONDS = 10.0
+READY_SECONDS = 250.0
+GONE_SECONDS = 100.0
 
 RUNS = [
     pytest.param(SWEEP, "etcd", signal.SIGTERM, id="SIGTERM, a sweep whose etcd starts"),

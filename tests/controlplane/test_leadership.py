@@ -21,7 +21,7 @@ def test_standby_takes_over_when_the_leader_stops(space, operator, second):
 
     assert operator.stop() == 0
     try:
-        second.wait_until_leading(10)
+        second.wait_until_leading()
         space.agent("painter")
         space.wait("Agent", "painter", "Programmed", "True")
         assert second.stop() == 0
@@ -34,7 +34,7 @@ def test_leader_that_loses_its_lease_exits(space, operator, second, admin):
     second.stop()
     taken = {"spec": {"holderIdentity": "a-thief", "leaseDurationSeconds": 1}}
     admin.request("PATCH", path, taken, "application/merge-patch+json")
-    space.eventually(lambda: operator.exit_code() is not None, "the old leader ends", seconds=10)
+    space.eventually(lambda: operator.exit_code() is not None, "the old leader ends")
     assert operator.exit_code() == 1
     operator.log.write_text("")  # the log ends with an expected error
     operator.start()

@@ -66,7 +66,7 @@ def test_team_tree_shows_parents_above_children(team: Run, space: Any, lead: str
 
 
 def test_team_suspend_stops_descendants_and_resume_starts_them(team: Run, space: Any, lead: str) -> None:
-    done = team(space, "suspend", lead, "--wait", "30")
+    done = team(space, "suspend", lead, "--wait", "150")
     assert done.returncode == 0, done.stderr + done.stdout
     for name in ("lead", "one", "below", "two"):
         assert space.get("Deployment", name)["spec"]["replicas"] == 0, name
@@ -82,7 +82,7 @@ def test_exported_team_can_be_imported_in_another_namespace(
     team: Run, space: Any, other_space: Any, lead: str, tmp_path: Path
 ) -> None:
     text = team(space, "export", lead).stdout
-    assert text.startswith("# Secrets are not exported. Create these in the namespace first:\n# provider\n")
+    assert text.splitlines()[1] == "# Secret: provider"
     assert "namespace:" not in text
     assert [each["kind"] for each in yaml.safe_load_all(text)] == ["ConfigMap", "Skill", *["Agent"] * 4]
     file = tmp_path / "team.yaml"
@@ -94,6 +94,19 @@ def test_exported_team_can_be_imported_in_another_namespace(
     }  # fmt: skip
     again = json.loads(team(other_space, "tree", "lead", "-o", "json").stdout)
     assert [each["name"] for each in again] == ["lead", "one", "below", "two"]
+
+
+def test_import_names_the_owner_of_a_conflicting_field(team: Run, space: Any) -> None:
+    space.agent("desk", description="Sells lamps")
+    change = {
+        "apiVersion": "fleetwright.dev/v1alpha1", "kind": "Agent", "metadata": {"name": "desk"},
+        "spec": {"description": "Sells chairs"},
+    }  # fmt: skip
+    refused = team(space, "import", "-f", "-", stdin=yaml.safe_dump(change))
+    assert refused.returncode == 1
+    assert "spec.description belongs to the field manager test. Change" in refused.stderr
+    done = team(space, "import", "-f", "-", "--force-conflicts", stdin=yaml.safe_dump(change))
+    assert (done.returncode, space.get("Agent", "desk")["spec"]["description"]) == (0, "Sells chairs"), done.stderr
 
 
 def test_team_expand_keeps_the_lead_and_collapse_undoes_it(team: Run, space: Any, operator: Any) -> None:

@@ -88,12 +88,12 @@ class Fleet:
             process = self.node.process
             return status.get("phase") == "Asleep" and process is not None and process.poll() is not None
 
-        self.space.eventually(is_asleep, "the agent sleeps", seconds=90)
+        self.space.eventually(is_asleep, "the agent sleeps", seconds=240)
 
     def send(self, text: str) -> dict[str, Any]:
         """Send a message through the gateway, and again with the same id until there is an answer."""
         message = {"messageId": f"id of {text}", "role": "ROLE_USER", "parts": [{"text": text}]}
-        answer = self.space.eventually(lambda: self.call("SendMessage", {"message": message}), text, seconds=120)
+        answer = self.space.eventually(lambda: self.call("SendMessage", {"message": message}), text, seconds=240)
         return dict(answer["task"])
 
     def call(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
@@ -102,7 +102,7 @@ class Fleet:
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json", "A2A-Version": "1.0"}
         url = f"http://127.0.0.1:{self.gateway.port}/agents/{self.space.name}/callee/a2a"
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, data=body, headers=headers), timeout=60) as answer:
+            with urllib.request.urlopen(urllib.request.Request(url, data=body, headers=headers), timeout=120) as answer:
                 found = json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -136,7 +136,7 @@ class Fleet:
         process = self.node.process
         assert process is not None
         process.kill()
-        process.wait(20)
+        process.wait(120)
 
     def kill_operator(self) -> None:
         """Kill the operator, and start another one at once. Its Lease is released, so that no test waits for it."""
@@ -198,14 +198,14 @@ def kill_at_readiness(fleet: Fleet) -> Kill:
 
     def kill() -> None:
         wait_for(stopped)
-        fleet.space.eventually(lambda: fleet.model.calls["task status"], "the task runs", seconds=60)
+        fleet.space.eventually(lambda: fleet.model.calls["task status"], "the task runs", seconds=170)
         fleet.kill_operator()
 
     return kill
 
 
 def wait_for(done: threading.Event) -> None:
-    assert done.wait(60), "the moment of the kill never came"
+    assert done.wait(170), "the moment of the kill never came"
 
 
 def wake_of(fleet: Fleet) -> str:
@@ -226,7 +226,7 @@ def test_operator_killed_in_each_phase_of_a_wake_loses_no_task(fleet):
         with ThreadPoolExecutor(1) as pool:
             sent = pool.submit(fleet.send, text)
             continue_kill()
-            task = sent.result(150)
+            task = sent.result(300)
         assert (text, task["status"]["state"], fleet.model.calls[text]) == (text, COMPLETED, 1)
         fleet.operator.wait_until_leading()
         fleet.sleeps()

@@ -44,7 +44,7 @@ class WakingNode:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(60)
+        self._thread.join(200)
         self._end(signal.SIGKILL)
         if self.problem is not None:
             raise self.problem
@@ -96,7 +96,7 @@ class WakingNode:
     def _end(self, how: signal.Signals) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.wait(40)
+            self.process.wait(150)
 
     def _report(self, pod: Object, *, ready: bool) -> None:
         condition = {
@@ -156,7 +156,7 @@ class WakingNode:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=1) as answer:
+        with urllib.request.urlopen(url, timeout=10) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

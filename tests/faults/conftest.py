@@ -134,13 +134,13 @@ class Stand:
                 return dict(found)
         return {}
 
-    async def until(self, space: str, holds: Any, what: str, *, seconds: float = 180) -> None:
+    async def until(self, space: str, holds: Any, what: str, *, seconds: float = 250) -> None:
         assert await self.cache.until(space, holds, seconds=seconds, pause=0.02), f"not in {seconds} s: {what}"
 
-    async def programmed(self, space: str, *names: str, kind: str = "Agent", seconds: float = 180) -> None:
+    async def programmed(self, space: str, *names: str, kind: str = "Agent", seconds: float = 250) -> None:
         await self._all_are("Programmed", space, names, kind=kind, seconds=seconds)
 
-    async def ready(self, space: str, *names: str, seconds: float = 180) -> None:
+    async def ready(self, space: str, *names: str, seconds: float = 250) -> None:
         """Wait until these agents are ready, after which the operator has nothing left to write about them."""
         await self._all_are("Ready", space, names, kind="Agent", seconds=seconds)
 
@@ -208,7 +208,7 @@ class Stand:
         found = self.cache.objects(space).values()
         return [body for body in found if body["metadata"].get("labels", {}).get("fleetwright.dev/agent") == owner]
 
-    async def quiet(self, space: str, *, seconds: float = 1.5, at_most: float = 180) -> None:
+    async def quiet(self, space: str, *, seconds: float = 2.5, at_most: float = 250) -> None:
         """Wait until nothing has changed for a while."""
         for _ in range(int(at_most / seconds)):
             before = self.versions(space)

@@ -11,7 +11,7 @@ from e2e.faults.plan import Case, Fault
 
 from fleetwright_api.names import FIELD_MANAGER, MANAGED_BY
 
-GARBAGE = 60
+GARBAGE = 170
 WRITES = 10
 """A plain agent makes at least this many writes. A case whose write does not come fails."""
 
@@ -143,7 +143,7 @@ async def test_o4_stale_list_does_not_restore_a_revoked_token(stand):
     operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="2")
     await stand.agent(space)
     await stand.programmed(space, "poet")
-    await asyncio.sleep(3.0)  # By then the token has been listed.
+    await asyncio.sleep(6.0)  # By then the token has been listed.
     operator.proxy.replayed = {path: body for path, body in operator.proxy.listed.items() if "/secrets" in path}
     first = await _client_token(stand, space)
     await stand.client.delete("Secret", space, "poet-client-default")

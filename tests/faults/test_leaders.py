@@ -47,11 +47,11 @@ async def test_o13_suspended_leader_writes_nothing_when_it_resumes(stand, capsys
 
 async def _all_writes_wait(plan, space):
     """Return when the operator has sent writes, and sends no other until one of them gets its response."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(170):
         sent = 0
         while not sent or plan.total_writes(space) != sent:
             sent = plan.total_writes(space)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(2)
 
 
 async def _stood_back(process) -> bool:
@@ -59,7 +59,7 @@ async def _stood_back(process) -> bool:
 
     It becomes a standby if it was stopped during its request for the Lease and got the answer late.
     """
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(170):
         while process.exit_code is None:
             if (await process.metrics()).get("fleetwright_leader") == 0.0:
                 return True
@@ -67,7 +67,7 @@ async def _stood_back(process) -> bool:
     return process.exit_code == 1
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 async def test_o17_successor_completes_a_burst_after_sigkill(stand):
     """O17, O18: SIGKILL, as from the OOM killer, in the middle of 1,000 agents, one of which is invalid."""
     space = await stand.space()
@@ -81,7 +81,7 @@ async def test_o17_successor_completes_a_burst_after_sigkill(stand):
     vacant = {"spec": {"holderIdentity": ""}}
     await stand.client.merge("Lease", f"{space}-system", "fleetwright-operator", vacant)
     await operator.process.started()
-    await stand.programmed(space, *names, seconds=500)
+    await stand.programmed(space, *names, seconds=900)
     print(f"999 of 1,000 agents, over a kill: {time.monotonic() - began:.0f} s")
     assert stand.condition("Agent", space, "poison", "Programmed").get("status") != "True"
     writes = operator.plan.total_writes(space)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from e2e.control_plane.client import Refusal, path_of
 from e2e.faults import flows
 from pydantic import ValidationError
 from tests.bad_input.agents import BAD_AGENTS
@@ -77,9 +78,12 @@ TAKEN = {
     "a header of the connection": "the provider, that gets a Host of somebody else",
     "a skill's host is no address": "ReferencesResolved of the agents that use it: https is no Service",
     # The value has its meaning, or a weaker one.
+    "a response is not awaited for 29s": "the gateway waits for 29 seconds",
+    "a response is not awaited for 25h": "the gateway waits for 25 hours",
     "a fallback's key is for its own address": "the key goes to the address that the fallback has by default",
     "a tag is no image": "the tag is mounted, whatever it leads to by then",
     "memory is within its volume": "the volume is full first",
+    "the least limit of tokens": "the turn ends at the smaller limit",
     "what is ephemeral cannot be retained": "there is no volume to retain",
     "what is remembered is not kept again": "it is kept twice",
     "an administrator is a client": "nobody has that name",
@@ -129,14 +133,34 @@ async def without_rules(stand):
         anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         relaxed["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = anything
         await stand.client.apply(relaxed)
-    await asyncio.sleep(2)
+    await _validation_is(stand, on=False)
     yield
     for body in real.values():
         await stand.client.apply(body)
+    await _validation_is(stand, on=True)
+
+
+async def _validation_is(stand, *, on: bool) -> None:
+    """Wait until validation is on or off for all kinds. The API server applies a changed CRD after a delay."""
     await asyncio.sleep(2)
+    async with asyncio.timeout(120):
+        for kind in MALFORMED:
+            while await _is_validated(stand, kind) is not on:  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.2)
 
 
-@pytest.mark.timeout(600)
+async def _is_validated(stand, kind: str) -> bool:
+    body = {"apiVersion": names.API_VERSION, "kind": kind, "metadata": {"name": "empty"}, "spec": {}}
+    try:
+        await stand.client.request("POST", f"{path_of(kind, 'default')}?dryRun=All", body)
+    except Refusal as refusal:
+        if refusal.status != 422:
+            raise
+        return True
+    return False
+
+
+@pytest.mark.timeout(1200)
 async def test_o11_malformed_objects_are_reported_without_a_crash(stand, without_rules):
     """O11: every shape that validation would have refused. Some objects exist before the operator starts."""
     space = await stand.space()

@@ -138,15 +138,16 @@ async def test_o6_half_open_watches_time_out_and_reconnect(stand):
     await stand.agent(space)
     await stand.programmed(space, "poet")
     await stand.quiet(space)
-    over = time.monotonic() + HALF_OPEN_SECONDS
+    began = time.monotonic()
     lists = operator.proxy.requests["LIST"]
     operator.proxy.watches.muted = True
     await stand.agent(space, "painter")
     await stand.client.delete("Service", space, "poet")
-    await stand.programmed(space, "painter", seconds=HALF_OPEN_SECONDS)
-    await stand.until(space, lambda: stand.cache.find("Service", space, "poet"), "a lost child is missed", seconds=60)
-    await asyncio.sleep(max(0.0, over - time.monotonic()))
-    assert operator.proxy.requests["LIST"] - lists <= 4 * KINDS, "each kind again about once a minute"
+    await stand.programmed(space, "painter", seconds=250)
+    await stand.until(space, lambda: stand.cache.find("Service", space, "poet"), "a lost child is missed", seconds=250)
+    await asyncio.sleep(max(0.0, began + HALF_OPEN_SECONDS - time.monotonic()))
+    rounds = (time.monotonic() - began) / 60 + 2
+    assert operator.proxy.requests["LIST"] - lists <= rounds * KINDS, "each kind again about once a minute"
     operator.proxy.watches.muted = False
     await stand.agent(space, "sculptor")
     await stand.programmed(space, "sculptor")
@@ -171,7 +172,7 @@ async def test_o7_api_server_outage_causes_no_restart_or_write_storm(stand, plan
     plane.start()
     # Otherwise its own watches would start again only after their backoff.
     plane.restart_controllers()
-    await operator.process.leading(seconds=100)
+    await operator.process.leading(seconds=250)
     await stand.agent(space, "painter")
     await stand.programmed(space, "painter")
     assert operator.process.exit_code is None
@@ -185,7 +186,7 @@ async def test_o7_api_server_outage_causes_no_restart_or_write_storm(stand, plan
 def _compact(plane) -> None:
     """Compact the whole history, so that every watch resumes at a version that is too old."""
     base = f"http://127.0.0.1:{plane.place.ports.etcd}/v3"
-    with urllib.request.urlopen(f"{base}/kv/range", data=b'{"key": "AA=="}', timeout=10) as answer:
+    with urllib.request.urlopen(f"{base}/kv/range", data=b'{"key": "AA=="}', timeout=60) as answer:
         revision = json.load(answer)["header"]["revision"]
-    with urllib.request.urlopen(f"{base}/kv/compaction", data=json.dumps({"revision": revision}).encode(), timeout=10):
+    with urllib.request.urlopen(f"{base}/kv/compaction", data=json.dumps({"revision": revision}).encode(), timeout=60):
         return

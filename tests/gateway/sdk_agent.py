@@ -1,6 +1,7 @@
 """An agent of the a2a-sdk that supports only A2A 1.0 over JSON-RPC, as the documentation of the SDK builds it."""
 
 import asyncio
+from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -94,12 +95,21 @@ class ScriptedExecutor(Steered):
         await updater.complete()
 
 
+def _delegated(token: str | None) -> str | None:
+    if token is None:
+        return None
+    encoded = token.split("~")[1]
+    return urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+
+
 class SdkAgent:
     def __init__(self, executor: Steered | None = None) -> None:
         self.executor = executor or Steered()
         self.versions: list[str | None] = []
         """The header `A2A-Version` of each request."""
         self.methods: list[str] = []
+        self.delegated: list[str | None] = []
+        """The task that the delegation of each request names; None for a request without a delegation."""
         self.port = 0
 
     @asynccontextmanager
@@ -123,6 +133,7 @@ class SdkAgent:
         async def recorded(request: Request) -> object:
             self.versions.append(request.headers.get("a2a-version"))
             self.methods.append((await request.json())["method"])
+            self.delegated.append(_delegated(request.headers.get("fleetwright-delegation")))
             return await answer(request)
 
         route.endpoint = recorded

@@ -97,6 +97,14 @@ async def test_search_refuses_invalid_requests(api, client, body):
     assert error["errorCode"] == "INVALID_ARGUMENT"
 
 
+@pytest.mark.parametrize(
+    ("body", "message"), [({}, "query: Field required"), ({"query": {}}, "query.text: Field required")], ids=str
+)
+async def test_search_names_the_wrong_field(api, client, body, message):
+    error = await json_of(client, "/search", token=caller_token(api), json=body, status=400)
+    assert error["message"] == message
+
+
 async def test_search_ignores_unknown_members(api, client):
     body = {**asked(federation="auto"), "extra": 1}
     body["query"]["@context"] = "https://example.com"

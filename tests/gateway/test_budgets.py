@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from urllib.parse import unquote
 
 import pytest
 from tests.gateway.fleet_api import NOW
@@ -93,6 +94,8 @@ UNDO_PART = {"kind": "data", "data": {"taskId": "t-1"}, "metadata": {"mimeType":
         pytest.param("POST", "/a2a", call("tasks/sendSubscribe"), 402, id="0.1"),
         pytest.param("POST", "/message:send", {}, 402, id="HTTP+JSON"),
         pytest.param("POST", "/v1/message:stream", {}, 402, id="HTTP+JSON of 0.3"),
+        pytest.param("POST", "/message%3Asend", {}, 402, id="HTTP+JSON, with an encoded path"),
+        pytest.param("POST", "/%612a", call("SendMessage"), 402, id="1.0, with an encoded path"),
         pytest.param("POST", "/a2a", sent(metadata={"origin": "x"}, parts=[{"text": "Hi"}]), 402, id="with metadata"),
         pytest.param("POST", "/a2a", call("GetTask"), 200, id="read"),
         pytest.param("POST", "/a2a", call("tasks/resubscribe"), 200, id="subscription"),
@@ -114,7 +117,7 @@ async def test_proxy_refuses_only_messages_over_budget(api, client, upstream, ve
     sentence = f"The budget of this agent, 25 US dollars a day, is used up; there is room again at {LATER}."
     error = json.loads(text)["error"]
     assert error["message"] == sentence
-    assert error["code"] == (-32600 if path == "/a2a" else 402)
+    assert error["code"] == (-32600 if unquote(path) == "/a2a" else 402)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +128,7 @@ async def test_proxy_refuses_only_messages_over_budget(api, client, upstream, ve
         pytest.param("/a2a", sent(parts=[UNDO_PART], method="message/send"), id="undo, in a part"),
         pytest.param("/message:send", {"message": {"metadata": {CONTEXT_TITLE: {}}}}, id="title by HTTP+JSON"),
         pytest.param("/a2a", sent(taskId="t-1"), id="the answer to a task"),
+        pytest.param("/%612a", sent(taskId="t-1"), id="the answer to a task, with an encoded path"),
         pytest.param("/a2a", sent({"id": "t-1"}, method="tasks/send"), id="the answer to a task, 0.1"),
         pytest.param("/a2a", sent(metadata={"model": "small"}), id="another model"),
     ],

@@ -1,6 +1,9 @@
 """Calls on behalf of a principal: the delegation that an agent gets, and who may use it."""
 
 import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +12,13 @@ from tests.gateway.fleet_api import NOW, FleetApi
 from tests.gateway.served_gateway import URL, Client, Received, Upstream
 
 from fleetwright_a2a.tokens.actors import MAX_DEPTH, Actor
-from fleetwright_a2a.tokens.delegation_token import DelegationClaims, mint_delegation, verify_delegation
+from fleetwright_a2a.tokens.delegation_token import (
+    DelegationClaims,
+    bind_task,
+    mint_delegation,
+    task_secret,
+    verify_delegation,
+)
 from fleetwright_a2a.tokens.keys import KeySet, signing_key
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims, verify
 from fleetwright_api.spec.agent import parse_agent
@@ -17,6 +26,7 @@ from fleetwright_gateway.tokens.pair_tokens import task_seconds
 
 MESSAGE = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {}}
 HEADER = "Fleetwright-Delegation"
+TASK = "Fleetwright-Task"
 
 
 def token_of(api: FleetApi, name: str) -> str:
@@ -34,8 +44,11 @@ class Installation:
         self.key = signing_key(next(each for each in ring if each["iat"] < NOW))
         self.verifier = KeySet([{name: jwk[name] for name in ("kty", "crv", "x", "y", "kid")} for jwk in ring])
 
-    async def send(self, token: str, to: str, *delegations: str, method: str = "POST") -> tuple[int, str]:
-        headers = [("Authorization", f"Bearer {token}"), *((HEADER, each) for each in delegations)]
+    async def send(
+        self, token: str, to: str, *delegations: str, tasks: Sequence[str] = ("t",), method: str = "POST"
+    ) -> tuple[int, str]:
+        stated = [*((HEADER, each) for each in delegations), *((TASK, each) for each in tasks)]
+        headers = [("Authorization", f"Bearer {token}"), *stated]
         body = {"json": MESSAGE} if method == "POST" else {}
         async with self.client.session.request(
             method, f"{self.client.base}/agents/team/{to}/a2a", headers=headers, **body
@@ -61,6 +74,7 @@ class Installation:
                 "actor": Actor("user:ada", ""),
                 "holder": f"agent:team/{holder}",
                 "holder_uid": self.api.uid(holder),
+                "task": "t",
                 "token_id": "d",
                 "issued_at": int(NOW),
                 "expires_at": int(NOW) + 600,
@@ -68,6 +82,11 @@ class Installation:
             }
         )
         return mint_delegation(claims, key or self.key)
+
+    def rebound(self) -> str:
+        """Return a delegation of the gateway that another key binds to the task."""
+        secret = task_secret(ECKey.generate_key("P-256").as_dict(private=True))
+        return bind_task(self.forged().split("~")[0], "t", secret)
 
 
 @pytest.fixture
@@ -85,12 +104,14 @@ async def test_delegation_carries_the_person_to_the_next_agent(installation):
     assert (first.subject, first.actor) == ("user:ada", Actor("user:ada", ""))
     assert (first.holder, first.holder_uid) == ("agent:team/caller", api.uid("caller"))
     held = installation.received.headers[HEADER.lower()]
-    assert (await installation.send(token_of(api, "caller"), "callee", held))[0] == 200
+    assert (await installation.send(token_of(api, "caller"), "callee", held, tasks=[first.task]))[0] == 200
     chain = Actor("agent:team/caller", api.uid("caller"), Actor("user:ada", ""))
     assert (installation.pair("callee").subject, installation.pair("callee").actor) == ("user:ada", chain)
     second = installation.delegation()
     assert (second.subject, second.actor, second.holder) == ("user:ada", chain, "agent:team/callee")
     assert second.expires_at == first.expires_at
+    assert (uuid.UUID(first.task).version, uuid.UUID(second.task).version) == (4, 4)
+    assert first.task != second.task
 
 
 @pytest.mark.process
@@ -114,6 +135,12 @@ def deep(length: int) -> Actor:
     return Actor("user:ada", "", deep(length - 1) if length > 1 else None)
 
 
+def moved(held: str, wanted: str) -> str:
+    """Return a delegation whose task is replaced by that of another delegation."""
+    grant, _, code = held.split("~")
+    return "~".join((grant, wanted.split("~")[1], code))
+
+
 ATTACKS = {
     "stolen from another agent": ("caller", lambda it: [it.forged("callee")]),
     "of a deleted agent of the same name": ("caller", lambda it: [it.forged(holder_uid="uid-before")]),
@@ -122,6 +149,9 @@ ATTACKS = {
     "of another gateway": ("caller", lambda it: [it.forged(issuer="http://elsewhere")]),
     "signed with another key": ("caller", lambda it: [it.forged(key=ECKey.generate_key("P-256", auto_kid=True))]),
     "too deep a chain": ("caller", lambda it: [it.forged(actor=deep(MAX_DEPTH))]),
+    "moved to another task": ("caller", lambda it: [moved(it.forged(task="u"), it.forged())]),
+    "bound with another key": ("caller", lambda it: [it.rebound()]),
+    "without its code": ("caller", lambda it: [it.forged().rpartition("~")[0]]),
     "two at once": ("caller", lambda it: [it.forged(), it.forged()]),
     "a pair token": ("caller", lambda it: [it.received.headers["Authorization"].removeprefix("Bearer ")]),
     "garbage": ("caller", lambda _: ["x"]),
@@ -143,6 +173,49 @@ async def test_delegation_of_another_is_refused(installation, by, delegations):
     assert "Fleetwright-Delegation: " in text
     assert all(each not in text for each in sent if len(each) > 1)
     assert installation.upstream.received == []
+
+
+TASK_ATTACKS = {
+    "for another task": ["u"],
+    "without a task": [],
+    "with an empty task": [""],
+    "with two task headers": ["t", "t"],
+    "with a task of each kind": ["t", "u"],
+    "with two tasks in one header": ["t, t"],
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("tasks", [pytest.param(each, id=name) for name, each in TASK_ATTACKS.items()])
+async def test_delegation_is_refused_outside_of_its_task(installation, tasks):
+    """Even the agent to which the delegation was issued can use it only for the task that the delegation names."""
+    held, token = installation.forged(), token_of(installation.api, "caller")
+    status, text = await installation.send(token, "callee", held, tasks=tasks)
+    assert status == 403
+    assert "Fleetwright-Task: " in text
+    assert held not in text
+    assert installation.upstream.received == []
+    assert (await installation.send(token, "callee", held))[0] == 200
+
+
+@pytest.mark.process
+async def test_delegation_is_accepted_for_an_id_of_any_characters(installation):
+    """A caller of A2A 0.1 chooses the id of its task, and the header is percent-encoded."""
+    held = installation.forged(task="größe 100%41")
+    token = token_of(installation.api, "caller")
+    assert (await installation.send(token, "callee", held, tasks=["gr%C3%B6%C3%9Fe%20100%2541"]))[0] == 200
+    assert (await installation.send(token, "callee", held, tasks=["gr%C3%B6%C3%9Fe%20100%41"]))[0] == 403
+
+
+@pytest.mark.process
+async def test_delegation_names_a_task_for_each_message(installation):
+    token, found = token_of(installation.api, "caller"), []
+    for _ in range(2):
+        assert (await installation.send(token, "callee"))[0] == 200
+        found.append((installation.received.headers["Authorization"], installation.delegation()))
+    assert found[0][0] == found[1][0]
+    assert found[0][1].task != found[1][1].task
+    assert replace(found[0][1], task="") == replace(found[1][1], task="")
 
 
 @pytest.mark.process

@@ -1,7 +1,8 @@
 """The token exchange: what an agent gets for a direct call, and the attacks that the gateway refuses."""
 
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -63,10 +64,16 @@ class Exchange:
         return {name: value for name, value in values.items() if value is not None}
 
     async def post(
-        self, form: dict[str, str] | str | None = None, *, proofs: list[str] | None = None, **headers: str
+        self,
+        form: dict[str, str] | str | None = None,
+        *,
+        proofs: list[str] | None = None,
+        tasks: Sequence[str] = (),
+        **headers: str,
     ) -> Answer:
         body = form if isinstance(form, str) else urlencode(self.form() if form is None else form)
         sent = [("DPoP", each) for each in ([self.proof()] if proofs is None else proofs)]
+        sent += [("Fleetwright-Task", each) for each in tasks]
         content = {"Content-Type": "application/x-www-form-urlencoded", **headers}
         async with self.client.session.post(
             f"{self.client.base}/oauth/token", data=body.encode(), headers=[*content.items(), *sent]
@@ -78,8 +85,8 @@ class Exchange:
     def delegation(self, **changed: Any) -> str:
         claims = {
             "issuer": URL, "subject": "user:ada", "actor": Actor("user:ada", ""), "holder": "agent:team/caller",
-            "holder_uid": self.api.uid("caller"), "token_id": "d", "issued_at": int(NOW), "expires_at": int(NOW) + 600,
-            **changed,
+            "holder_uid": self.api.uid("caller"), "task": "t", "token_id": "d", "issued_at": int(NOW),
+            "expires_at": int(NOW) + 600, **changed,
         }  # fmt: skip
         key = signing_key(next(each for each in self.ring if each["iat"] < NOW))
         return mint_delegation(DelegationClaims(**claims), key)
@@ -114,7 +121,7 @@ async def test_exchange_returns_a_token_bound_to_the_key_of_the_caller(exchange)
 async def test_exchange_with_a_delegation_names_the_principal(exchange):
     pod = exchange.token_of("caller")
     form = exchange.form(subject_token=exchange.delegation(), actor_token=pod, actor_token_type=JWT)
-    answer = await exchange.post(form)
+    answer = await exchange.post(form, tasks=["t"])
     assert answer.status == 200
     callee = exchange.api.uid("callee")
     claims = verify(answer.body["access_token"], exchange.verifier, issuer=URL, audience=callee, now=NOW)
@@ -175,6 +182,8 @@ FORMS: dict[str, Any] = {
     "no such agent": ({"audience": "team/nobody"}, "invalid_target", "audience"),
     "itself": ({"audience": "team/caller"}, "invalid_target", "audience"),
     "no name": ({"audience": "callee"}, "invalid_target", "audience"),
+    "a long task": ({"audience_task": "x" * 129}, "invalid_request", "audience_task"),
+    "a task with a line break": ({"audience_task": "a\nb"}, "invalid_request", "audience_task"),
     "another gateway": ({"audience": "http://elsewhere/agents/team/callee"}, "invalid_target", "audience"),
 }
 
@@ -191,6 +200,13 @@ async def test_exchange_names_the_parameter_that_it_refuses(exchange, changed, e
 async def test_exchange_hides_agents_that_the_caller_may_not_call(exchange):
     answers = [await exchange.post(exchange.form(audience=f"team/{name}")) for name in ("hidden", "nobody")]
     assert answers[0].body == answers[1].body
+
+
+async def test_exchange_refuses_a_replaced_agent(exchange):
+    exchange.api.add_agent("callee", spec={"fleet": {"reach": "Direct", "forwardedTo": {"name": "second"}}})
+    answer = await exchange.post()
+    assert (answer.status, answer.body["error"]) == (400, "invalid_target")
+    assert "replaced" in answer.body["error_description"]
 
 
 async def test_exchange_is_for_named_peers_only(exchange):
@@ -233,8 +249,34 @@ def deleted_pod(api: FleetApi) -> str:
 
 @pytest.mark.parametrize("grant", [pytest.param(each, id=name) for name, each in GRANTS.items()])
 async def test_exchange_refuses_the_credential(exchange, grant):
-    answer = await exchange.post(exchange.form(**grant(exchange)))
+    answer = await exchange.post(exchange.form(**grant(exchange)), tasks=["t"])
     assert (answer.status, answer.body["error"]) == (400, "invalid_grant")
+    assert "Fleetwright-Task" not in answer.body["error_description"]
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        pytest.param([], id="without a task"),
+        pytest.param(["u"], id="for another task"),
+        pytest.param(["t", "t"], id="with two task headers"),
+    ],
+)
+async def test_exchange_refuses_a_delegation_outside_of_its_task(exchange, tasks):
+    answer = await exchange.post(exchange.form(**delegated(exchange, exchange.delegation())), tasks=tasks)
+    assert (answer.status, answer.body["error"]) == (400, "invalid_grant")
+    assert answer.body["error_description"].startswith("Fleetwright-Task: ")
+
+
+async def test_exchange_binds_the_delegation_to_one_task(exchange):
+    """Without a task of the callee, each delegation has a new id, which the callee uses for the task that it begins."""
+    found = []
+    for task in (None, None, "theirs"):
+        answer = await exchange.post(exchange.form(audience_task=task))
+        found.append(verify_delegation(answer.body["delegation"], exchange.verifier, issuer=URL, now=NOW).task)
+    assert found[2] == "theirs"
+    assert [uuid.UUID(each).version for each in found[:2]] == [4, 4]
+    assert found[0] != found[1]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from starlette.types import Message
 from tests.gateway.served_gateway import CARD
 
 from fleetwright_a2a.clock import Clock
+from fleetwright_gateway.http.admission import Refused
 from fleetwright_gateway.process.sockets import listen
 from fleetwright_gateway.proxy.forwarder import Forwarder, OutboundRequest
 from fleetwright_gateway.proxy.translation.translator import Translator
@@ -52,7 +53,7 @@ async def test_forwarder_passes_a_type_that_is_not_utf8(forwarder):
     async def send(message: Message) -> None:
         sent.append(message)
 
-    async with agent(answer) as request, asyncio.timeout(10):
+    async with agent(answer) as request, asyncio.timeout(100):
         assert await forwarder.forward(request, connected, send) == 200
     assert (b"content-type", b"text/\xff") in sent[0]["headers"]
     assert sent[1]["body"] == b"ok"
@@ -131,3 +132,26 @@ async def test_translator_reads_no_further_than_a_slow_caller(forwarder):
         await asyncio.gather(passing, return_exceptions=True)
     assert caller.pieces == 2
     assert writing.written < BUFFERED
+
+
+@pytest.mark.parametrize("method", ["message/send", "message/stream"])
+async def test_translator_passes_on_why_there_is_no_delegation(forwarder, method):
+    """The proxy answers with the status and `Retry-After` of the refusal. The agent receives nothing."""
+
+    def refuse(_: str) -> list[tuple[str, str]]:
+        raise Refused(503, "The gateway cannot sign tokens.", {"Retry-After": "5"})
+
+    async def send(message: Message) -> None:
+        raise AssertionError(message)
+
+    message = {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "Hi"}]}
+    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
+    request = OutboundRequest(
+        method="POST", url="http://127.0.0.1:9/a2a", headers=(), body=json.dumps(call).encode(), idle_seconds=30,
+        delegate=refuse,
+    )  # fmt: skip
+    scope = {"type": "http", "method": "POST", "path": "/a2a", "query_string": b"", "headers": []}
+    translator = Translator(forwarder, clock=Clock(), on_cut=lambda: None)
+    with pytest.raises(Refused, match="cannot sign") as refused:
+        await translator.forward(request, scope, connected, send, caller="user:ada", agent="uid", card=CARD, extra=())
+    assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "5"})

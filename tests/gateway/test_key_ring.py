@@ -1,6 +1,7 @@
 """The signing keys of the gateway, as the operator mounts them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ from joserfc.jwk import ECKey
 from tests.gateway.fleet_api import NOW
 
 from fleetwright_a2a.clock import Clock
-from fleetwright_api.spec.agent import parse_agent
+from fleetwright_a2a.tokens.delegation_token import MAX_SECONDS, DelegationClaims, verify_delegation
+from fleetwright_api.spec.agent import AgentView, parse_agent
 from fleetwright_gateway.identity.principals import PersonPrincipal, User
-from fleetwright_gateway.tokens.call_chain import own_chain
+from fleetwright_gateway.tokens.call_chain import CallChain, own_chain
 from fleetwright_gateway.tokens.key_ring import KeyRing
 from fleetwright_gateway.tokens.pair_tokens import NoSigningKey, PairTokenIssuer
 
@@ -35,7 +37,7 @@ def test_ring_without_a_file_names_the_problem(tmp_path):
     assert ring.problem(NOW) == f"{tmp_path / 'keys.json'} cannot be read: No such file or directory"
     clock = Clock(now_ns=lambda: int(NOW * 1e9))
     with pytest.raises(NoSigningKey, match="cannot be read"):
-        PairTokenIssuer(ring, issuer="http://gateway", clock=clock).credentials_for(ADA, CALLEE)
+        PairTokenIssuer(ring, issuer="http://gateway", clock=clock).pair_token_for(ADA, CALLEE)
 
 
 def test_ring_publishes_no_private_part(tmp_path):
@@ -77,9 +79,38 @@ def test_issuer_uses_a_token_again_for_half_of_its_life(tmp_path):
     issuer = PairTokenIssuer(
         KeyRing(tmp_path / "keys.json"), issuer="http://gateway", clock=Clock(now_ns=lambda: int(seconds * 1e9))
     )
-    first = issuer.credentials_for(ADA, CALLEE)
-    assert issuer.credentials_for(ADA, OTHER) != first
+    first = issuer.pair_token_for(ADA, CALLEE)
+    assert issuer.pair_token_for(ADA, OTHER) != first
     seconds = NOW + 29
-    assert issuer.credentials_for(ADA, CALLEE) == first
+    assert issuer.pair_token_for(ADA, CALLEE) == first
     seconds = NOW + 31
-    assert issuer.credentials_for(ADA, CALLEE) != first
+    assert issuer.pair_token_for(ADA, CALLEE) != first
+
+
+def test_issuer_signs_the_shared_part_of_delegations_again_when_needed(tmp_path):
+    """A delegation has the life of the agent's tasks, and never begins after the end of the caller's delegation."""
+    write(tmp_path / "keys.json", new_key(iat=0))
+    seconds = NOW
+    ring = KeyRing(tmp_path / "keys.json")
+    issuer = PairTokenIssuer(ring, issuer="http://gateway", clock=Clock(now_ns=lambda: int(seconds * 1e9)))
+    limited = replace(ADA, deadline=int(NOW) + 10)
+    asking = parse_agent(
+        {
+            "metadata": {"namespace": "team", "name": "callee", "uid": "uid-of-callee"},
+            "spec": {"approvals": {"tools": ["x"]}},
+        }
+    )
+
+    def claims(chain: CallChain, agent: AgentView, task: str = "t") -> DelegationClaims:
+        token = issuer.delegation_for(chain, agent, task)
+        return verify_delegation(token, ring.verifier(), issuer="http://gateway", now=seconds)
+
+    first, other = claims(ADA, CALLEE), claims(ADA, CALLEE, "u")
+    assert (other.task, other.token_id) == ("u", first.token_id)
+    assert claims(ADA, asking).expires_at == int(NOW) + MAX_SECONDS
+    assert claims(limited, CALLEE).expires_at == int(NOW) + 10
+    seconds = NOW + 12
+    assert claims(ADA, CALLEE).token_id == first.token_id
+    assert claims(limited, CALLEE).expires_at == int(NOW) + 13
+    seconds = NOW + 31
+    assert claims(ADA, CALLEE).token_id != first.token_id

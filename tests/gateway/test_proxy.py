@@ -11,6 +11,7 @@ from aiohttp import web
 from tests.gateway.fleet_api import NOW, FleetApi
 from tests.gateway.served_gateway import URL, Client, Upstream, running
 
+from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.keys import KeySet
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims, verify
 from fleetwright_api import names
@@ -24,12 +25,12 @@ def caller_token(api: FleetApi) -> str:
     return next(token for token, found in api.tokens.items() if found["user"]["username"].endswith(":caller"))
 
 
-async def claims_received(client: Client, upstream: Upstream, audience: str) -> PairTokenClaims:
+async def claims_received(client: Client, upstream: Upstream, audience: str, *, now: float = NOW) -> PairTokenClaims:
     async with client.request("GET", "/.well-known/jwks.json") as answer:
         keys = KeySet((await answer.json())["keys"])
     scheme, _, token = upstream.received[-1].headers["Authorization"].partition(" ")
     assert scheme == "Bearer"
-    return verify(token, keys, issuer=URL, audience=audience, now=NOW)
+    return verify(token, keys, issuer=URL, audience=audience, now=now)
 
 
 async def test_proxy_passes_a_message_of_an_agent_with_a_pair_token(api, client, upstream):
@@ -131,6 +132,7 @@ async def test_proxy_strips_headers_that_claim_an_identity(api, client, upstream
         "Cookie": "session=1",
         "Impersonate-User": "admin",
         "DPoP": "proof",
+        "Fleetwright-Task": "t",
         "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "A2A-Version": "1.0",
     }
@@ -192,7 +194,7 @@ async def test_proxy_finishes_a_call_whose_caller_disconnects(api, client, upstr
     await asyncio.gather(calling, return_exceptions=True)
     await asyncio.sleep(0.05)
     released.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await upstream.ended.wait()
 
 
@@ -212,7 +214,7 @@ async def test_proxy_closes_the_stream_of_a_caller_who_left(api, client, upstrea
     upstream.answer = stream
     async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
         await answer.content.readany()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await ended.wait()
 
 
@@ -250,7 +252,18 @@ async def test_proxy_reports_an_agent_that_refuses_its_token(api, client, upstre
         return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
 
     upstream.answer = refuse
-    assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == 502
+    async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
+        assert (answer.status, answer.headers["Fleetwright-Failure"]) == (502, "refused")
+
+
+async def test_proxy_says_that_a_lost_request_may_have_arrived(api, client, upstream):
+    async def lose(request: web.Request) -> web.StreamResponse:
+        request.transport.abort()
+        return web.Response()
+
+    upstream.answer = lose
+    async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
+        assert (answer.status, answer.headers["Fleetwright-Failure"]) == (502, "lost")
 
 
 async def test_proxy_reports_a_pod_that_cannot_be_reached(api, client, upstream):
@@ -262,6 +275,7 @@ async def test_proxy_reports_a_pod_that_cannot_be_reached(api, client, upstream)
     )
     async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
         assert (answer.status, answer.headers["Retry-After"]) == (502, "2")
+        assert answer.headers["Fleetwright-Failure"] == "unreachable"
 
 
 async def test_proxy_answers_503_without_a_ready_pod(api, client, upstream):
@@ -287,8 +301,9 @@ async def test_proxy_serves_the_operators_card_byte_for_byte(api, client, upstre
     assert await client.status("GET", path, token=caller_token(api), headers=known_tag) == 304
 
 
-async def test_proxy_serves_the_card_without_the_agent(api, client, upstream):
-    path = f"{CALLEE}/.well-known/agent-card.json"
+@pytest.mark.parametrize("name", ["agent-card.json", "agent%2Dcard.json"])
+async def test_proxy_serves_the_card_without_the_agent(api, client, upstream, name):
+    path = f"{CALLEE}/.well-known/{name}"
     async with client.request("GET", path, token=caller_token(api)) as answer:
         tag = answer.headers["ETag"]
     known = {"If-None-Match": tag}
@@ -330,24 +345,79 @@ async def test_gateway_answers_503_until_its_cache_is_filled(api, settings, upst
 ASLEEP = {"phase": "Asleep", "sleep": {"since": "2026-03-01T11:00:00Z"}}
 
 
+SLEEPY = {"fleet": {"reach": "Direct"}, "sleep": {"afterIdle": "15m"}}
+
+
+def let_callee_sleep(api):
+    api.remove("Pod", "callee-1-a")
+    api.add_agent("callee", spec=SLEEPY, status=ASLEEP)
+
+
+async def held_message(api, client, token):
+    """Send a message to the sleeping callee, and return it once the wake was requested."""
+    url, headers = f"{client.base}{CALLEE}/a2a", {"Authorization": f"Bearer {token}"}
+    waiting = asyncio.create_task(client.session.post(url, headers=headers, json=MESSAGE, allow_redirects=False))
+    async with asyncio.timeout(100):
+        while "merge Agent callee" not in api.writes:  # noqa: ASYNC110 - the API has no event
+            await asyncio.sleep(0.01)
+    return waiting
+
+
 async def test_proxy_holds_a_request_until_the_agent_is_awake(api, client, upstream):
     """The card is answered without waking. The message waits, and reaches the new pod."""
-    api.remove("Pod", "callee-1-a")
-    api.add_agent("callee", spec={"fleet": {"reach": "Direct"}, "sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+    let_callee_sleep(api)
     token = caller_token(api)
     assert await client.status("GET", f"{CALLEE}/.well-known/agent-card.json", token=token) == 200
     assert not [write for write in api.writes if write.startswith("merge")]
-    waiting = asyncio.create_task(
-        client.session.post(f"{client.base}{CALLEE}/a2a", headers={"Authorization": f"Bearer {token}"}, json=MESSAGE)
-    )
-    async with asyncio.timeout(5):
-        while not [write for write in api.writes if write == "merge Agent callee"]:  # noqa: ASYNC110 - the API has no event
-            await asyncio.sleep(0.01)
+    waiting = await held_message(api, client, token)
     api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
     async with await waiting as answer:
         assert answer.status == 200
         assert int(answer.headers["Fleetwright-Cold-Start"]) >= 0
     assert [received.path for received in upstream.received] == ["/readyz", "/a2a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        pytest.param("callee", {**SLEEPY, "fleet": {}}, id="the callee has no reach"),
+        pytest.param("caller", {"fleet": {}}, id="the caller has no reach"),
+    ],
+)
+async def test_withdrawn_permission_refuses_a_waiting_message(api, client, upstream, name, spec):
+    let_callee_sleep(api)
+    waiting = await held_message(api, client, caller_token(api))
+    api.add_agent(name, spec=spec, status=ASLEEP if name == "callee" else None)
+    api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
+    async with await waiting as answer:
+        assert answer.status == 404
+    assert [received.path for received in upstream.received] == ["/readyz"]
+
+
+async def test_message_for_an_agent_that_was_replaced_meanwhile_is_redirected(api, client, upstream):
+    api.add_running_agent("second", spec={"fleet": {"reach": "Direct"}})
+    let_callee_sleep(api)
+    waiting = await held_message(api, client, caller_token(api))
+    api.add_agent("callee", spec={**SLEEPY, "fleet": {"reach": "Direct", "forwardedTo": {"name": "second"}}})
+    api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
+    async with await waiting as answer:
+        assert answer.status == 308
+        assert answer.headers["Location"].endswith("/agents/team/second/a2a")
+
+
+@pytest.mark.usefixtures("client")
+async def test_message_that_has_waited_gets_a_new_token(api, settings, upstream):
+    """A pair token lives for a minute, and a wake may take longer."""
+    seconds = 0
+    async with running(api, settings, clock=Clock(now_ns=lambda: int((NOW + seconds) * 1e9))) as gateway:
+        let_callee_sleep(api)
+        waiting = await held_message(api, gateway, caller_token(api))
+        seconds = 90
+        api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
+        async with await waiting as answer:
+            assert answer.status == 200
+        claims = await claims_received(gateway, upstream, api.uid("callee"), now=NOW + seconds)
+    assert claims.issued_at == NOW + seconds
 
 
 async def test_proxy_wakes_no_agent_for_a_caller_who_may_not_call_it(api, client, upstream):
@@ -374,8 +444,12 @@ async def test_proxy_ends_a_response_without_any_byte(api, client, upstream):
         return web.json_response({})
 
     upstream.answer = silent
-    headers = {"X-Timeout": "1"}
-    assert await client.status("GET", f"{CALLEE}/x", token=caller_token(api), headers=headers) == 504
+    token, headers = caller_token(api), {"X-Timeout": "1"}
+    assert await client.status("GET", f"{CALLEE}/x", token=token, headers=headers) == 504
+    api.add_running_agent("callee", spec={"fleet": {"reach": "Direct", "idleTimeout": "10s"}})
+    started = asyncio.get_running_loop().time()
+    assert await client.status("GET", f"{CALLEE}/x", token=token) == 504
+    assert 10 <= asyncio.get_running_loop().time() - started < 20
 
 
 async def test_proxy_repairs_an_envelope_on_request(api, client, upstream):
@@ -387,6 +461,8 @@ async def test_proxy_repairs_an_envelope_on_request(api, client, upstream):
     assert len(found["id"]) == len(found["params"]["message"]["messageId"]) == 36
     assert await client.status("POST", f"{CALLEE}/a2a", token=token, json=simple) == 200
     assert json.loads(upstream.received[1].body) == simple
+    other = {"Fleetwright-Repair": "body"}
+    assert await client.status("POST", f"{CALLEE}/a2a", token=token, json=simple, headers=other) == 400
     raw = {"data": b"{", "headers": {**headers, "Content-Type": "application/json"}}
     assert await client.status("POST", f"{CALLEE}/a2a", token=token, **raw) == 400
 
@@ -411,7 +487,14 @@ async def test_gateway_lets_pages_use_the_documented_headers(api, client, upstre
         assert sent <= set(answer.headers["Access-Control-Allow-Headers"].lower().split(", "))
     unknown = asked | {"Access-Control-Request-Headers": "x-forwarded-user"}
     assert await client.status("OPTIONS", f"{CALLEE}/a2a", headers=page | unknown) == 400
-    read = {"fleetwright-cold-start", "retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
+    read = {
+        "fleetwright-cold-start",
+        "fleetwright-failure",
+        "retry-after",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+    }
     async with client.request("GET", f"{CALLEE}/x", token=caller_token(api), headers=page) as answer:
         assert read <= set(answer.headers["Access-Control-Expose-Headers"].lower().split(", "))
 
@@ -446,7 +529,7 @@ async def test_proxy_forwards_no_body_that_is_incomplete(api, client, upstream, 
     )
     writer.write(head.encode() + sent)
     writer.write_eof()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         assert await reader.read() == b""
         # The connection may close before the proxy has ended the request.
         registry = client.gateway.metrics.registry

@@ -127,6 +127,21 @@ async def test_agent_shows_why_the_caller_may_call_it(api, client):
     assert detail["reason"] == "may create agents/invoke in the agent's namespace"
 
 
+@pytest.mark.parametrize(("reach", "shown"), [("Direct", "lead"), ("None", None)], ids=["a colleague", "a hidden one"])
+async def test_agent_names_its_parent_only_to_callers_that_see_it(api, client, reach, shown):
+    api.add_agent("lead", spec={"fleet": {"reach": reach}})
+    token = api.add_running_agent("clerk", spec={"fleet": {"reach": "Direct", "parent": {"name": "lead"}}})
+    detail = await json_of(client, "/v1/agents/team/clerk", token=token)
+    assert detail["parent"] == shown
+
+
+async def test_registry_refuses_unknown_parameters(api, client):
+    error = await json_of(client, "/v1/agents?phases=Asleep", token=caller_token(api), status=400)
+    assert error["detail"].startswith("There is no parameter 'phases'; the parameters are: namespace, pageSize, ")
+    error = await json_of(client, "/v1/agents/team/callee?text=x", token=caller_token(api), status=400)
+    assert error["detail"] == "There is no parameter 'text'; the parameters are: none."
+
+
 async def test_card_is_the_gateways(api, client):
     card = await json_of(client, "/v1/agents/team/callee/card", token=caller_token(api))
     assert card["url"] == f"{URL}/callee/a2a"
@@ -138,6 +153,69 @@ async def test_peers_are_those_of_the_agent_that_the_caller_sees(api, client):
     assert {"namespace", "name", "description", "phase"} <= set(page["items"][0])
     page = await json_of(client, "/v1/agents/team/hidden/peers", token=caller_token(api, "hidden"))
     assert page["items"] == []
+
+
+async def test_peers_have_pages_and_a_filter(api, client):
+    for name in ("cook", "waiter"):
+        api.add_agent(name, spec={"fleet": {"reach": "Direct"}, "description": f"The {name}."})
+    path, token = "/v1/agents/team/caller/peers", caller_token(api)
+    first = await json_of(client, f"{path}?pageSize=2", token=token)
+    second = await json_of(client, f"{path}?pageSize=2&pageToken={first['nextPageToken']}", token=token)
+    assert (listed(first), listed(second)) == (["team/callee", "team/cook"], ["team/waiter"])
+    assert (first["total"], second["nextPageToken"]) == (3, None)
+    found = await json_of(client, f"{path}?text=waiter", token=token)
+    assert (listed(found), found["total"]) == (["team/waiter"], 1)
+
+
+@pytest.mark.parametrize(
+    ("successor", "status"),
+    [
+        pytest.param("second", 308, id="a successor that the caller may call"),
+        pytest.param("hidden", 410, id="a successor that the caller may not call"),
+        pytest.param("nobody", 410, id="no such successor"),
+    ],
+)
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/agents/team/{}",
+        "/v1/agents/team/{}/card",
+        "/v1/agents/team/{}/peers",
+        "/agents/urn:air:agents.example.com:team:{}",
+    ],
+)
+async def test_replaced_agent_redirects_everywhere(api, client, path, successor, status):
+    api.add_running_agent("second", spec={"fleet": {"reach": "Direct"}})
+    api.add_agent("callee", spec={"fleet": {"reach": "Direct", "forwardedTo": {"name": successor}}})
+    token = caller_token(api)
+    async with client.request("GET", path.format("callee"), token=token, allow_redirects=False) as answer:
+        assert answer.status == status
+        base = "https://agents.example.com"
+        assert answer.headers.get("Location") == (f"{base}{path.format('second')}" if status == 308 else None)
+        code = json.loads(await answer.read()).get("errorCode")
+    assert code == ("NOT_FOUND" if path.startswith("/agents/") else None)
+
+
+async def test_redirect_keeps_the_query(api, client):
+    api.add_running_agent("second", spec={"fleet": {"reach": "Direct"}})
+    api.add_agent("callee", spec={"fleet": {"reach": "Direct", "forwardedTo": {"name": "second"}}})
+    path, token = "/v1/agents/team/callee/peers?text=x&pageSize=9", caller_token(api)
+    async with client.request("GET", path, token=token, allow_redirects=False) as answer:
+        assert answer.headers["Location"].endswith("/v1/agents/team/second/peers?text=x&pageSize=9")
+
+
+async def test_replaced_agent_still_lists_its_own_peers(api, client):
+    """It may have tasks to finish."""
+    api.add_agent("caller", spec={"fleet": {"reach": "Direct", "forwardedTo": {"name": "callee"}}})
+    page = await json_of(client, "/v1/agents/team/caller/peers", token=caller_token(api))
+    assert listed(page) == ["team/callee"]
+
+
+async def test_replaced_agent_may_not_be_called(api, client):
+    api.add_agent("callee", spec={"fleet": {"reach": "Direct", "forwardedTo": {"name": "caller"}}})
+    asked = {"namespace": "team", "name": "callee"}
+    async with client.request("POST", "/v1/check-access", token=caller_token(api), json=asked) as answer:
+        assert await answer.json() == {"allowed": False, "reason": None}
 
 
 @pytest.mark.parametrize(
@@ -286,7 +364,7 @@ async def test_events_report_what_the_caller_sees(api, client):
                 if lines[0].startswith("event: "):
                     return lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             assert await following() == ("asleep", {"namespace": "team", "name": "callee", "phase": "Asleep"})
             api.put({"kind": names.AGENT, "metadata": {"namespace": "team", "name": "callee"}, "spec": {"fleet": {}}})
             assert await following() == ("removed", {"namespace": "team", "name": "callee"})

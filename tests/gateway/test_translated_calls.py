@@ -144,6 +144,20 @@ async def test_v01_answer_continues_the_task_of_a_question(api, client, agent):
     assert not {"messageId", "kind"} & {key for said in answered["history"] for key in said}
 
 
+async def test_v01_delegation_names_the_task_of_the_agent(api, client, agent):
+    """The agent knows its own id of the task, and not the id that the caller has chosen."""
+    caller = Caller(client, caller_token(api))
+    await caller.call("tasks/send", v01("ask"), request_id=1)
+    await caller.call("tasks/send", v01("yes"), request_id=2)
+    sent = [task for method, task in zip(agent.methods, agent.delegated, strict=True) if method == "SendMessage"]
+    first, second = agent.executor.messages
+    assert (sent[1], "mine" in sent) == (second.task_id, False)
+    assert all(sent)
+    reads = [task for method, task in zip(agent.methods, agent.delegated, strict=True) if method != "SendMessage"]
+    assert set(reads) == {None}
+    assert first.task_id == second.task_id
+
+
 @pytest.mark.parametrize("session", [{}, {"sessionId": "s"}], ids=["no session", "session"])
 async def test_v01_repeated_message_runs_once(api, client, agent, session):
     caller = Caller(client, caller_token(api))

@@ -109,6 +109,11 @@ def test_is_translated_for_no_other_requests(verb, path, body):
     assert not is_translated(BOTH, verb=verb, path=path, version="", body=body)
 
 
+@pytest.mark.parametrize("path", ["/a2a", "/a2a/", "/%612a"])
+def test_is_translated_whatever_the_encoding_of_the_path(path):
+    assert is_translated(BOTH, verb="POST", path=path, version="", body=call("message/send"))
+
+
 SEND = call("message/send", {"message": {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "x"}]}})
 STREAM = SEND.replace(b"message/send", b"message/stream")
 MESSAGE = {"role": "user", "parts": [{"type": "text", "text": "x"}]}
@@ -294,7 +299,7 @@ async def test_events_are_translated_as_they_arrive(api, client, upstream):
         return response
 
     upstream.answer = answer
-    async with asyncio.timeout(10), posted(api, client, STREAM) as found:
+    async with asyncio.timeout(100), posted(api, client, STREAM) as found:
         line = b""
         while not line.startswith(b"data: "):
             line = await found.content.readline()
@@ -319,7 +324,7 @@ async def test_caller_who_left_ends_the_stream_of_the_agent(api, client, upstrea
     upstream.answer = answer
     async with posted(api, client, STREAM) as found:
         await found.content.readany()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         await ended.wait()
 
 
@@ -342,7 +347,7 @@ async def test_caller_who_left_does_not_end_the_call(api, client, upstream):
     calling.cancel()
     await asyncio.gather(calling, return_exceptions=True)
     released.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         await upstream.ended.wait()
 
 
@@ -422,7 +427,7 @@ async def test_translated_message_wakes_a_sleeping_agent(api, client, upstream):
 
     upstream.answer = answer
     sending = asyncio.create_task(send())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while "merge Agent callee" not in api.writes:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.01)
         api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
@@ -566,7 +571,7 @@ async def test_half_closed_caller_has_left(api, client, upstream, body):
         f"Authorization: Bearer {caller_token(api)}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     writer.write(head.encode() + body)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         await begun.wait()
         writer.write_eof()
         found = await reader.read()

@@ -15,7 +15,7 @@ from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_gateway.wake.false_condition import first_false_condition
 from fleetwright_gateway.wake.holds import HoldLimit, Holds
 from fleetwright_gateway.wake.waker import NotAwake, Target, Waker
-from fleetwright_kube.errors import ForbiddenError
+from fleetwright_kube.errors import ApiError, ConflictError, ForbiddenError, InvalidRequestError, NotFoundError
 
 ASLEEP = {"phase": "Asleep", "sleep": {"since": "2026-03-01T11:00:00Z"}}
 
@@ -175,10 +175,54 @@ def test_false_condition_reads_a_malformed_status(listed):
     assert first_false_condition({"conditions": listed}) == ""
 
 
-async def test_waker_reports_a_refused_patch_at_once(api, rig):
-    api.fault = lambda number, what: ForbiddenError("no") if what.startswith("merge Agent") else None
+@pytest.mark.parametrize(
+    ("error", "times", "patches"),
+    [
+        pytest.param(ForbiddenError("no"), 1, 1, id="403"),
+        pytest.param(NotFoundError("no"), 1, 1, id="404"),
+        pytest.param(InvalidRequestError("no"), 1, 1, id="422"),
+        pytest.param(ApiError("down", code=500), 3, 3, id="500 three times"),
+    ],
+)
+async def test_waker_reports_a_patch_that_fails(api, rig, error, times, patches):
+    tried = failing_patches(api, error, times=times)
     with pytest.raises(NotAwake, match="cannot be woken"):
         await rig.target()
+    assert len(tried) == patches
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ConflictError("changed"), id="409"),
+        pytest.param(ApiError("slow down", code=429), id="429"),
+        pytest.param(ApiError("down", code=500), id="500"),
+        pytest.param(ApiError("gateway timeout", code=504), id="504"),
+        pytest.param(ConnectionResetError(), id="a lost connection"),
+        pytest.param(TimeoutError(), id="no response"),
+    ],
+)
+async def test_waker_repeats_a_patch_that_failed(api, rig, error):
+    tried = failing_patches(api, error, times=2)
+    waiting = asyncio.create_task(rig.target())
+    await asyncio.sleep(2)
+    rig.start_pod()
+    assert (await waiting).pod.ip == "10.0.0.5"
+    assert len(tried) == 3
+
+
+def failing_patches(api: FleetApi, error: Exception, *, times: int) -> list[str]:
+    """Let the next patches of an Agent fail. Return the list of all that are tried."""
+    tried: list[str] = []
+
+    def fault(_: int, what: str) -> Exception | None:
+        if not what.startswith("merge Agent"):
+            return None
+        tried.append(what)
+        return error if len(tried) <= times else None
+
+    api.fault = fault
+    return tried
 
 
 @pytest.mark.parametrize(

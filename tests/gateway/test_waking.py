@@ -33,7 +33,7 @@ def test_may_wake_accepts_every_path_of_the_agent_but_cards():
     served = [(verb, route.path) for route in routes for verb in route.methods]
     assert len(served) > 40
     for verb, path in served:
-        place = path.replace("{task}", "t-1").replace("{config}", "c%2F1")
+        place = path.replace("{task}", "t-1").replace("{config}", "c%201")
         assert may_wake(verb, place, b"") is not path.endswith(CARDS), (verb, place)
 
 
@@ -42,6 +42,10 @@ def test_may_wake_accepts_every_path_of_the_agent_but_cards():
     [
         ("POST", "/a2a", call("SendMessage"), True),
         ("POST", "/a2a/", call("tasks/send"), True),
+        ("POST", "/%612a", call("SendMessage"), True),
+        ("POST", "/message%3Asend", b"{}", True),
+        ("GET", "/tasks%2Ft-1", b"", True),
+        ("POST", "/message%253Asend", b"{}", False),
         ("POST", "/a2a", call("GetExtendedAgentCard"), False),
         ("POST", "/a2a", call("agent/getAuthenticatedExtendedCard"), False),
         ("POST", "/a2a", call("SendMessages"), False),
@@ -87,6 +91,33 @@ async def test_proxy_wakes_no_agent_without_a_message(api, client, upstream, ver
     assert not [write for write in api.writes if write.startswith("merge")]
 
 
+@pytest.mark.parametrize(
+    ("peers", "allowed", "status"),
+    [
+        pytest.param([{"name": "callee"}], None, 200, id="declared, and allowed by default"),
+        pytest.param([{"name": "callee"}], {"agents": [{"name": "caller"}]}, 200, id="declared and allowed"),
+        pytest.param([{"name": "callee"}], {}, 404, id="declared and not allowed"),
+        pytest.param([], None, 404, id="not declared"),
+    ],
+)
+async def test_message_wakes_a_declared_peer_without_a_reach(api, client, upstream, peers, allowed, status):
+    api.remove("Pod", "callee-1-a")
+    rule = {} if allowed is None else {"allowedCallers": allowed}
+    api.add_agent("caller", spec={"peers": peers})
+    api.add_agent("callee", spec={**rule, "sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+
+    def on_change(_: str, kind: str, body: dict) -> None:
+        asked = names.WAKE_ANNOTATION in body["metadata"].get("annotations", {})
+        if kind == names.AGENT and asked and not api.has("Pod", "callee-1-b"):
+            api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee")
+
+    api.listeners.append(on_change)
+    async with asyncio.timeout(100):
+        assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == status
+    assert [write for write in api.writes if write.startswith("merge")] == ["merge Agent callee"] * (status == 200)
+    assert [each.path for each in upstream.received if each.path != "/readyz"] == ["/a2a"] * (status == 200)
+
+
 async def test_proxy_names_the_shared_account_and_wakes_no_agent(api, client, upstream):
     api.add_agent("other", spec={"serviceAccountName": "callee"})
     async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
@@ -117,14 +148,14 @@ async def test_message_on_the_way_to_sleep_waits_for_the_next_pod(api, client, u
         assert await sending == 503
         assert not [write for write in api.writes if write.startswith("merge")]
         return
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while not any(each.path == "/readyz" for each in upstream.received):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.01)
     assert api.writes.count("merge Agent callee") == 1
     api.remove("Pod", "callee-1-a")
     is_leaving = False
     api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         assert await sending == 200
     assert [each.path for each in upstream.received if each.path != "/readyz"] == ["/a2a", "/a2a"]
 

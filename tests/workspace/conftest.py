@@ -91,7 +91,7 @@ class LocalWorkspace:
         for process in (self.runner, self.executor):
             process.send_signal(signal.SIGCONT)
             process.terminate()
-            process.wait(20)
+            process.wait(120)
 
 
 def output_of(lines: list[dict[str, Any]], stream: str = "stdout") -> str:
@@ -102,7 +102,7 @@ def end_of(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return lines[-1]["end"]
 
 
-def wait_until(condition: Any, seconds: float = 20) -> None:
+def wait_until(condition: Any, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition did not become true"

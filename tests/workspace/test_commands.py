@@ -172,8 +172,8 @@ def test_many_processes_are_ended(own_workspace: LocalWorkspace) -> None:
     own_workspace.executor.wait()
     own_workspace.executor = own_workspace.start_executor("--processes", "100")
     # The bomb is bounded, in case nothing ends it: eight levels are 511 processes.
-    bomb = "b() { [ $1 -gt 8 ] || { b $(($1+1)) & b $(($1+1)) & }; sleep 20; }; b 0"
-    lines = own_workspace.run(bomb, seconds=15)
+    bomb = "b() { [ $1 -gt 8 ] || { b $(($1+1)) & b $(($1+1)) & }; sleep 100; }; b 0"
+    lines = own_workspace.run(bomb, seconds=80)
     assert end_of(lines)["stopped"] == "processes"
     assert output_of(own_workspace.run("echo alive")) == "alive\n"
 
@@ -185,8 +185,10 @@ def test_much_memory_ends_the_command(own_workspace: LocalWorkspace) -> None:
     one = own_workspace.run([sys.executable, "-c", "x = bytearray(400 * 1024 * 1024)"])
     assert end_of(one)["exit"] == 1
     assert "MemoryError" in output_of(one, "stderr")
-    many = f"for i in 1 2 3; do {sys.executable} -c 'x = b\"x\" * (90 << 20); import time; time.sleep(20)' & done; wait"
-    assert end_of(own_workspace.run(many, seconds=15))["stopped"] == "memory"
+    many = (
+        f"for i in 1 2 3; do {sys.executable} -c 'x = b\"x\" * (90 << 20); import time; time.sleep(100)' & done; wait"
+    )
+    assert end_of(own_workspace.run(many, seconds=80))["stopped"] == "memory"
     shared = "import os, time; x = b'x' * (90 << 20); [os.fork() for _ in range(3)]; time.sleep(1)"
     assert end_of(own_workspace.run([sys.executable, "-c", shared]))["exit"] == 0
     assert output_of(own_workspace.run("echo alive")) == "alive\n"

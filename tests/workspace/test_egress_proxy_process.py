@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 from tests.workspace.conftest import SOURCE, wait_until
 
 BODY = 64 * 1024 * 1024
@@ -30,11 +31,6 @@ program.main(lambda rules: EgressProxy(rules, resolve=resolve), endpoint_seconds
 """
 """The program with a resolver that needs no name server."""
 READY = b"HTTP/1.1 200 Connection established\r\n\r\n"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def send_body(listener: socket.socket) -> None:
@@ -64,12 +60,12 @@ def running(host: int, *, endpoint_seconds: float = 0) -> Iterator[tuple[subproc
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_until(lambda: ask(port, b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 "))
     try:
+        wait_until(lambda: ask(port, b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 "))
         yield process, port
     finally:
         process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
 
 
 @pytest.fixture
@@ -80,7 +76,7 @@ def proxy(host: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 def ask(port: int, request: bytes) -> bytes:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as stream:
+        with socket.create_connection(("127.0.0.1", port), timeout=100) as stream:
             stream.sendall(request)
             return b"".join(iter(lambda: stream.recv(65536), b""))
     except ConnectionRefusedError:

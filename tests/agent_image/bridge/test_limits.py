@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.ports import free_port
 
 MEBIBYTE = 1024 * 1024
 
@@ -15,12 +16,11 @@ MEBIBYTE = 1024 * 1024
 @pytest.fixture(scope="module")
 def bridge(process_ring: None) -> Iterator[int]:
     """The port of a bridge to a program that no session ever starts."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+    port = free_port()
     command = ["-m", "fleetwright_agent", "bridge", "--host", "127.0.0.1", "--port", str(port), "--", sys.executable]
     process = subprocess.Popen([sys.executable, *command])
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 200
         while time.monotonic() < deadline and process.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 break
@@ -45,7 +45,7 @@ def bridge(process_ring: None) -> Iterator[int]:
 def test_bridge_closes_connections_with_endless_headers(bridge: int, begin: bytes, piece: bytes) -> None:
     sent = 0
     with (
-        socket.create_connection(("127.0.0.1", bridge), timeout=30) as connection,
+        socket.create_connection(("127.0.0.1", bridge), timeout=100) as connection,
         contextlib.suppress(ConnectionError),
     ):
         connection.sendall(begin)
@@ -60,7 +60,7 @@ def test_bridge_answers_an_upgrade_request(bridge: int) -> None:
     upgrade = b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
     plain = b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     with (
-        socket.create_connection(("127.0.0.1", bridge), timeout=30) as connection,
+        socket.create_connection(("127.0.0.1", bridge), timeout=100) as connection,
         connection.makefile("rb") as answers,
     ):
         for request in (upgrade, plain):
@@ -74,7 +74,7 @@ def test_bridge_answers_an_upgrade_request(bridge: int) -> None:
 
 def test_bridge_times_out_incomplete_headers(bridge: int) -> None:
     began = time.monotonic()
-    with socket.create_connection(("127.0.0.1", bridge), timeout=95) as connection:
+    with socket.create_connection(("127.0.0.1", bridge), timeout=300) as connection:
         connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         assert connection.recv(1) == b""
     sys.stdout.write(f"half a header: closed after {time.monotonic() - began:.1f} s\n")

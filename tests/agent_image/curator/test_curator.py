@@ -205,12 +205,12 @@ async def test_curator_schedule_and_command_share_one_audit_trail(mounted, docum
         file = trail / "audit.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while not await lines():  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
     done = await asyncio.to_thread(curate, mounted)
     assert done.returncode == 0, done.stderr
-    async with door.ops() as http, asyncio.timeout(30):
+    async with door.ops() as http, asyncio.timeout(100):
         while (await http.get("/status")).json()["audit"]["lines"] != 2:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
     assert [(line["event"], line["by"]) for line in await lines()] == [

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import free_port
 
 NPM = Path(__file__).with_name("npm")
 
@@ -71,13 +72,12 @@ def _starting() -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], int]]]:
     def run(
         *command: str, before: Callable[[int], None] = lambda _: None, **environment: str
     ) -> tuple[subprocess.Popen[bytes], int]:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = int(free.getsockname()[1])
+        port = free_port()
         before(port)
         words = [word.replace("$(PORT)", str(port)) for word in command]
         process = subprocess.Popen(words, env={**os.environ, "PORT": str(port), **environment})
         running.append(process)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 200
         while process.poll() is None and time.monotonic() < deadline:
             try:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -18,12 +18,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.encoder import encode
 from fleetwright_cli.dev.gateway.local_gateway import GatewayPlace, LocalGateway
 from fleetwright_cli.dev.gateway.local_tokens import agent_uid, token_text
-from fleetwright_cli.dev.processes import free_port
 from fleetwright_operator.build.card import agent_card, served_card
 from fleetwright_operator.build.config.gateway import GatewayTrust
 from fleetwright_operator.build.gateway_card import gateway_cards
@@ -115,7 +115,7 @@ class Receiver:
 
     def ended(self, name):
         """Wait for a notification of a completed task at that path, and return its token and body."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             for token, body in self.heard.get(f"/{name}", []):
                 if "completed" in json.dumps(body).lower():
@@ -278,7 +278,7 @@ def _write(file, text):
 
 
 def told(*command):
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return json.loads(ended.stdout.splitlines()[-1])
 

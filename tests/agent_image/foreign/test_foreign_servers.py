@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from tests.ports import free_port
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
@@ -30,7 +30,9 @@ REQUEST = TurnRequest("o", "c", "t", "x")
 @asynccontextmanager
 async def connected(port, *, path="/mcp", **server):
     url = f"http://127.0.0.1:{port}{path}"
-    connection = McpConnection(McpServer.model_validate({"name": "s", "url": url, **server}), Layout())
+    config = McpServer.model_validate({"name": "s", "url": url, **server})
+    # The start of a foreign server takes long on a busy machine.
+    connection = McpConnection(config, Layout(), discovery_seconds=200)
     try:
         yield connection
     finally:
@@ -45,7 +47,7 @@ async def call(connection, name, **arguments):
 def probe(port, *, path="/mcp", transport="StreamableHTTP"):
     server = {"name": "s", "url": f"http://127.0.0.1:{port}{path}", "transport": transport}
     command = [*AGENT, "probe", "mcp", json.dumps(server)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
 
@@ -111,7 +113,7 @@ async def test_bridge_runs_one_process_per_session_concurrently(start, python_se
         await asyncio.gather(*(call(each, "get_current_time", timezone="UTC") for each in (first, second) * 10))
         children = _children(bridge.pid)
         assert len(children) == 2
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while _children(bridge.pid) and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
     assert _children(bridge.pid) == [], "the process ends when its client disconnects"
@@ -122,7 +124,7 @@ async def test_bridge_fails_calls_of_a_dead_server_and_restarts_it(start, everyt
     async with connected(port) as connection:
         await connection.tools()
         calling = asyncio.create_task(call(connection, "trigger-long-running-operation", duration=60, steps=60))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2)
         died = time.monotonic()
         for child in _children(bridge.pid):
             os.kill(child, signal.SIGKILL)
@@ -136,7 +138,7 @@ async def test_bridge_fails_calls_of_a_dead_server_and_restarts_it(start, everyt
 
 async def _once_it_is_there(connection):
     """Retry a call until it succeeds, because a call fails when its session ends."""
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(200):
         while True:
             with suppress(ToolError):
                 return await call(connection, "echo", message="again")
@@ -150,7 +152,7 @@ async def test_bridge_shuts_down_cleanly_and_leaves_no_process(start, python_ser
         children = _children(bridge.pid)
         bridge.terminate()
         asked = time.monotonic()
-        code = await asyncio.to_thread(bridge.wait, 60)
+        code = await asyncio.to_thread(bridge.wait, 200)
         print(f"ended {time.monotonic() - asked:.2f} s after it was asked to; promised within 8 s")
     assert code == 0
     assert children
@@ -163,7 +165,7 @@ async def test_bridge_refuses_sessions_beyond_its_limit(start, python_servers):
     async with connected(port) as first:
         await first.tools()
         hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             headers = {"Accept": "application/json, text/event-stream"}
             answer = await client.post(f"http://127.0.0.1:{port}/mcp", json=hello, headers=headers)
         assert answer.status_code == 503
@@ -173,7 +175,7 @@ async def test_bridge_refuses_sessions_beyond_its_limit(start, python_servers):
 @pytest.mark.process
 def test_bridge_reports_a_missing_program_in_one_line():
     command = [*AGENT, "bridge", "--port", "0", "--", "no-such-program"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 2
     assert "'no-such-program' does not exist in this image" in ended.stderr
 
@@ -207,7 +209,7 @@ async def test_mcp_probe_does_not_connect_to_denied_ranges():
             "9.9.9.0/24",
             entry,
         ]
-        look = asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120, check=False)
+        look = asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=300, check=False)
         ended = await look
     assert ended.returncode == 2
     assert "address that agents may not reach" in ended.stderr.splitlines()[-1]
@@ -218,15 +220,14 @@ async def test_mcp_probe_does_not_connect_to_denied_ranges():
 @pytest.mark.parametrize(("changes", "says"), UNREACHABLE)
 def test_mcp_probe_reports_why_it_failed(changes, says):
     command = [*AGENT, "probe", "mcp", "--patience", "0", json.dumps({"name": "s", **changes})]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 2
     assert says in ended.stderr.splitlines()[-1]
     assert ended.stdout == ""
 
 
 async def test_mcp_probe_waits_for_a_starting_server(python_servers):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     look = asyncio.create_task(asyncio.to_thread(probe, port))
     await asyncio.sleep(2)
     assert not look.done()

@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from tests.agent_image.life.conftest import agent, free_ports, house, house_port, message, model_port, write  # noqa: F401 - fixtures
+from tests.agent_image.life.conftest import agent, house, house_port, message, model_port, write  # noqa: F401 - fixtures
 from tests.agent_image.life.test_budgets import cost
+from tests.ports import free_port
 
 KEY = "sk-of-the-gateway"
 KEY_FILE = "secrets/gateway/api-key"
@@ -41,7 +42,7 @@ def gateway(
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("litellm")
     (folder / "config.yaml").write_text(yaml.safe_dump(settings(model_port)))
-    port, _ = free_ports()
+    port = free_port()
     programs = python_environment("litellm")
     # LiteLLM would otherwise fetch its price table from the network.
     alone = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}

@@ -19,6 +19,7 @@ from mcp.server.fastmcp import FastMCP
 from tests.agent_image.life.preloaded import ForkedProcess, Preloaded
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
+from tests.ports import free_ports
 from tests.workspace.conftest import TOKEN, LocalWorkspace
 
 from fleetwright_a2a.extensions import TOOL_CALL
@@ -162,12 +163,6 @@ def house_port(process_ring: None, house: House) -> Iterator[int]:
         house.kitchen.set()
 
 
-def free_ports() -> list[int]:
-    """Return two free ports; both sockets are open at the same time, so the ports differ."""
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        return [listener.getsockname()[1] for listener in (one, other)]
-
-
 _count = iter(range(1_000_000))
 
 
@@ -182,7 +177,7 @@ class Guest:
 
     def http(self) -> httpx.AsyncClient:
         headers = {"A2A-Version": "1.0", "Authorization": f"Bearer {TOKENS[self.owner]}"}
-        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=30)
+        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=60)
 
     def by(self, owner: str) -> "Guest":
         return Guest(self.url, self.ops_url, self.process, owner)
@@ -205,7 +200,7 @@ class Guest:
 
     async def rested(self, task: dict[str, Any]) -> dict[str, Any]:
         """Wait until the task is neither submitted nor working, and return it."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(200):
             while state(found := await self.get(task)) in {"submitted", "working"}:  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         return found
@@ -223,7 +218,7 @@ class Guest:
         The result of a call is on disk before the stream reports it.
         """
         ended, task = 0, {}
-        async with asyncio.timeout(90), aclosing(self.events("SendStreamingMessage", message)) as events:
+        async with asyncio.timeout(200), aclosing(self.events("SendStreamingMessage", message)) as events:
             async for event in events:
                 task = task or event.get("task") or {"id": event.get("statusUpdate", {}).get("taskId")}
                 about = event.get("statusUpdate", {}).get("status", {}).get("message", {}).get("metadata", {})
@@ -234,13 +229,13 @@ class Guest:
         raise AssertionError(f"the stream ended after {ended} of {times} calls of {tool}")
 
     async def metric(self, name: str) -> float:
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=20) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=60) as http:
             lines = (await http.get("/metrics")).text.splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"fleetwright_{name}"))
 
     async def missing(self) -> list[str]:
         """Return the tools that the status page lists as missing from its MCP server."""
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=20) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=60) as http:
             (server,) = (await http.get("/status")).json()["mcpServers"]
         return list(server["missing"])
 
@@ -261,7 +256,7 @@ class Guest:
         assert await self.process.wait() == 0
 
     async def ready(self) -> None:
-        async with asyncio.timeout(90), httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=20) as http:
+        async with asyncio.timeout(200), httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=60) as http:
             while True:
                 try:
                     if (await http.get("/readyz")).status_code == 200:

@@ -72,7 +72,7 @@ class Preloaded:
         assert self._server.stdin is not None
         line = {"arguments": [*arguments], "environment": dict(os.environ), "log": log}
         self._server.stdin.write(json.dumps(line) + "\n")
-        return self._started.get(timeout=60)
+        return self._started.get(timeout=200)
 
     def _read(self) -> None:
         assert self._server.stdout is not None
@@ -163,16 +163,15 @@ def _tell(message: dict[str, int]) -> None:
 
 def main() -> None:
     # What an agent imports at its start and in its first turn.
-    import langchain_openai
-    import openai.resources.chat
     import uvloop
 
     import fleetwright_agent.__main__
     import fleetwright_agent.app
     import fleetwright_agent.process.serving
     import fleetwright_agent.turn.assembly
+    import fleetwright_agent.turn.providers.openai
 
-    del langchain_openai, openai, uvloop, fleetwright_agent
+    del uvloop, fleetwright_agent
     gc.collect()
     gc.freeze()
     _serve()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -153,14 +154,17 @@ async def test_edit_is_checked_again_when_the_call_runs(agent, agent_process, st
     ],
 )
 async def test_decision_survives_a_kill_before_the_tool_runs(agent_process, states, house, decision, charged):
-    """The turn takes a second to load in a new process, so the kill comes before the tool runs."""
+    """The second process waits for the answer of a silent server, so the kill comes before the tool runs."""
     async with agent_process(**GATED) as guest:
         task = await guest.say("Charge the card 30")
         await guest.kill()
-    async with agent_process(**GATED) as guest:
+    silent = socket.create_server(("127.0.0.1", 0))
+    server = {"url": f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"}
+    async with agent_process(server=server, **GATED) as guest:
         approval = await only(guest)
         assert (await Operator(guest.url).decide(approval, decision)).json() == {"outcome": "accepted"}
         await guest.kill()
+    silent.close()
     assert house.ledger == []
     async with agent_process(**GATED) as guest:
         operator = Operator(guest.url)
@@ -198,7 +202,7 @@ async def test_open_approvals_follow_the_questions_of_a_turn(agent, states, hous
         first = await only(guest)
         version = (await operator.read()).json()["version"]
         await operator.decide(first)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             while True:
                 page = (await operator.read(after=version, wait=25)).json()
                 version = page["version"]

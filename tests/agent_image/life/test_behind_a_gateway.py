@@ -44,7 +44,7 @@ async def gateway(api: FleetApi, tmp_path: Path, process_ring: None) -> AsyncIte
     folder.mkdir()
     (folder / "ring.json").write_text(json.dumps({"keys": [{**key, "iat": NOW}]}))
     (folder / "token").write_text(token_text("gateway", audience=ISSUER))
-    settings = GatewaySettings(url=URL, keys_file=folder / "ring.json", service_account=folder)
+    settings = GatewaySettings(url=URL, keys_file=folder / "ring.json", service_account=folder, wake_seconds=150)
     async with running(api, settings) as client:
         yield client
 
@@ -63,7 +63,7 @@ async def pod(api: FleetApi, guest: Any) -> AsyncIterator[None]:
 @pytest.mark.parametrize(
     ("text", "reached", "state", "ledger"),
     [
-        pytest.param(f"{BOOK} [[think:30]] [[pause:0.1]]", "accepted", "completed", ["table for 4"], id="accepted"),
+        pytest.param(f"{BOOK} [[think:60]] [[pause:0.1]]", "accepted", "completed", ["table for 4"], id="accepted"),
         pytest.param(COOK, "effect", "failed", ["cooked 3"], id="in a tool call"),
         pytest.param(f"{BOOK} [[pause:2]]", "told", "completed", ["table for 4"], id="after a tool call"),
         pytest.param(BOOK, "answered", "completed", ["table for 4"], id="answered"),
@@ -104,7 +104,7 @@ async def test_killed_agent_behind_the_gateway_ends_the_task_once(
         while not api.writes.count(f"merge {names.AGENT} echo"):  # noqa: ASYNC110 - the API has no event
             await asyncio.sleep(0.01)
     async with agent_process() as guest, pod(api, guest):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(150):
             task = await again
         task = await guest.rested(task)
         assert states(task) == state
@@ -120,7 +120,7 @@ async def _until(guest: Any, house: Any, first: "asyncio.Task[Any]", reached: st
         tasks = (await guest.call("ListTasks", {}))["result"].get("tasks", [])
         return bool(tasks) and (reached == "accepted" or "artifacts" in await guest.get(tasks[0]))
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(150):
         if reached == "answered":
             await asyncio.wait([first])
             return

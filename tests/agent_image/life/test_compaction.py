@@ -26,8 +26,8 @@ async def story(guest, context, number):
     return await guest.say(f"Tell me a story, number {number}. [[long:250]]", contextId=context)
 
 
-class Books:
-    """The sum of the usage that the tasks of one process report."""
+class ReportedUsage:
+    """The sum of the usage that tasks report."""
 
     def __init__(self):
         self.tokens = 0
@@ -57,26 +57,27 @@ def stored(mounted):
 
 async def test_compaction_survives_a_kill_and_costs_agree(agent_process, stored):
     async with agent_process(compaction=EARLY) as guest:
-        first = Books()
-        task = first.add(await guest.say(f"My customer number is C-7741. {RULE}"))
+        reported = ReportedUsage()
+        task = reported.add(await guest.say(f"My customer number is C-7741. {RULE}"))
         context = task["contextId"]
         for number in range(6):
-            first.add(await story(guest, context, number))
+            reported.add(await story(guest, context, number))
         assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
         last = (await status_of(guest))["lastCompaction"]
         assert (last["outcome"], last["trigger"], last["method"]) == ("ok", "tokens", "summary")
         assert last["tokensAfter"] < last["tokensBefore"]
-        await first.agree_with(guest)
+        await reported.agree_with(guest)
         await guest.kill()
     (before,) = stored("SELECT body FROM views")
     async with agent_process(compaction=EARLY) as guest:
-        second = Books()
+        summarised = await guest.metric('compactions_total{method="summary",outcome="ok"')
+        assert summarised >= 1
         for number in range(6, 13):
-            second.add(await story(guest, context, number))
-        assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
-        answer = second.add(await guest.say("What is my customer number?", contextId=context))
+            reported.add(await story(guest, context, number))
+        assert await guest.metric('compactions_total{method="summary",outcome="ok"') > summarised
+        answer = reported.add(await guest.say("What is my customer number?", contextId=context))
         assert "C-7741" in text_of(answer)
-        await second.agree_with(guest)
+        await reported.agree_with(guest)
         assert await guest.metric("compaction_pins_missing_total") == 0
     (after,) = stored("SELECT body FROM views")
     earlier, view = (json.loads(row[0])["view"] for row in (before, after))
@@ -89,7 +90,7 @@ async def test_compaction_survives_a_kill_and_costs_agree(agent_process, stored)
 
 
 async def test_compaction_killed_mid_summary_keeps_the_old_view(agent_process, states, stored):
-    slow = {**EARLY, "summary": {"instructions": "[[pause:0.2]]"}}
+    slow = {**EARLY, "summary": {"instructions": "[[pause:1.0]]"}}
     async with agent_process(compaction=slow) as guest:
         task = await guest.say("My customer number is C-7741.")
         context, number = task["contextId"], 0

@@ -231,14 +231,14 @@ async def test_cost_extension_is_present_on_a_cancelled_task(agent, states, hous
 
 
 async def test_stalled_turn_fails_with_its_last_activity(agent, states, house):
-    async with agent(limits={"stallSeconds": 1}) as guest:
-        slow = await guest.say("Hello there, my friend of old. [[pause:0.4]]")
+    async with agent(limits={"stallSeconds": 4}) as guest:
+        slow = await guest.say("Hello there, my friend of old. [[pause:0.8]]")
         assert states(slow) == "completed"
         stuck = await guest.say("Cook a dish of 3 portions")
     assert states(stuck) == "failed"
     assert stuck["status"]["message"]["metadata"]["reason"] == "stall"
     text = stuck["status"]["message"]["parts"][0]["text"]
-    assert text == "Nothing happened for 1 seconds; the last activity was: house__cook_dish was called."
+    assert text == "Nothing happened for 4 seconds; the last activity was: house__cook_dish was called."
 
 
 async def test_task_end_is_logged_with_the_trace_of_its_request(agent, message, caplog):

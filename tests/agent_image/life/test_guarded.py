@@ -67,7 +67,7 @@ async def test_audit_trail_records_calls_and_status_shows_its_end(agent, mounted
     async with agent(enforcement=POLICY) as guest:
         task = await guest.say("Book table for 2")
         await guest.by("client:other").say("Charge card 70")
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=60) as http:
             end = (await http.get("/status")).json()["audit"]
     first, second = lines(mounted)
     assert (first["tool"], first["args"], first["outcome"]) == ("house__book_table", {"guests": 2}, "ok")
@@ -170,10 +170,10 @@ async def test_readiness_recovers_when_audit_trail_is_writable_again(agent, moun
     folder.write_text("in the way")
     async with agent(audit={"mode": "Required"}) as guest:
         await guest.say("Book table for 2")
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=60) as http:
             assert (await http.get("/readyz")).status_code == 503
             folder.unlink()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(100):
                 while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it looks from outside
                     await asyncio.sleep(0.05)
     assert [line["event"] for line in lines(mounted)] == ["trail_restored"]
@@ -196,7 +196,7 @@ async def test_required_audit_blocks_calls_without_a_record(agent, mounted, hous
     async with agent(audit={"mode": "Required"}) as guest:
         assert "the audit trail of this agent cannot be written" in answer(await guest.say("Book table for 2"))
         assert await guest.metric("audit_failures_total") == 2
-        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=60) as http:
             assert "audit trail cannot be written" in (await http.get("/readyz")).text
     assert house.ledger == []
 

@@ -10,7 +10,8 @@ from tests.agent_image.plain import NO_TLS
 from fleetwright_a2a.extensions import COST
 
 ALONE = {"memory": {"sessions": {"enabled": False}}}
-SLOW = "Tell me. [[long:20]] [[pause:0.1]]"
+TOKENS = ("input_tokens", "output_tokens")
+SLOW = "Tell me. [[long:20]] [[pause:0.4]]"
 
 
 def cost(task: dict[str, Any]) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def cost(task: dict[str, Any]) -> dict[str, Any]:
 
 async def spoken(guest: Any, task: dict[str, Any]) -> None:
     """Return once the model has begun to answer."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
 
@@ -48,22 +49,24 @@ async def test_interrupted_call_is_charged_by_estimate_after_a_kill(agent_proces
     assert (bill["modelCalls"], bill["estimated"]) == (2, True)
     assert bill["usage"]["input_tokens"] >= 1.5 * whole["usage"]["input_tokens"]
     assert bill["costUsd"] > whole["costUsd"]
-    assert charged == sum(bill["usage"].get(each, 0) for each in ("input_tokens", "output_tokens"))
+    assert charged == sum(each["usage"].get(kind, 0) for each in (whole, bill) for kind in TOKENS)
 
 
 async def test_completed_call_is_charged_once_after_a_kill(agent_process):
     async with agent_process(**ALONE) as guest:
         await guest.say("Hello")
+        charged = await guest.metric("llm_tokens_total")
         await guest.kill()
     async with agent_process(**ALONE) as guest:
-        assert await guest.metric("llm_tokens_total") == 0
+        assert charged > 0
+        assert await guest.metric("llm_tokens_total") == charged
         assert await guest.metric("llm_estimated_calls_total") == 0
 
 
 async def test_readiness_waits_until_interrupted_tasks_are_settled(agent_process, states, house):
     async with agent_process() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             while not house.ledger:  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         await guest.kill()
@@ -118,7 +121,7 @@ async def test_budget_status_is_still_exceeded_after_a_kill(agent_process):
         (before,) = (await status(guest))["budgets"]
         await guest.kill()
     async with agent_process(**ALONE, budgets=budgets) as guest:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             while not (found := (await status(guest))["budgets"]):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
     assert before["spentTokens"] < before["tokens"]

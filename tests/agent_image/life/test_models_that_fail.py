@@ -5,13 +5,13 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
+from tests.ports import free_port
 
 from fleetwright_cli.offline.model import OfflineModel
 
@@ -106,8 +106,7 @@ async def test_r4_failing_model_fails_the_task_with_a_typed_reason(agent, states
 
 
 async def test_r4_unreachable_model_fails_the_task(agent, states):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     async with agent(model=model_at(port)) as guest:
         task = await guest.say("Hello there")
     assert states(task) == "failed"
@@ -145,7 +144,7 @@ async def then_silent():
 )
 async def test_r4_unfinished_answer_keeps_its_beginning(agent, states, serve, pieces, kept):
     with serve(speaking(pieces)) as port:
-        async with agent(model=model_at(port), limits={"maxTurnSeconds": 2}) as guest:
+        async with agent(model=model_at(port), limits={"maxTurnSeconds": 6}) as guest:
             task = await guest.say("Hello there")
     assert states(task) == "failed"
     assert task["status"]["message"]["metadata"]["reason"] == "deadline"

@@ -32,7 +32,7 @@ def end(request):
 
 async def test_turn_killed_before_any_effect_is_resumed(agent_process, states, house):
     async with agent_process() as guest:
-        task = await guest.say("Book table for 4", now=True)
+        task = await guest.say("Book table for 4 [[think:30]] [[pause:0.1]]", now=True)
         await guest.kill()
     async with agent_process() as guest:
         done = await guest.rested(task)
@@ -113,7 +113,7 @@ async def test_repeated_call_guard_survives_a_kill(agent_process, states, messag
             assert states(ended) == "failed"
             assert ended["status"]["message"]["metadata"]["reason"] == "repeated_tool_call"
             assert ended["status"]["message"]["metadata"]["repeated"] == {"tool": "house__book_table", "times": 6}
-            assert await guest.metric('repeated_tool_calls_total{outcome="nudged"}') == 0
+            assert await guest.metric('repeated_tool_calls_total{outcome="nudged"}') == 1, "no second warning"
     assert house.ledger == ["table for 4"] * 6
 
 
@@ -132,12 +132,41 @@ async def test_human_answer_in_progress_survives_a_kill(agent_process, states, m
     assert house.ledger == ["charged 30"]
 
 
+async def test_denial_after_an_expiry_survives_a_kill(agent_process, states, house, serve):
+    """The kill hits after the denial was accepted, while the model reads it."""
+    with held_model(serve, tool_results=1) as (model, settings):
+        settings |= {"approvals": {"tools": ["house__charge_card"], "expirySeconds": 1}}
+        async with agent_process(**settings) as guest:
+            task = await guest.say("Charge the card 30")
+            async with asyncio.timeout(60):
+                while states(await guest.get(task)) == "input-required":  # noqa: ASYNC110 - it looks from outside
+                    await asyncio.sleep(0.05)
+            await guest.kill_during(task)
+        model.released.set()
+        async with agent_process(**settings) as guest:
+            done = await guest.rested(task)
+            assert states(done) == "completed"
+            assert "was not approved in time" in done["artifacts"][0]["parts"][0]["text"]
+    assert house.ledger == []
+
+
+async def test_approval_that_expires_without_a_process_is_denied(agent_process, states, house):
+    asking = {"approvals": {"tools": ["house__charge_card"], "expirySeconds": 1}}
+    async with agent_process(**asking) as guest:
+        task = await guest.say("Charge the card 30")
+        await guest.kill()
+    async with agent_process(**asking) as guest, asyncio.timeout(60):
+        while states(await guest.get(task)) != "completed":  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.05)
+    assert house.ledger == []
+
+
 async def test_waiting_tasks_keep_their_order_across_restarts(agent_process, states, house, end):
     limits = {"maxConcurrentTurns": 1, "highPriorityCallers": ["client:default"]}
     settings = {"limits": limits, "approvals": {"tools": ["house__charge_card"]}}
     async with agent_process(**settings) as guest:
         asked = await guest.say("Charge the card 30")
-        first = await guest.say("Book table for 1 [[think:30]] [[pause:0.1]]", now=True)
+        first = await guest.say("Book table for 1 [[think:100]] [[pause:0.1]]", now=True)
         waiting = [await guest.say(f"Book table for {number}", now=True) for number in (2, 3)]
         await guest.say("yes", taskId=asked["id"], now=True)
         last = await guest.say("Book table for 4", now=True)
@@ -196,8 +225,8 @@ async def test_human_answer_in_a_side_thread_survives_a_restart(agent_process, s
 
 async def test_r14_waiting_callers_learn_that_the_task_continues(agent_process, states):
     async with agent_process() as guest:
-        waiting = asyncio.create_task(guest.say("Hello there, my friend. [[pause:0.5]]"))
-        seen = asyncio.create_task(collected(guest, "My dog is called Rex. [[pause:0.5]]"))
+        waiting = asyncio.create_task(guest.say(TEXT))
+        seen = asyncio.create_task(collected(guest, "My dog is called Rex. [[pause:1.2]]"))
         older = [
             asyncio.create_task(last_line(guest, "0.3", "message/stream", OLDER)),
             asyncio.create_task(last_line(guest, "0.1", "tasks/sendSubscribe", OLDEST)),
@@ -218,7 +247,7 @@ async def test_r14_waiting_callers_learn_that_the_task_continues(agent_process, 
 
 async def test_ephemeral_memory_fails_unfinished_tasks_at_shutdown(agent_process, states):
     async with agent_process(ephemeralMemory=True) as guest:
-        waiting = asyncio.create_task(guest.say("Hello there, my friend. [[pause:0.5]]"))
+        waiting = asyncio.create_task(guest.say(TEXT))
         await until(lambda: running(guest), 1)
         await guest.leave()
         task = await waiting
@@ -226,7 +255,7 @@ async def test_ephemeral_memory_fails_unfinished_tasks_at_shutdown(agent_process
     assert task["status"]["message"]["metadata"]["reason"] == "shutdown"
 
 
-TEXT = "Hello there, my friend. [[pause:0.5]]"
+TEXT = "Hello there, my friend. [[pause:1.2]]"
 OLDER = {
     "message": {"kind": "message", "messageId": "older", "role": "user", "parts": [{"kind": "text", "text": TEXT}]}
 }
@@ -326,7 +355,7 @@ async def test_queued_task_is_not_failed_with_a_crashing_one(agent_process, stat
 
 
 def shifted(mounted, change):
-    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=10)) as connection:
+    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=100)) as connection:
         (began,) = connection.execute("SELECT began_ns FROM tasks").fetchone()
         assert began is not None
         connection.executescript(change)

@@ -4,19 +4,18 @@
 """
 
 import asyncio
-import socket
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 
 
 @asynccontextmanager
 async def garden(calls, end):
     """Start a server that ends each call in this way, and yield its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     program = Path(__file__).with_name("frail_server.py")
     process = await asyncio.create_subprocess_exec(sys.executable, program, str(port), calls, end)
     try:

@@ -1,6 +1,7 @@
 """Migrations: opening a file upgrades an older schema, and refuses a newer schema without changes."""
 
 import sqlite3
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.storage.conversations import conversation
 from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.open_questions import PeerCall
 from fleetwright_agent.storage.sqlite.conversations.checkpoints import SqliteConversationSaver
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
 from fleetwright_agent.storage.sqlite.conversations.sessions import SqliteSessionStore
@@ -15,6 +17,9 @@ from fleetwright_agent.storage.sqlite.conversations.store import SqliteConversat
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.facts import SCHEMA as FACTS
 from fleetwright_agent.storage.sqlite.learned_skills import SCHEMA as SKILLS
+from fleetwright_agent.storage.sqlite.open_questions import SqliteDelegatedTasks
+from fleetwright_agent.storage.sqlite.peer_calls import SqlitePeerCalls
+from fleetwright_agent.storage.sqlite.usage_store import SqliteUsageStore
 
 BEFORE = """
 CREATE TABLE checkpoints (
@@ -71,6 +76,46 @@ async def test_migration_from_the_previous_version_adds_sessions(tmp_path):
     database = Database(tmp_path / FILE, SCHEMA)
     await Sessions(SqliteSessionStore(database), redact=str).put("client:a", "ctx", asked="Who?", answered="Ada.")
     assert "Ada." in await Sessions(SqliteSessionStore(database), redact=str).prior("client:a", "new")
+    await database.aclose()
+
+
+async def test_migration_sums_the_usage_of_earlier_processes(tmp_path):
+    path = tmp_path / FILE
+    await _made(path, SCHEMA[: SCHEMA.index(next(step for step in SCHEMA if "CREATE TABLE totals" in step))])
+    db = sqlite3.connect(path)
+    rows = [
+        (2, 7, "m", "answer", "b"),
+        (1, 9, "m", "answer", "a"),
+        (2, 8, "m", "answer", "a"),
+        (2, 8, "m", "summary", "a"),
+    ]
+    db.executemany("INSERT INTO ledger VALUES (?,?,?,?,?,1,10,2,3,1,0,5000000000)", rows)
+    db.commit()
+    db.close()
+    database = Database(path, SCHEMA)
+    found = await SqliteUsageStore(database, now=lambda: 0.0).totals()
+    assert [(each.caller, each.purpose, each.sum.calls, each.sum.usd) for each in found] == [
+        ("a", "answer", 2, Decimal("0.01")),
+        ("b", "answer", 1, Decimal("0.005")),
+        ("a", "summary", 1, Decimal("0.005")),
+    ]
+    await database.aclose()
+
+
+async def test_migration_from_before_the_calls_of_peers(tmp_path):
+    path = tmp_path / FILE
+    await _made(path, SCHEMA[: SCHEMA.index(next(step for step in SCHEMA if "CREATE TABLE peer_calls" in step))])
+    db = sqlite3.connect(path)
+    db.execute("INSERT INTO delegated VALUES ('client:a', 'c', 'n/cook', 'remote')")
+    db.commit()
+    db.close()
+    database = Database(path, SCHEMA)
+    calls = SqlitePeerCalls(database)
+    assert await calls.of() == []
+    call = PeerCall("1", "client:a", "c", "t", "n/cook", "boil", 1.0)
+    await calls.begin(call)
+    assert await calls.of("client:a") == [call]
+    assert len(await SqliteDelegatedTasks(database).of("client:a", "c")) == 1
     await database.aclose()
 
 

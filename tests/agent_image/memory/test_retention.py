@@ -15,6 +15,7 @@ from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.storage.conversations import ConversationUse, beyond, conversation, idle
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.open_questions import PeerCall, PeerCallStatus
 from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.storage import sqlite_storage
@@ -142,6 +143,15 @@ async def test_retention_deletes_old_sessions(open_house):
     await house.sessions.put("client:a", "young", asked="Who?", answered="Bob.")
     await house.retention.expire()
     assert [session.context_id for session in await house.sessions.of("client:a")] == ["young"]
+
+
+async def test_retention_deletes_old_calls_of_peers(open_house):
+    house = open_house(conversationRetentionSeconds=3600)
+    for name, ago in (("old", 3601), ("young", 3599)):
+        ended = {"status": PeerCallStatus.COMPLETED, "ended_at": house.now - ago}
+        await house.storage.peer_calls.begin(PeerCall(name, "client:a", "c", "t", "n/cook", "boil", 0.0, **ended))
+    await house.retention.expire()
+    assert [call.id for call in await house.storage.peer_calls.of()] == ["young"]
 
 
 async def test_retention_limits_the_conversations_of_each_owner(open_house):

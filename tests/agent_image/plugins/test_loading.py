@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from tests.agent_image.entry_points import Installed
 
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.config.plugins import PluginConfig as Declared
+from fleetwright_agent.config.tools import PluginConfig as Declared
 from fleetwright_agent.plugins.api import Plugin, PluginTool
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.plugins.offering import plugin_tools

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.process
 
 def probe(root: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fleetwright_agent", "probe", "agent", "--root", str(root)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def with_key(mounted: Any, documents: Any, key: str | None) -> None:

@@ -28,11 +28,13 @@ from fleetwright_agent.config.tools import McpServer, Peer
 from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
 from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.server.push.service import DeliveryTimes
+from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 from fleetwright_agent.tools.mcp.session import open_session
 from fleetwright_agent.tools.mcp.wire import McpUnreachable
+from fleetwright_agent.tools.peers.call_records import CallRecords
 from fleetwright_agent.tools.peers.client import peer_client
 from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -148,7 +150,9 @@ async def pushed(folder: Path) -> dict[str, Any]:
     server = uvicorn.Server(uvicorn.Config(app.a2a, lifespan="off", log_config=None, ws="none"))
     serving = asyncio.create_task(server._serve([socket.create_server((LOOPBACK, 7870))]))
     headers = {"Authorization": "Bearer t", "A2A-Version": "1.0"}
-    async with httpx.AsyncClient(base_url=f"http://{LOOPBACK}:7870", headers=headers, trust_env=False) as http:
+    async with httpx.AsyncClient(
+        base_url=f"http://{LOOPBACK}:7870", headers=headers, trust_env=False, timeout=60
+    ) as http:
 
         async def call(method: str, params: dict[str, Any]) -> dict[str, Any]:
             body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
@@ -164,7 +168,7 @@ async def pushed(folder: Path) -> dict[str, Any]:
         refused = {url: await told(url, url) for url in PUSH_URLS}
         for url in ("http://good.test/", "http://rebinds.test/", "http://rebinds-home.test/", "http://good.test/moved"):
             assert await told(url, url) is None, url
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while app.status()["push"]["dead"] < 3 or not seen[PUBLIC]:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.05)
     dead = [each["reason"] for each in app.status()["push"]["newest"]]
@@ -186,7 +190,9 @@ async def asked(folder: Path) -> list[str]:
         peer = Peer(name="p", namespace="n", url=f"http://{name}")
         client = peer_client([peer.url])
         request = TurnRequest(owner="o", context_id="c", task_id="t", text="x", call_path=(), metadata={})
-        peers = PeerTools("n/a", [peer], Layout(root=folder), client, SqliteOpenQuestions(memory))
+        storage = memory_storage()
+        records = CallRecords(storage.peer_calls, storage.delegated, redact=str, now=lambda: 0.0)
+        peers = PeerTools("n/a", [peer], Layout(root=folder), client, SqliteOpenQuestions(memory), records=records)
         (tool,) = await peers.tools(TurnContext(request, lambda _: None, {}))
         try:
             await tool.run(ToolCall(arguments={"message": "x"}, turn=request, emit=lambda _: None))

@@ -23,7 +23,7 @@ def report(process_ring: None, tmp_path_factory: pytest.TempPathFactory) -> dict
         pytest.skip(lacking)
     folder = tmp_path_factory.mktemp("astray")
     ended = subprocess.run(
-        [*OWN, sys.executable, str(PROGRAM), str(folder)], capture_output=True, text=True, timeout=90, check=False
+        [*OWN, sys.executable, str(PROGRAM), str(folder)], capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)

@@ -254,7 +254,7 @@ async def test_audit_two_writers_form_one_chain_across_rotation(tmp_path: Path) 
 async def test_audit_lock_timeout_is_reported_and_retried(tmp_path: Path) -> None:
     failures: list[int] = []
     opened = AuditTrail(
-        tmp_path, redact=Redactor(), now_ns=lambda: 0, on_failure=lambda: failures.append(1), patience=0.5
+        tmp_path, redact=Redactor(), now_ns=lambda: 0, on_failure=lambda: failures.append(1), patience=3.0
     )
     await opened.record("tool_call", {"tool": "t"})
     with (tmp_path / ".lock").open("w") as held:

@@ -57,7 +57,7 @@ async def main(root: Path, a2a: int, ops: int) -> None:
     layout = Layout(root=root)
     config = AgentConfig.model_validate_json(await asyncio.to_thread(layout.config_file.read_text))
     doors = [socket.create_server(("127.0.0.1", port)) for port in (a2a, ops)]
-    app = create_app(config, layout=layout, turn=SteeredTurn(), stalled_seconds=0.5, dead_seconds=2.0)
+    app = create_app(config, layout=layout, turn=SteeredTurn(), stalled_seconds=0.5, dead_seconds=3.5)
     await serve(app, a2a=doors[0], ops=doors[1])
 
 

@@ -292,7 +292,7 @@ async def test_concurrency_limits_apply_per_caller(open_door: Open, mounted: Any
             third = await http.post("/a2a", content=follow)
             assert third.status_code == 429
             assert "2 streams open" in third.json()["error"]["message"]
-        async with asyncio.timeout(5), http.stream("POST", "/a2a", content=follow) as again:
+        async with asyncio.timeout(100), http.stream("POST", "/a2a", content=follow) as again:
             assert again.status_code == 200
         ended.set()
         for task in tasks:
@@ -310,7 +310,7 @@ async def test_task_retention_follows_the_configuration(open_door: Open, mounted
     await asyncio.sleep(0.1)
     assert "result" in await door.call("GetTask", {"id": task})
     later = 11000.0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while "result" in (answer := await door.call("GetTask", {"id": task})):
             pass
     assert answer["error"]["code"] == -32001
@@ -339,7 +339,7 @@ async def test_activated_extensions_are_named_in_the_response(open_door: Open) -
 
 
 class Hasty(TimeoutProtocol):
-    header_seconds = 0.2
+    header_seconds = 0.6
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ async def test_header_timeout_does_not_close_an_active_connection(open_door: Ope
         writer.write(b"GET /.well-known/agent.json HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"200" in await reader.readline()
         await reader.readuntil(b"}]}")
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(1)
     writer.close()
 
 
@@ -423,7 +423,7 @@ async def test_an_upgrade_request_is_answered_as_a_plain_one(open_door: Open) ->
 
 
 class Impatient(TimeoutProtocol):
-    request_seconds = 0.3
+    request_seconds = 1.5
 
 
 @pytest.mark.parametrize(
@@ -449,7 +449,7 @@ async def test_r9_body_timeout_closes_unauthenticated_connections(open_door: Ope
                     await asyncio.sleep(0.02)
 
         dripping = asyncio.create_task(drips())
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             with contextlib.suppress(ConnectionResetError):
                 while block := await loop.sock_recv(stranger, 65536):
                     answer += block
@@ -498,7 +498,7 @@ async def test_trailers_within_the_limit_are_ignored(open_door: Open) -> None:
     framed = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
     for _ in range(2):
         writer.write(head.removesuffix(b"\r\n") + known + framed + b"0\r\nX-Checksum: " + b"y" * 1000 + b"\r\n\r\n")
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(100):
             answered = (await reader.readuntil(b"\r\n\r\n")).lower()
             length = int(answered.partition(b"content-length: ")[2].partition(b"\r\n")[0])
             answer = await reader.readexactly(length)

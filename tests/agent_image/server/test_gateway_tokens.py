@@ -14,11 +14,21 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from prometheus_client import CollectorRegistry
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 
+from fleetwright_a2a.authentication import AuthenticationFailure
+from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.actors import Actor
+from fleetwright_a2a.tokens.delegation_token import bind_task
 from fleetwright_a2a.tokens.pair_token import PairTokenClaims
 from fleetwright_agent.config.callers import is_client
+from fleetwright_agent.config.file_watcher import FileWatcher
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, TurnRequest
-from fleetwright_agent.server.gateway_tokens import owner_of, parse_gateway_keys
+from fleetwright_agent.server.gateway_tokens import (
+    GatewayCaller,
+    GatewayTokens,
+    TrustedGateway,
+    owner_of,
+    parse_gateway_keys,
+)
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 from fleetwright_agent.telemetry.metrics import Metrics
@@ -173,6 +183,25 @@ async def test_rotated_keys_are_accepted_without_a_restart(open_door: Open, moun
     assert (await ask(door, KEY.token(ANNA))).status_code == 401
 
 
+def test_flood_of_unknown_keys_parses_the_key_file_once(mounted: Any) -> None:
+    """Each unknown key id makes the agent check the file for rotated keys. The check must stay cheap."""
+    parsed = []
+
+    def parse(raw: bytes) -> TrustedGateway:
+        parsed.append(raw)
+        return parse_gateway_keys(raw)
+
+    tokens = GatewayTokens(FileWatcher(mounted.layout.gateway_file, parse), clock=Clock())
+    for count in range(200):
+        found = tokens.identify(KEY.token(AGENT, header={"kid": f"unknown-{count}"}))
+        assert isinstance(found, AuthenticationFailure)
+    assert isinstance(tokens.identify(KEY.token(AGENT)), GatewayCaller)
+    assert len(parsed) == 1
+    mounted.write(mounted.layout.gateway_file, keys(OTHER, KEY))
+    assert isinstance(tokens.identify(OTHER.token(AGENT)), GatewayCaller)
+    assert len(parsed) == 2
+
+
 async def test_without_keys_no_token_of_the_gateway_is_accepted(open_door: Open, mounted: Any) -> None:
     mounted.layout.gateway_file.unlink()
     door = await open_door()
@@ -187,7 +216,7 @@ async def test_token_of_a_withdrawn_caller_is_refused_at_once(open_door: Open, m
     assert (await ask(door, stolen)).status_code == 200
     revoked = [{"caller": "u1", "notBefore": at(-5)}]
     mounted.write(mounted.layout.gateway_file, {**keys(KEY), "revoked": revoked})
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         while (await ask(door, stolen)).status_code == 200:
             pass
     assert (await ask(door, stolen)).status_code == 401
@@ -258,15 +287,17 @@ DELEGATION = "Fleetwright-Delegation"
 LEAD_FOR_ANNA = {**AGENT, "act": ANNA}
 
 
-def delegation(act: dict[str, Any] = LEAD_FOR_ANNA, *, key: Key = KEY, **changes: Any) -> str:
+def delegation(
+    act: dict[str, Any] = LEAD_FOR_ANNA, *, task: str = "task-of-delegation", key: Key = KEY, **changes: Any
+) -> str:
+    """Return a delegation. Only the gateway checks the code of its task."""
     now = int(time.time())
     claims = {
         "iss": ISSUER, "aud": ISSUER, "sub": "user:anna", "act": act, "azp": "agent:team/echo", "azp_uid": UID,
         "jti": "d", "iat": now, "exp": now + 4200, **changes,
     }  # fmt: skip
-    return jwt.encode(
-        claims, key.private, algorithm="ES256", headers={"typ": "fleetwright-delegation+jwt", "kid": "first"}
-    )
+    head = {"typ": "fleetwright-delegation+jwt", "kid": "first"}
+    return bind_task(jwt.encode(claims, key.private, algorithm="ES256", headers=head), task, b"secret")
 
 
 async def begin(door: Any, token: str, *delegations: str) -> Any:
@@ -292,6 +323,7 @@ async def test_delegation_is_kept_with_the_task_and_shown_nowhere(
     kept = await log.delegation(request.owner, task["id"])
     assert kept is not None
     assert (request.owner, kept.token) == ("user:anna via agent:team/lead", sent)
+    assert {task["id"], request.task_id, kept.task_id} == {"task-of-delegation"}
     for shown in (answer.text, caplog.text, repr(kept), repr(request), str(dict(answer.headers))):
         assert sent not in shown
 

@@ -48,7 +48,7 @@ async def comments(door: Any, path: str, version: str, body: dict[str, Any], *, 
     """Read the stream until two comments follow the given event."""
     headers = {"A2A-Version": version}
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(100),
         door.http() as http,
         http.stream("POST", path, json=body, headers=headers) as response,
     ):

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.agent_image.plain import NO_TLS
+from tests.ports import free_ports
 
 from fleetwright_agent.__main__ import last_words
 
@@ -26,12 +27,6 @@ pytestmark = pytest.mark.long
 PROGRAM = Path(__file__).with_name("agent_process.py")
 EXAMPLE = Path(__file__).parents[3] / "examples/foreign-executor"
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
-
-
-def free_ports() -> list[int]:
-    """Return two free ports; both sockets are open at the same time, so the ports differ."""
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        return [listener.getsockname()[1] for listener in (one, other)]
 
 
 @dataclass
@@ -74,6 +69,7 @@ class Agent:
             while True:
                 try:
                     if (await self.ops.get("/readyz")).status_code == 200:
+                        assert self.process.returncode is None, "another program answers on the port of the agent"
                         return
                 except httpx.TransportError:
                     assert self.process.returncode is None, "the agent process exited"
@@ -104,8 +100,8 @@ def start(process_ring: None, mounted: Any) -> Start:
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         try:
             async with (
-                httpx.AsyncClient(verify=NO_TLS, base_url=urls[0], headers=HEADERS, timeout=20) as a2a,
-                httpx.AsyncClient(verify=NO_TLS, base_url=urls[1], timeout=20) as ops,
+                httpx.AsyncClient(verify=NO_TLS, base_url=urls[0], headers=HEADERS, timeout=60) as a2a,
+                httpx.AsyncClient(verify=NO_TLS, base_url=urls[1], timeout=60) as ops,
             ):
                 agent = Agent(process, a2a, ops)
                 if ready:
@@ -123,7 +119,11 @@ async def test_r2_kill_loses_nothing_and_runs_nothing_twice(start: Start) -> Non
     async with start() as agent:
         done = await agent.say("hello", "finished")
         running = [await agent.say("hang", f"hanging {n}", now=True, contextId=f"c{n}") for n in range(10)]
-        await asyncio.sleep(0.3)
+        async with asyncio.timeout(90):
+            for task in running[:4]:
+                while "artifacts" not in (await agent.call("GetTask", {"id": task["id"]}))["result"]:  # noqa: ASYNC110 - it asks from outside
+                    await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)  # The agent commits text a moment after it shows it.
         agent.process.send_signal(signal.SIGKILL)
         await agent.process.wait()
     async with start() as agent:
@@ -162,7 +162,9 @@ def _send(identifier: str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
 
 
-async def test_shutdown_drains_short_work_and_ends_long_work(start: Start) -> None:
+async def test_shutdown_drains_short_work_and_ends_long_work(start: Start, mounted: Any) -> None:
+    config = json.loads(mounted.layout.config_file.read_text())
+    mounted.write(mounted.layout.config_file, config | {"drainSeconds": 8})
     async with start() as agent:
         streams: dict[str, list[dict[str, Any]]] = {"wait 0.4": [], "hang": []}
         begun = asyncio.Event()
@@ -176,9 +178,7 @@ async def test_shutdown_drains_short_work_and_ends_long_work(start: Start) -> No
         readers = [asyncio.ensure_future(read(text)) for text in streams]
         await begun.wait()
         agent.process.terminate()
-        await asyncio.sleep(0.15)
-        leaving = await agent.ops.get("/readyz")
-        assert (leaving.status_code, leaving.text) == (503, "the agent is shutting down\n")
+        assert await agent.reason() == "the agent is shutting down\n"
         assert (await agent.ops.get("/healthz")).status_code == 200
         refused = await agent.a2a.post("/a2a", json=_send("late"))
         assert (refused.status_code, refused.headers["fleetwright-not-accepted"]) == (503, "true")
@@ -260,7 +260,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "fleetwright_agent", *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=200,
         check=False,
     )
 
@@ -328,8 +328,8 @@ async def test_serve_listens_on_both_ip_families_on_both_ports(mounted: Any, add
     )
     try:
         async with (
-            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[0]}", timeout=20) as a2a,
-            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[1]}", timeout=20) as ops,
+            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[0]}", timeout=60) as a2a,
+            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[1]}", timeout=60) as ops,
         ):
             await Agent(process, a2a, ops).ready()
             assert (await a2a.get("/.well-known/agent-card.json")).status_code == 200
@@ -361,16 +361,20 @@ async def test_ready_agent_has_not_imported_the_agent_loop(mounted: Any) -> None
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    async with httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{ports[1]}") as ops:
+    async with httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{ports[1]}", timeout=60) as ops:
         agent = Agent(process, ops, ops)
         reading = asyncio.ensure_future(process.communicate())
         await agent.ready()
         process.terminate()
         _, imports = await reading
     assert process.returncode == 0
-    loaded = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in imports.decode().splitlines()}
+    modules = {line.rsplit("|", 1)[-1].strip() for line in imports.decode().splitlines()}
+    loaded = {name.partition(".")[0] for name in modules}
     assert "starlette" in loaded
-    assert loaded.isdisjoint({"langgraph", "langchain", "langchain_core", "openai", "mcp"})
+    assert loaded.isdisjoint({"langgraph", "langchain", "langchain_core", "openai", "mcp", "fastapi"})
+    assert modules.isdisjoint(
+        {"a2a.client", "a2a.server.request_handlers", "a2a.server.routes", "a2a.compat.v0_3.types"}
+    )
 
 
 @dataclass
@@ -403,8 +407,9 @@ async def test_r15_blocked_event_loop_fails_readiness_before_liveness(start: Sta
     """Readiness fails as soon as the loop is blocked; liveness fails only after a longer time."""
     async with start() as agent:
         idle = await Idle.on(agent)
-        asked = asyncio.create_task(agent.say("block 4", "m-1"))
-        seen: dict[str, list[int]] = {"/healthz": [], "/readyz": []}
+        seen = {path: [(await agent.ops.get(path)).status_code] for path in ("/healthz", "/readyz")}
+        stalls = await _stalls(agent)
+        asked = asyncio.create_task(agent.say("block 8", "m-1"))
         said, stalled = "", {}
         while not asked.done():
             status = (await agent.ops.get("/status")).json()
@@ -425,8 +430,14 @@ async def test_r15_blocked_event_loop_fails_readiness_before_liveness(start: Sta
         await agent.ready()
         assert (await agent.ops.get("/healthz")).status_code == 200
         assert "eventLoop" not in (await agent.ops.get("/status")).json()
-        assert "fleetwright_loop_stalls_total 1.0" in (await agent.ops.get("/metrics")).text
+        # A busy machine may stop the process for half a second, which counts too.
+        assert 1 <= await _stalls(agent) - stalls <= 3
         await idle.serves_again()
+
+
+async def _stalls(agent: Agent) -> float:
+    lines = (await agent.ops.get("/metrics")).text.splitlines()
+    return float(next(line for line in lines if line.startswith("fleetwright_loop_stalls_total ")).split()[1])
 
 
 @pytest.mark.parametrize(
@@ -470,7 +481,7 @@ async def test_unloadable_executor_is_named(mounted: Any, executor: str, says: s
         env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=200,
     )
     assert ended.returncode == 2
     assert says in ended.stderr

@@ -112,7 +112,7 @@ async def test_task_runner_abandons_work_that_ignores_cancellation() -> None:
     await asyncio.sleep(0)
     runs.stop(live, CANCELED)
     try:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(100):
             task = await live.rested()
         assert task.status.state == TaskState.TASK_STATE_CANCELED
     finally:
@@ -235,7 +235,7 @@ async def test_active_tasks_release_readers_of_waiting_tasks() -> None:
     await asyncio.sleep(0.01)
     assert not listening.done()
     tasks.let_go()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(100):
         await listening
         assert [event async for event in live.read()] == heard, "a new reader gets all events without waiting"
     assert len(heard) == 1
@@ -273,7 +273,7 @@ async def test_task_runner_abandoned_work_does_not_block_its_context() -> None:
     await asyncio.sleep(0.01)
     runs.stop(first, CANCELED)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             assert (await second.rested()).status.state == COMPLETED
     finally:
         stubborn.released = True
@@ -364,7 +364,7 @@ async def test_waiting_tasks_leave_no_asyncio_tasks(open_door: Open) -> None:
     before = len(asyncio.all_tasks())
     for _ in range(20):
         await door.say("book it")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - tasks tell nobody that they are gone
             await asyncio.sleep(0.05)
 
@@ -487,7 +487,7 @@ async def test_task_runner_drain_leaves_work_unless_it_is_cancelled(last: str, l
     if last == "stop":
         await runs.cancel(live)
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             task = await live.rested()
             await draining
     finally:

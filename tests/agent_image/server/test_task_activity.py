@@ -39,7 +39,7 @@ async def activity(door: Any) -> dict[str, Any]:
 
 
 async def eventually(door: Any, **expected: Any) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while not expected.items() <= (await activity(door)).items():  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
 
@@ -68,6 +68,7 @@ async def test_activity_of_a_fresh_agent_has_only_its_start(open_door: Open) -> 
             "undeliveredPushes": 0,
             "startedAt": NOON,
             "lastTaskActivity": None,
+            "lastOwnTaskActivity": None,
             "nextWakeAt": None,
             "scrapedAt": None,
         }
@@ -168,6 +169,26 @@ def test_report_never_shows_a_scrape_as_later_than_it_was(at_ns: int, active: st
     times.note_scrape()
     report = times.report(**QUIET, wakes_ns=(None, at_ns))
     assert (report["lastTaskActivity"], report["nextWakeAt"], report["scrapedAt"]) == (active, active, scraped)
+
+
+async def test_tasks_of_the_agent_itself_are_no_activity_of_callers(
+    open_door: Open, mounted: Any, documents: Any
+) -> None:
+    gate = asyncio.Event()
+    mounted.write(mounted.layout.config_file, documents(initialPrompt="Begin."))
+    door = await open_door(held_by(gate), clock=Clock(now_ns=SetClock(NOON_NS)))
+    await eventually(door, runningTasks=1)
+    gate.set()
+    await eventually(door, runningTasks=0, lastTaskActivity=None, lastOwnTaskActivity=NOON)
+
+
+def test_retention_counts_tasks_of_every_owner() -> None:
+    times = TaskActivity(Clock(now_ns=lambda: NOON_NS))
+    assert times.latest_ns is None
+    times.own_task_ns = 5
+    assert times.latest_ns == 5
+    times.note()
+    assert times.latest_ns == NOON_NS
 
 
 def test_report_keeps_the_first_time_of_readiness() -> None:

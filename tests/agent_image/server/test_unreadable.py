@@ -40,7 +40,7 @@ class Asks(AgentExecutor):
 
 
 def damage(mounted: Any, task: dict[str, Any], change: str) -> None:
-    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=10)) as connection:
+    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=100)) as connection:
         assert connection.execute(f"UPDATE tasks SET {change} WHERE id = ?", (task["id"],)).rowcount == 1
         connection.commit()
 
@@ -59,7 +59,7 @@ async def set_aside(door: Any) -> int | None:
 
 
 def evidence(mounted: Any) -> list[tuple[str, str, str, bytes]]:
-    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=10)) as connection:
+    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=100)) as connection:
         return connection.execute("SELECT owner, task, kind, payload FROM damaged ORDER BY n, seq").fetchall()
 
 
@@ -104,7 +104,7 @@ async def test_unreadable_ended_task_stays_lost_after_a_restart(open_door: Open,
     await door.app.aclose()
     again = await open_door(executor=Asks())
     assert await again.get(task["id"]) == told
-    assert await metric(again, "tasks_lost_total") == 0
+    assert await metric(again, "tasks_lost_total") == 1, "the next process counts the task no second time"
     assert await set_aside(again) == 1
 
 
@@ -112,7 +112,7 @@ async def test_unreadable_expired_approval_ends_at_the_next_sweep(open_door: Ope
     door = await open_door(executor=Asks(), retry_seconds=0.02)
     task = await door.say("wait")
     damage(mounted, task, "snapshot = x'ff01', expires_ns = 1")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while await metric(door, "tasks_lost_total") == 0:  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.02)
     await asyncio.sleep(0.1)
@@ -223,12 +223,12 @@ async def test_maintenance_continues_after_an_unexpected_error(
 ) -> None:
     log = Breaks()
     door = await open_door(executor=Asks(), log=log, retry_seconds=0.02)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while await metric(door, "upkeep_failures_total") < 3:  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.02)
     await serves(door)
     log.broken = False
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.5)
     settled = await metric(door, "upkeep_failures_total")
     await asyncio.sleep(0.1)
     assert await metric(door, "upkeep_failures_total") == settled

@@ -9,12 +9,14 @@ from dataclasses import replace
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import Task
+from tests.agent_image.call_records import call_records
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.protocol.frames import TurnDone, TurnRequest
+from fleetwright_agent.security.caller_roles import CallerAction
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
@@ -38,18 +40,22 @@ class Gateway(httpx.AsyncBaseTransport):
     def __init__(self, agent: httpx.AsyncBaseTransport | None = None) -> None:
         self.agent = agent
         self.peers: object = {"items": [COOK]}
+        self.pages: dict[str | None, object] = {}
+        """Later pages, by their tokens."""
         self.status = 200
         self.tokens: list[str] = []
         self.delegations: list[str | None] = []
+        self.tasks: list[str | None] = []
         self.lists = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.tokens.append(request.headers["authorization"])
         self.delegations.append(request.headers.get("fleetwright-delegation"))
+        self.tasks.append(request.headers.get("fleetwright-task"))
         path = request.url.path
         if path == f"/v1/agents/{ME}/peers":
             self.lists += 1
-            return httpx.Response(self.status, json=self.peers)
+            return httpx.Response(self.status, json=self.pages.get(request.url.params.get("pageToken"), self.peers))
         if self.agent is None or not path.startswith("/agents/n/cook/"):
             return httpx.Response(404, json={"title": "There is no such agent."})
         request.headers["authorization"] = f"Bearer {'t' * 43}"
@@ -86,7 +92,7 @@ def tools_over(gateway, folder, *, client=None, delegations=None, now=lambda: 0.
     log = delegations or MemoryTaskLog()
     storage = memory_storage()
     kept = questions or storage.questions
-    return FleetTools(ME, GATEWAY, layout, client, kept, storage.delegated, log, now=now)
+    return FleetTools(ME, GATEWAY, layout, client, kept, storage.delegated, log, now=now, records=call_records())
 
 
 async def named(fleet):
@@ -150,7 +156,7 @@ async def test_ask_agent_reads_the_rotated_token(tmp_path):
 async def delegated(task_id, *, owner="client:a", expires_at=60):
     """Return a log with a task that has a delegation."""
     log = MemoryTaskLog()
-    delegation = Delegation(f"delegation-of-{task_id}", expires_at)
+    delegation = Delegation(f"delegation-of-{task_id}", expires_at, task_id)
     await log.accept(Claim(owner, task_id, b""), Task(id=task_id, context_id="c1"), at_ns=1, delegation=delegation)
     return log
 
@@ -161,12 +167,14 @@ async def test_ask_agent_sends_the_delegation_of_its_task(tmp_path):
         fleet = tools_over(gateway, tmp_path, delegations=await delegated("t1"))
         tool = (await named(fleet))["ask_agent"]
         gateway.delegations.clear()
+        gateway.tasks.clear()
         await tool.run(call(agent="cook", message="boil eggs"))
-        assert set(gateway.delegations) == {"delegation-of-t1"}
+        assert (set(gateway.delegations), set(gateway.tasks)) == ({"delegation-of-t1"}, {"t1"})
         gateway.delegations.clear()
+        gateway.tasks.clear()
         other = ToolCall({"agent": "cook", "message": "x"}, TurnRequest("client:b", "c1", "t1", "x"), lambda _: None)
         await tool.run(other)
-        assert set(gateway.delegations) == {None}
+        assert set(gateway.delegations) == set(gateway.tasks) == {None}
         await fleet.close()
 
 
@@ -179,7 +187,7 @@ async def test_question_is_given_up_with_the_delegation_of_its_task(tmp_path):
         fleet.over("client:a", "t1")
         await fleet.close()
     assert gateway.delegations
-    assert set(gateway.delegations) == {"delegation-of-t1"}
+    assert (set(gateway.delegations), set(gateway.tasks)) == ({"delegation-of-t1"}, {"t1"})
 
 
 async def test_ask_agent_refuses_after_the_deadline_of_its_task(tmp_path):
@@ -188,6 +196,29 @@ async def test_ask_agent_refuses_after_the_deadline_of_its_task(tmp_path):
     tool = (await named(fleet))["ask_agent"]
     gateway.tokens.clear()
     with pytest.raises(ToolError, match="this task has run too long to ask other agents for its caller"):
+        await tool.run(call(agent="cook", message="x"))
+    assert gateway.tokens == []
+
+
+@pytest.mark.parametrize("owner", ["user:ada", "agent:team/lead via agent:team/cook"])
+async def test_ask_agent_for_a_principal_needs_a_delegation(tmp_path, owner):
+    gateway, log = Gateway(), MemoryTaskLog()
+    await log.accept(Claim(owner, "t1", b""), Task(id="t1", context_id="c1"), at_ns=1)
+    tool = (await named(tools_over(gateway, tmp_path, delegations=log)))["ask_agent"]
+    gateway.tokens.clear()
+    turn = TurnRequest(owner, "c1", "t1", "x")
+    with pytest.raises(ToolError, match="the caller may send it again"):
+        await tool.run(ToolCall({"agent": "cook", "message": "x"}, turn, lambda _: None))
+    assert gateway.tokens == []
+
+
+async def test_ask_agent_refuses_a_delegation_without_its_token(tmp_path):
+    """The log has deleted the expired token, and the clock of the agent has gone back since then."""
+    gateway, log = Gateway(), MemoryTaskLog()
+    await log.accept(Claim("client:a", "t1", b""), Task(id="t1"), at_ns=1, delegation=Delegation("", 60, "t1"))
+    tool = (await named(tools_over(gateway, tmp_path, delegations=log)))["ask_agent"]
+    gateway.tokens.clear()
+    with pytest.raises(ToolError, match="has run too long"):
         await tool.run(call(agent="cook", message="x"))
     assert gateway.tokens == []
 
@@ -228,6 +259,14 @@ async def test_ask_agent_without_a_token_is_a_tool_error(tmp_path):
     Layout(root=tmp_path / "desk").gateway_token_file.unlink()
     with pytest.raises(ToolError, match="holds no credential for the gateway"):
         await tool.run(call(agent="cook", message="x"))
+
+
+async def test_only_ask_agent_needs_the_action_delegate(tmp_path):
+    tools = await named(tools_over(Gateway(), tmp_path))
+    assert {name: tool.action for name, tool in tools.items()} == {
+        "ask_agent": CallerAction.DELEGATE,
+        "list_agents": None,
+    }
 
 
 async def test_list_agents_names_each_colleague(tmp_path):
@@ -309,7 +348,7 @@ TURN = TurnRequest("client:a", "c1", "t2", "x")
 
 async def settled(fleet):
     """Wait until the task of the agent is done, and return the results."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while not (found := await fleet.background.finished(TURN)):  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
     return found
@@ -407,3 +446,22 @@ async def test_background_tasks_of_a_conversation_are_limited(tmp_path):
 class Down(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("down", request=request)
+
+
+def agents(*numbers):
+    return [{**COOK, "name": f"cook-{number}"} for number in numbers]
+
+
+async def test_list_of_colleagues_is_read_page_by_page(tmp_path):
+    """A page is smaller than the limit of a response. The rest of a list of more than 200 agents is not read."""
+    gateway = Gateway()
+    gateway.peers = {"items": agents(*range(100)), "nextPageToken": "p1"}
+    gateway.pages = {
+        "p1": {"items": agents(*range(100, 200)), "nextPageToken": "p2"},
+        "p2": {"items": agents(200)},
+    }
+    async with httpx.AsyncClient(transport=gateway) as client:
+        colleagues = Colleagues(ME, GATEWAY, client, read_token=lambda: "token")
+        found = await colleagues.list()
+    assert [each.name for each in found] == [f"cook-{number}" for number in range(200)]
+    assert gateway.lists == 2

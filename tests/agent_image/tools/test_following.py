@@ -1,4 +1,4 @@
-"""A peer that restarts during a task: the caller polls until the task resumes, and sends no message twice."""
+"""A peer that restarts during a task: the caller polls until the task resumes, and sends no message again."""
 
 from collections.abc import AsyncIterator
 

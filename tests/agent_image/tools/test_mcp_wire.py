@@ -16,6 +16,7 @@ from mcp import types
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from tests.ports import free_port
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
@@ -35,7 +36,8 @@ def _nothing():
 
 @asynccontextmanager
 async def serving(app, *, port=0, **settings):
-    listener = socket.create_server(("127.0.0.1", port))
+    # A port that the kernel chooses could belong to another program when a test serves on it again.
+    listener = socket.create_server(("127.0.0.1", port or free_port()))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, **settings))
     server.capture_signals = _nothing
     running = asyncio.create_task(server.serve(sockets=[listener]))
@@ -213,7 +215,7 @@ async def test_r6_restarting_server_is_waited_for_during_a_turn():
     async with serving(server.app()) as port, connected(port) as connection:
         (_tool,) = await connection.tools()
     described = McpServer.model_validate({"name": "s", "url": f"http://127.0.0.1:{port}/mcp"})
-    connection = McpConnection(described, Layout(), pauses=(0, 0.2, 0.2, 0.2, 0.2, 0.2))
+    connection = McpConnection(described, Layout(), pauses=(0, *[0.2] * 300))
     calling = asyncio.create_task(connection._tool(types.Tool(name="add", inputSchema={})).run(CALL))
     await asyncio.sleep(0.3)
     assert not calling.done()
@@ -316,8 +318,7 @@ async def test_mcp_ca_file_is_trusted_and_required(tmp_path, certificate):
 @pytest.mark.process
 async def test_r6_sse_transport_works_and_its_end_fails_its_calls(tmp_path):
     calls = tmp_path / "calls"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, Path(__file__).with_name("older_server.py"), str(port), calls]
     process = subprocess.Popen(command)  # noqa: ASYNC220 - it is started in a moment
     try:
@@ -337,7 +338,7 @@ async def test_r6_sse_transport_works_and_its_end_fails_its_calls(tmp_path):
 
 
 async def _eventually(connection):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while True:
             try:
                 return await connection.tools()

@@ -3,12 +3,13 @@
 import asyncio
 import hashlib
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from decimal import Decimal
 
 import httpx
 import pytest
 from a2a.types import Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent
+from tests.agent_image.call_records import call_records
 
 from fleetwright_a2a.extensions import ASK, CALL_PATH, COST, TOOL_CALL
 from fleetwright_a2a.outbound.bounded_responses import BoundedTransport
@@ -31,7 +32,7 @@ from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 from fleetwright_agent.tools.peers.questions import PeerQuestions
-from fleetwright_agent.tools.peers.response import MOST_CHARACTERS, PeerResponse, TooManyArtifacts
+from fleetwright_agent.tools.peers.response import MOST_CHARACTERS, PeerResponse, ResponseTooLarge
 from fleetwright_agent.tools.peers.tool import PeerTools
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
@@ -137,7 +138,7 @@ async def _kitchen(folder, *, token="t" * 43, card_url="http://cook", card=10_00
     transport = BoundedTransport(httpx.ASGITransport(app.a2a), document=card, stream=stream)
     async with httpx.AsyncClient(transport=transport) as client:
         memory = Database(folder / "conversations.db", SCHEMA)
-        calls = PeerTools("n/desk", [COOK], ours, client, SqliteOpenQuestions(memory))
+        calls = PeerTools("n/desk", [COOK], ours, client, SqliteOpenQuestions(memory), records=call_records())
         (tool,) = await calls.tools(CONTEXT)
         cook.client = client
         cook.calls = calls
@@ -238,7 +239,9 @@ async def test_peer_tool_counts_cost_once_across_a_restart(tmp_path):
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", frames))
         desk = Layout(root=tmp_path / "desk")
-        (other,) = await PeerTools("n/desk", [COOK], desk, cook.client, SqliteOpenQuestions(cook.memory)).tools(CONTEXT)
+        (other,) = await PeerTools(
+            "n/desk", [COOK], desk, cook.client, SqliteOpenQuestions(cook.memory), records=call_records()
+        ).tools(CONTEXT)
         await other.run(_call("two", frames, answers=cook.heard[0].task_id))
     told = [frame.cost_usd for frame in frames if isinstance(frame, PeerCost)]
     assert sum(told) == Decimal("0.000028")
@@ -282,8 +285,16 @@ def test_peer_response_bounds_its_memory():
     assert heard.text == "said anew!"
     for n in range(62):
         heard.take(piece(f"c{n}", ""))
-    with pytest.raises(TooManyArtifacts):
+    with pytest.raises(ResponseTooLarge):
         heard.take(piece("one more", ""))
+
+
+@pytest.mark.parametrize(("length", "is_refused"), [(256, False), (257, True)])
+def test_peer_response_bounds_the_id_of_a_task(length, is_refused):
+    heard, event = PeerResponse(), StreamResponse(task=Task(id="t" * length))
+    with pytest.raises(ResponseTooLarge) if is_refused else nullcontext():
+        heard.take(event)
+    assert len(heard.task_id) == (0 if is_refused else length)
 
 
 async def test_peer_tool_returns_the_question_and_cost_of_a_peer(tmp_path):
@@ -358,7 +369,7 @@ async def test_peer_questions_keep_one_per_context_until_turn_end(tmp_path):
         await tool.run(_call("something", [], context="c2", task="t3"))
         cook.calls.over("client:a", "t1")
         open_, gone = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_CANCELED"
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             while [await cook.state(n) for n in range(4)] != [gone, gone, open_, open_]:  # noqa: ASYNC110 - from outside
                 await asyncio.sleep(0.01)
         cook.calls.over("client:a", "t2")
@@ -376,7 +387,7 @@ async def test_peer_questions_keep_one_per_context_until_turn_end(tmp_path):
 async def test_peer_questions_at_close_follow_the_outlived_setting(tmp_path, outlived, state):
     async with _kitchen(tmp_path) as (cook, _):
         desk, kept = Layout(root=tmp_path / "desk"), SqliteOpenQuestions(cook.memory)
-        calls = PeerTools("n/desk", [COOK], desk, cook.client, kept, outlived=outlived)
+        calls = PeerTools("n/desk", [COOK], desk, cook.client, kept, outlived=outlived, records=call_records())
         await (await calls.tools(CONTEXT))[0].run(_call("something", []))
         await calls.close()
         assert await cook.state(0) == state
@@ -387,7 +398,9 @@ async def test_peer_questions_of_a_removed_peer_do_not_block_close(tmp_path):
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", []))
         kept = SqliteOpenQuestions(cook.memory)
-        without = PeerTools("n/desk", [EGG_BOILER], Layout(root=tmp_path / "desk"), cook.client, kept)
+        without = PeerTools(
+            "n/desk", [EGG_BOILER], Layout(root=tmp_path / "desk"), cook.client, kept, records=call_records()
+        )
         without.over("client:a", "t1")
         await without.close()
         assert await kept.all() == []

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.agent_image.call_records import call_records
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.layout import Layout
@@ -67,7 +68,7 @@ async def test_built_in_providers_are_those_that_are_enabled(documents, tmp_path
         facts=none,
         workspace=Provider("workspace", []) if config.workspace else None,
         redact=str,
-        peers=PeerTools("team/echo", config.peers, layout, none, none),
+        peers=PeerTools("team/echo", config.peers, layout, none, none, records=call_records()),
         tool_cache=ToolCache(),
         metrics=Metrics(CollectorRegistry()),
         room=lambda: 1000,
@@ -104,8 +105,20 @@ async def test_registry_closes_every_provider():
     assert [provider.closed for provider in providers] == [1, 1]
 
 
+WITHOUT_OTHER_AGENTS = """
+import sys
+from types import SimpleNamespace as Fake
+import fleetwright_agent.turn.assembly
+from fleetwright_agent.turn.other_agents import other_agents
+
+config = Fake(peers=(), gateway=None)
+assert other_agents(Fake(config=config, storage=None), redact=str, sleep=None).closing == ()
+sys.exit(sys.argv[1] in sys.modules)
+"""
+
+
 @pytest.mark.process
-def test_turn_without_mcp_servers_does_not_import_the_mcp_sdk():
-    """The import takes a sixth of the time until the first answer of an agent that was started for it."""
-    code = "import sys, fleetwright_agent.turn.assembly; sys.exit('mcp' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+@pytest.mark.parametrize("library", ["mcp", "a2a.client"])
+def test_turn_imports_no_library_for_absent_tools(library):
+    """These imports take a sixth and a tenth of the time until the first answer of an agent that was started for it."""
+    assert subprocess.run([sys.executable, "-c", WITHOUT_OTHER_AGENTS, library], check=False).returncode == 0

@@ -2,7 +2,7 @@
 
 from fleetwright_agent.protocol.frames import PeerCost, ToolEnd, ToolStart
 from fleetwright_agent.storage.open_questions import DelegatedTask
-from fleetwright_agent.tools.fleet.background_tasks import BackgroundResult
+from fleetwright_agent.tools.fleet.background_result import BackgroundResult
 from fleetwright_agent.turn.background_results import result_frames, result_messages, undelivered
 
 ONE = BackgroundResult(DelegatedTask("a", "c", "n/cook", "one"), "eggs", ok=True, frames=(PeerCost("cook", 1),))

@@ -6,7 +6,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.memory import LearnedSkillMemory
+from fleetwright_agent.memory.eligibility import MemoryAccess
 from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.security.caller_roles import EVERY_ACTION, ROLES, Role
 from fleetwright_agent.storage.sqlite.learned_skills import SqliteLearnedSkillStore
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.sub_agents.learning import SkillLearner
@@ -23,7 +25,11 @@ async def skills(tmp_path: Path):
 def learning(skills: SqliteLearnedSkillStore, **policy: object) -> SkillLearner:
     chosen = LearnedSkillMemory.model_validate({"enabled": True, **policy})
     return SkillLearner(
-        skills, chosen, redact=lambda text: text.replace("hunter2", "[REDACTED]"), metrics=Metrics(CollectorRegistry())
+        skills,
+        chosen,
+        access=MemoryAccess(lambda owner: ROLES[Role.MEMORY_READ_ONLY] if owner == "client:reader" else EVERY_ACTION),
+        redact=lambda text: text.replace("hunter2", "[REDACTED]"),
+        metrics=Metrics(CollectorRegistry()),
     )
 
 
@@ -37,6 +43,7 @@ def finished(*, owner: str = "client:a", tools: tuple[str, ...] = ("t",), task: 
         pytest.param(finished(), {}, ["Boil eggs"], id="what was done with a tool"),
         pytest.param(finished(tools=()), {}, [], id="nothing of what was only talked about"),
         pytest.param(finished(owner="agent:team/peer"), {}, [], id="nothing for an agent, which speaks for many"),
+        pytest.param(finished(owner="client:reader"), {}, [], id="nothing for a caller that may not write memory"),
         pytest.param(finished(incognito=True), {}, [], id="nothing of what is to be forgotten"),
         pytest.param(finished(trigger="background"), {}, [], id="nothing of what no person asked for"),
         pytest.param(finished(), {"subAgents": ["cook"]}, ["Boil eggs"], id="from a sub-agent that is named"),

@@ -28,7 +28,7 @@ from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback
 from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, clean_messages, withhold_results
 from fleetwright_agent.turn.pipeline.model.prompt_retry import PromptRetry
 from fleetwright_agent.turn.pipeline.model.prompt_size import minimum_prompt_size, prompt_size
-from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink
+from fleetwright_agent.turn.pipeline.model.turn_limits import RepeatLimitLink, RoundLimitLink, TokenLimitLink
 from fleetwright_agent.turn.pipeline.order import model_links
 from fleetwright_agent.turn.providers.factory import build_chat, portable
 from fleetwright_agent.turn.providers.failures import ModelFailure
@@ -102,6 +102,11 @@ class ModelCalls:
             {"callerChoices": ["ReasoningEffort"]},
             [*USUAL[:6], "ReasoningEffort", "VisionFilter", "ModelCalls"],
             id="callers may say how long a model thinks of which nothing is said",
+        ),
+        pytest.param(
+            {"limits": {"maxTurnTokens": 9}},
+            ["TokenLimitLink", *USUAL[:-1], "TokenLimitLink", USUAL[-1]],
+            id="a limit of tokens is before everything, and before each attempt",
         ),
         pytest.param(
             {"model": {"vision": True}}, [*USUAL[:6], "ModelCalls"], id="where all see, nobody looks for pictures"
@@ -286,6 +291,22 @@ async def test_round_limit_link_limits_model_calls(config):
     link = RoundLimitLink(Limits.model_validate({"maxModelCalls": 3}).most_model_calls)
     with pytest.raises(TurnFailed, match="its limit of 3 model calls"):
         await link.around_model(request_of(HumanMessage("x"), *different(3)), Models())
+
+
+@pytest.mark.parametrize(("used", "ends"), [(0, False), (99, False), (100, True), (250, True)])
+async def test_token_limit_link_ends_a_turn_at_the_limit(used, ends):
+    request, link = request_of(HumanMessage("x")), TokenLimitLink(100)
+    request.runtime.context.usage.tokens = used
+
+    async def answer(_: Any) -> Any:
+        return AIMessage("Done.")
+
+    if not ends:
+        assert (await link.around_model(request, answer)).text == "Done."
+        return
+    with pytest.raises(TurnFailed, match="its limit of 100 tokens for one message") as ended:
+        await link.around_model(request, answer)
+    assert (ended.value.reason, ended.value.details) == ("token_limit", {"tokens": {"used": used, "limit": 100}})
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from decimal import Decimal
 
 import anthropic
 import httpx2
-import openai
 import pytest
 from google.genai.errors import ClientError
 from langchain_core.messages import AIMessage
@@ -15,11 +14,14 @@ from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.model import Model, Price
 from fleetwright_agent.config.tools import Skill
 from fleetwright_agent.protocol.frames import Purpose, TurnRequest
+from fleetwright_agent.security.caller_roles import ROLES, Role
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.tools.skills.loading import skill_tools
-from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, count, usage_of
-from fleetwright_agent.turn.prompt import system_prompt
+from fleetwright_agent.turn.cost.usage import CostAccount, cost_usd, entry_of, usage_of
+from fleetwright_agent.turn.cost.usage_counters import UsageCounters
+from fleetwright_agent.turn.prompt import sub_agent_prompt, system_prompt
+from fleetwright_agent.turn.providers.chat_completions.errors import CompletionStatusError
 from fleetwright_agent.turn.providers.failures import MalformedToolCall, backoff, classify
 
 
@@ -53,8 +55,7 @@ def test_cost_usd_prices_cache_writes_separately():
 
 
 def _status(status, code=None, headers=None, message="m"):
-    response = httpx2.Response(status, headers=headers, request=httpx2.Request("POST", "http://m"))
-    return openai.APIStatusError(message, response=response, body={"code": code, "message": message})
+    return CompletionStatusError(status, message, code, headers)
 
 
 def _in_stream(kind):
@@ -264,6 +265,26 @@ def test_system_prompt_has_a_fixed_order_and_no_memory():
     places = [prompt.index(word) for word in ("Be the desk.", "# Skills", "# Peers", "# Rules", "orders")]
     assert places == sorted(places)
     assert system_prompt(config, "Be the desk.", {}) == prompt[: prompt.index("\n\n# Now")]
+    restricted = system_prompt(config, "Be the desk.", {"orders": "down"}, ROLES[Role.NO_DELEGATION])
+    assert restricted.removeprefix(prompt) == (
+        "\n\n# Caller\nFor this caller you may not: ask other agents. Such calls are blocked; say so instead of trying."
+    )
+
+
+@pytest.mark.parametrize(
+    ("role", "says"),
+    [
+        (Role.UNRESTRICTED, ""),
+        (Role.NO_APPROVAL, "may not: make calls that need the approval of a person."),
+        (Role.MEMORY_READ_ONLY, "may not: remember or forget anything."),
+        (Role.READ_ONLY, "remember or forget anything, use tools that change something. Such calls are blocked"),
+    ],
+)
+def test_prompt_of_a_sub_agent_ends_with_the_restrictions(role, says):
+    plain, restricted = sub_agent_prompt("Count.", {}), sub_agent_prompt("Count.", {}, ROLES[role])
+    assert restricted.startswith(plain)
+    assert says in restricted
+    assert bool(says) == (restricted != plain)
 
 
 def test_usage_of_a_reply_without_counts_has_no_cost():
@@ -278,6 +299,6 @@ def test_usage_of_a_reply_without_counts_has_no_cost():
     }
     metrics = Metrics(CollectorRegistry())
     usage = usage_of(AIMessage("hi"), CostAccount("m", Model.model_validate(model).price, Purpose.ANSWER))
-    count(usage, metrics)
+    UsageCounters(metrics).count(entry_of(usage, "client:a"), estimated=usage.estimated)
     assert usage.cost_usd is None
     assert metrics.registry.get_sample_value("fleetwright_llm_unpriced_calls_total", {"model": "m"}) == 1

@@ -7,6 +7,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from fleetwright_agent.protocol.frames import RetryWait
+from fleetwright_agent.turn.providers.chat_completions.errors import CompletionError
 from fleetwright_agent.turn.providers.failures import provider_text
 
 
@@ -40,16 +41,6 @@ async def test_failed_model_call_is_logged_and_its_wait_reported(
     assert "waitSeconds" not in told[-1]
 
 
-class APIError(Exception):
-    """A stand-in for the error of a provider's client, with the same name and module."""
-
-    __module__ = "openai"
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
-
 @pytest.mark.parametrize(
     ("text", "logged"),
     [
@@ -60,4 +51,4 @@ class APIError(Exception):
     ],
 )
 def test_provider_text_is_truncated_between_words(text: str, logged: str) -> None:
-    assert provider_text(APIError(text)) == logged
+    assert provider_text(CompletionError(text)) == logged

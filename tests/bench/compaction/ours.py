@@ -13,9 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import openai
-from httpx2 import Request as HttpRequest
-from httpx2 import Response as HttpResponse
 from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from prometheus_client import CollectorRegistry
@@ -38,6 +35,7 @@ from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.accounting import CostAccounting
 from fleetwright_agent.turn.pipeline.model.compaction import CompactionLink
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls, answer_of
+from fleetwright_agent.turn.providers.chat_completions.errors import CompletionStatusError
 from fleetwright_agent.turn.views import Views
 
 THREAD = "bench"
@@ -212,10 +210,7 @@ def opener(prices: dict[str, str] | None = None) -> Open:
 
 def overflow() -> Exception:
     """Return the exception that a provider's client raises for a prompt that is too long."""
-    response = HttpResponse(400, request=HttpRequest("POST", "http://127.0.0.1"))
-    return openai.BadRequestError(
-        "maximum context length is exceeded", response=response, body={"code": "context_length_exceeded"}
-    )
+    return CompletionStatusError(400, "maximum context length is exceeded", "context_length_exceeded")
 
 
 async def _at_once(_: float) -> None:

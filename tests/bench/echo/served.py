@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 import os
-import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,15 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tests.ports import free_port, free_ports
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 TOKEN = "token-of-the-benchmark"
 _PATH = os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "agent_image/src", CHECKOUT / "libs/a2a/src")))
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @dataclass
@@ -96,7 +92,7 @@ def reference(python: Path, folder: Path, *, durable: bool = False) -> Served:
 
 
 def ours(python: Path, folder: Path, *, durable: bool = False) -> Served:
-    port, ops = free_port(), free_port()
+    port, ops = free_ports()
     root = _mounted(folder / f"ours-{port}")
     words = [str(python), "-m", "tests.bench.echo.ours", str(root), str(port), str(ops)]
     return Served([*words, "disk" if durable else "memory"], port, ops, "/readyz")
@@ -104,7 +100,7 @@ def ours(python: Path, folder: Path, *, durable: bool = False) -> Served:
 
 def shipped(python: Path, folder: Path, *, model: str = "http://127.0.0.1:9") -> Served:
     """The command of the image, with the model loop."""
-    port, ops = free_port(), free_port()
+    port, ops = free_ports()
     root = _mounted(folder / f"shipped-{port}", model=model)
     where = ["--root", str(root), "--host", "127.0.0.1", "--port", str(port), "--ops-port", str(ops)]
     return Served([str(python), "-m", "fleetwright_agent", "serve", *where], port, ops, "/readyz")

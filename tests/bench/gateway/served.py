@@ -13,8 +13,9 @@ from pathlib import Path
 
 import uvloop
 from tests.bench.echo.environment import python_of
-from tests.bench.echo.served import CHECKOUT, Served, free_port
+from tests.bench.echo.served import CHECKOUT, Served
 from tests.gateway.fleet_api import FleetApi, token_text
+from tests.ports import free_port, free_ports
 
 from fleetwright_gateway.app import build_gateway
 from fleetwright_gateway.process.serving import collect_less_often, freeze_objects, leave_on_signal, serve
@@ -29,7 +30,7 @@ _TEAM = {"fleet": {"reach": "Direct"}}
 
 
 def gateway(folder: Path, *, agent_port: int) -> Served:
-    port, ops = free_port(), free_port()
+    port, ops = free_ports()
     words = ["-m", "tests.bench.gateway.served", str(folder), str(port), str(ops), str(agent_port), CALLER]
     return Served([str(python_of("gateway")), *words], port, ops, "/readyz", environment=_environment())
 

@@ -14,10 +14,12 @@ from e2e.scenarios.reviewers import approval_of, decide
 from e2e.scenarios.sleeping import wait_for_sleep
 from tests.bench.table import Row
 from tests.bench.wake.gateway_client import PERSON, GatewayClient
+from tests.bench.wake.withdrawal import withdrawal
 
 _AGENTS = 10
 """Agents that go to sleep together. They wake one after the other."""
 _ASKED = "Hello"
+_NETWORK = "volumes and network of the pod"
 _WAITS = "TASK_STATE_INPUT_REQUIRED"
 _SKILL = {
     "apiVersion": "fleetwright.dev/v1alpha1",
@@ -28,10 +30,11 @@ _SKILL = {
     },
 }
 _RESIDENT = "import re; print(re.search(r'VmRSS:\\s+(\\d+)', open('/proc/{process}/status').read())[1])"
-_LOOP = "import time; import langgraph.graph, langchain_openai; "
+_LOOP = "with fast_imports(): import langchain.agents, httpx2"
 """Imports the libraries of the loop, and nothing else: the floor of a first turn."""
-_SERVER = "import a2a.server.request_handlers, a2a.server.routes, uvicorn; "
-"""Imports the libraries of the A2A server. Together with those of the loop, they are the floor of the memory."""
+_SERVER = "with fast_imports(): import a2a.server.context, a2a.utils.proto_utils, sse_starlette, uvicorn"
+"""Imports the libraries of the A2A server. Together with those of the loop, they are the floor of a wake."""
+_BEGIN = "import time; from fleetwright_a2a.lazy_import import fast_imports"
 _IMPORTED = "print(time.process_time())"
 
 
@@ -61,8 +64,11 @@ def wake(client: GatewayClient, *, times: int) -> list[Row]:
         found += [_woken(client, name) for name in names[: times - len(found)]]
         print(f"  {len(found)} of {times} wakes", flush=True)
     newest = names[(times - 1) % len(names)]
-    floor = _resident(client, newest, "self", before=_SERVER + _LOOP)
-    imported = float(_python(client, newest, _LOOP + _IMPORTED))
+    libraries = (_BEGIN, _SERVER, _LOOP)
+    floor = _resident(client, newest, "self", before=libraries)
+    loop = _processor_time(client, newest, _BEGIN, _LOOP)
+    imported = _processor_time(client, newest, *libraries)
+    network = _median([each.phases[_NETWORK] - each.annotated for each in found if _NETWORK in each.phases])
     return [
         *_parts(found),
         Row(
@@ -71,12 +77,13 @@ def wake(client: GatewayClient, *, times: int) -> list[Row]:
             "s",
             2.0,
         ),
+        Row("  floor: Kubernetes until the pod has a network, and the imports of libraries", network + imported, "s"),
         Row("message to first model text, p50", _median([each.first_text for each in found]), "s", 2.3),
         Row("message to first model text, p99", _p99([each.first_text for each in found]), "s", 4.0),
         Row("first turn after the start, p50", _median([each.completed - each.ready for each in found]), "s", 0.7),
-        Row("  processor time to import LangGraph and langchain-openai", imported, "s"),
+        Row("  floor: processor time to import LangChain's agent loop and httpx2", loop, "s"),
         Row("resident memory after the first task", _median([each.resident for each in found]), "MiB", 110.0),
-        Row("  of a process that only imports LangGraph, langchain-openai and the server's libraries", floor, "MiB"),
+        Row("  floor: a process that only imports these libraries and the server's", floor, "MiB"),
     ]
 
 
@@ -113,13 +120,19 @@ def _parts(found: Sequence[_Wake]) -> list[Row]:
     return [Row(f"  after: {step}", _median(times), "s") for step, times in (steps | ready | done).items() if times]
 
 
-def _resident(client: GatewayClient, name: str, process: str = "1", *, before: str = "") -> float:
+def _resident(client: GatewayClient, name: str, process: str = "1", *, before: Sequence[str] = ()) -> float:
     """Return the resident memory in MiB of the agent, or of a program in its pod that runs `before`."""
-    return int(_python(client, name, before + _RESIDENT.format(process=process))) / 1024
+    return int(_python(client, name, *before, _RESIDENT.format(process=process))) / 1024
 
 
-def _python(client: GatewayClient, name: str, program: str) -> str:
+def _processor_time(client: GatewayClient, name: str, *lines: str) -> float:
+    """Return the processor time in seconds of a program in the agent's pod, as the median of five runs."""
+    return _median([float(_python(client, name, *lines, _IMPORTED)) for _ in range(5)])
+
+
+def _python(client: GatewayClient, name: str, *lines: str) -> str:
     """Run a program in the agent's pod, and return its output."""
+    program = "\n".join(lines)
     return client.fleet.run("exec", client.fleet.pod_of(name), "--container=agent", "--", "python", "-c", program)
 
 
@@ -186,4 +199,4 @@ def _p99(values: Sequence[float]) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[-1]
 
 
-PARTS = {"wake": wake, "approvals": approvals}
+PARTS = {"wake": wake, "approvals": approvals, "withdrawal": withdrawal}

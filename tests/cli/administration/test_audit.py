@@ -29,7 +29,7 @@ def trail(fleet: Fleet, kubectl: Path) -> Path:
 def _verify(fleet: Fleet, kubectl: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         fleet.words("audit", "verify", "desk", "-n", "team", *words),
-        capture_output=True, text=True, timeout=60, env=with_kubectl(fleet, kubectl, AGENT_ROOT=str(kubectl / "root")),
+        capture_output=True, text=True, timeout=240, env=with_kubectl(fleet, kubectl, AGENT_ROOT=str(kubectl / "root")),
     )  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def test_first_day_of_the_report(text, wanted):
 def _cost(fleet: Fleet, *words: str, environ: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         fleet.words("cost", *words),
-        capture_output=True, text=True, timeout=60, env=environ or environment(fleet.home),
+        capture_output=True, text=True, timeout=240, env=environ or environment(fleet.home),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ def _memory(fleet: Fleet, *words: str, stdin: str = "") -> "subprocess.Completed
     place = ("--state", str(fleet.state), "desk")
     return subprocess.run(
         fleet.words("memory", words[0], *place, *words[1:]),
-        input=stdin, capture_output=True, text=True, timeout=60, env=environment(fleet.home),
+        input=stdin, capture_output=True, text=True, timeout=240, env=environment(fleet.home),
     )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def test_memory_uses_the_administrator_of_an_agent(fleet: Fleet, kubectl: Path, 
     (kubectl / "agents.fleetwright.dev.json").write_text(json.dumps(agent))
     ended = subprocess.run(
         fleet.words("memory", "export", "desk", "-n", "team", "--owner", "client:nobody"),
-        capture_output=True, text=True, timeout=60, env=with_kubectl(fleet, kubectl),
+        capture_output=True, text=True, timeout=240, env=with_kubectl(fleet, kubectl),
     )  # fmt: skip
     assert (ended.returncode, wanted in ended.stderr) == (code, True), ended.stderr
     assert ("get secret desk-client-default" in (kubectl / "calls").read_text()) is bool(administrators)
@@ -84,7 +84,7 @@ def test_memory_refuses_a_client_without_the_right(fleet: Fleet, tmp_path: Path)
             "memory", "export", "--url", fleet.address["url"], "--token-file", str(tmp_path / "token"),
             "--owner", "client:guest",
         ),
-        capture_output=True, text=True, timeout=60, env=environment(fleet.home),
+        capture_output=True, text=True, timeout=240, env=environment(fleet.home),
     )  # fmt: skip
     assert ended.returncode == 4
     assert "Remedy: name the client in spec.auth.administrators" in ended.stderr
@@ -118,7 +118,7 @@ def test_export_file_is_private_and_complete(tmp_path: Path, earlier, words, sen
                 sys.executable, "-m", "fleetwright_cli", "memory", "export", "desk", "--owner", "client:shop",
                 "--url", f"http://127.0.0.1:{port}", "--token-file", str(token), "--file", str(file), *words,
             ],
-            capture_output=True, text=True, timeout=60, env=environment(tmp_path),
+            capture_output=True, text=True, timeout=240, env=environment(tmp_path),
         )  # fmt: skip
     code, message, content = wanted
     assert (ended.returncode, message in ended.stderr) == (code, True), ended.stderr
@@ -140,7 +140,7 @@ def test_receipt_names_the_erased_forks(tmp_path: Path) -> None:
                 sys.executable, "-m", "fleetwright_cli", "memory", "erase", "desk", "--owner", "client:shop", "--yes",
                 "--conversation", "ctx-a", "--url", f"http://127.0.0.1:{port}", "--token-file", str(tmp_path / "token"),
             ],
-            capture_output=True, text=True, timeout=60, env=environment(tmp_path),
+            capture_output=True, text=True, timeout=240, env=environment(tmp_path),
         )  # fmt: skip
     rows = [line.split()[:2] for line in ended.stdout.splitlines() if line.startswith("fork")]
     assert [row[1][:5] for row in rows] == ["ctx-b", "ctx-c"], ended.stderr

@@ -95,7 +95,7 @@ def skills(desk: LearningAgent, tmp_path: Path):
 def invoke(words: list[str], stdin: str, home: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "fleetwright_cli", *words],
-        input=stdin, capture_output=True, text=True, timeout=60, env=environment(home),
+        input=stdin, capture_output=True, text=True, timeout=240, env=environment(home),
     )  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def test_promotion_asks_before_it_replaces_a_skill(desk, tmp_path: Path, existin
                 sys.executable, "-m", "fleetwright_cli", "skills", "promote", "desk", "book-table", "--apply", *words,
                 "--url", f"http://127.0.0.1:{desk.port}", "--token-file", str(tmp_path / "token"),
             ],
-            stdin=subprocess.DEVNULL if typed is None else there, capture_output=True, text=True, timeout=60,
+            stdin=subprocess.DEVNULL if typed is None else there, capture_output=True, text=True, timeout=240,
             env=environment(tmp_path, KUBECONFIG=str(tmp_path / "kubeconfig")),
         )  # fmt: skip
         os.close(here)

@@ -13,7 +13,7 @@ CASES = "cases: [{name: looks up, say: Look up order A-1002., expect: {contains:
 def _eval(fleet: Fleet, file: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         fleet.words("eval", "--state", str(fleet.state), str(file), "desk", *words),
-        capture_output=True, text=True, timeout=120, env=environment(fleet.home),
+        capture_output=True, text=True, timeout=240, env=environment(fleet.home),
     )  # fmt: skip
 
 

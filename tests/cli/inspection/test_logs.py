@@ -78,7 +78,7 @@ def cluster(fleet: Fleet, kubectl: Path) -> Path:
 def _logs(fleet: Fleet, cluster: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         fleet.words("logs", "-n", "team", *words),
-        capture_output=True, text=True, timeout=60, env=with_kubectl(fleet, cluster),
+        capture_output=True, text=True, timeout=240, env=with_kubectl(fleet, cluster),
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_logs_follows_all_agents(fleet: Fleet, cluster: Path) -> None:
     assert process.stdout is not None
     shown = [process.stdout.readline() for _ in range(5)]
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
+    assert process.wait(240) == 0
     process.stdout.close()
     assert "a person answered" in shown[-1]
     assert sum("task rests" in line for line in shown) == 2, "a line that comes twice is printed once"
@@ -145,7 +145,7 @@ async def test_log_that_takes_too_long_is_a_failure(fleet: Fleet, cluster: Path)
     pods = (cluster / "pods.json").read_text()
     program.write_text(f"#!/bin/sh\ncase \"$*\" in *desk-1*) exec sleep 60;; *logs*) ;; *) echo '{pods}';; esac\n")
     program.chmod(0o755)
-    reading = await ClusterLogs((), everywhere=False, kubectl=str(program), seconds=2).read("1h")
+    reading = await ClusterLogs((), everywhere=False, kubectl=str(program), seconds=10).read("1h")
     assert [str(each).partition(":")[0] for each in reading.failures] == ["the log of pod desk-1 cannot be read"]
 
 

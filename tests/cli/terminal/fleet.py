@@ -134,7 +134,7 @@ class Fleet:
     def words(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "fleetwright_cli", *words]
 
-    def run(self, *words: str, stdin: str = "", seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+    def run(self, *words: str, stdin: str = "", seconds: float = 240) -> "subprocess.CompletedProcess[str]":
         """Run `fleetwright run desk` with more words."""
         command = self.words("run", "--state", str(self.state), "desk", *words)
         return subprocess.run(
@@ -164,10 +164,10 @@ def running_fleet(root: Path) -> Iterator[Fleet]:
             yield Fleet(state, home, model)
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            process.wait(240)
 
 
-def until(seen: Callable[[], object], process: "subprocess.Popen[Any] | None" = None, seconds: float = 60) -> None:
+def until(seen: Callable[[], object], process: "subprocess.Popen[Any] | None" = None, seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not seen():
         assert process is None or process.poll() is None, "the process ended"

@@ -63,7 +63,7 @@ class PtyScreen:
     def type(self, text: str) -> None:
         self.process.send(text)
 
-    def wait(self, wanted: str | Callable[[], object], seconds: float = 30) -> None:
+    def wait(self, wanted: str | Callable[[], object], seconds: float = 150) -> None:
         """Wait until a text is on the screen or in the scrollback."""
         seen = (lambda: wanted in self.text) if isinstance(wanted, str) else wanted
         deadline = time.monotonic() + seconds
@@ -78,7 +78,7 @@ class PtyScreen:
 
     def end(self) -> None:
         self.process.close(force=True)
-        self._thread.join(5)
+        self._thread.join(60)
 
 
 @contextmanager

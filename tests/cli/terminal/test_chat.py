@@ -134,14 +134,14 @@ def test_chat_resumes_a_stream_after_a_lost_connection(fleet: Fleet, tmp_path: P
     token = tmp_path / "token"
     token.write_text(fleet.address["token"])
     gate, streamed = threading.Event(), threading.Event()
-    fleet.model.scripts["[chat]"] = ["One two. ", streamed.set, lambda: gate.wait(30), "Three four."]
+    fleet.model.scripts["[chat]"] = ["One two. ", streamed.set, lambda: gate.wait(240), "Three four."]
     with cut_proxy(fleet.address["url"]) as proxy:
         command = fleet.words("chat", "--url", proxy.url, "--token-file", str(token))
         with on_screen(command, environ=environment(fleet.home)) as screen:
             screen.wait("· ready")
             screen.type("say [chat]\r")
             screen.wait("One two.")
-            assert streamed.wait(30)
+            assert streamed.wait(240)
             proxy.closed = True
             proxy.cut()
             screen.wait("connection lost")
@@ -209,7 +209,7 @@ def test_chat_survives_a_resize_in_tmux(fleet: Fleet, tmp_path: Path) -> None:
     environ = environment(fleet.home)
 
     def tmux(*words: str) -> str:
-        ended = subprocess.run([*server, *words], capture_output=True, text=True, timeout=30, check=True, env=environ)
+        ended = subprocess.run([*server, *words], capture_output=True, text=True, timeout=240, check=True, env=environ)
         return ended.stdout
 
     command = fleet.words("chat", "--state", str(fleet.state), "desk")

@@ -14,7 +14,7 @@ from tests.cli.terminal.fleet import Fleet, until
 def test_run_reaches_an_agent_through_a_tunnel(fleet: Fleet, kubectl: Path) -> None:
     command = fleet.words("run", "desk", "-n", "team", "Look up order A-1002.")
     ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, env=with_kubectl(fleet, kubectl)
+        command, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=with_kubectl(fleet, kubectl)
     )
     assert ended.returncode == 0, ended.stderr
     assert "desk lamp" in ended.stdout
@@ -28,7 +28,7 @@ def test_run_reaches_an_agent_through_a_tunnel(fleet: Fleet, kubectl: Path) -> N
 
 def test_run_opens_another_tunnel_after_its_end(fleet: Fleet, kubectl: Path) -> None:
     gate, streamed = threading.Event(), threading.Event()
-    fleet.model.scripts["[tunnel]"] = ["One. ", streamed.set, lambda: gate.wait(30), "Two."]
+    fleet.model.scripts["[tunnel]"] = ["One. ", streamed.set, lambda: gate.wait(240), "Two."]
     process = subprocess.Popen(
         fleet.words("run", "desk", "-n", "team", "--output-format", "json", "[tunnel]"),
         stdin=subprocess.DEVNULL,
@@ -37,14 +37,14 @@ def test_run_opens_another_tunnel_after_its_end(fleet: Fleet, kubectl: Path) -> 
         env=with_kubectl(fleet, kubectl),
     )
     assert process.stdout is not None
-    assert streamed.wait(30)
+    assert streamed.wait(240)
     first = int((kubectl / "tunnel").read_text())
     os.kill(first, 9)
     until(lambda: int((kubectl / "tunnel").read_text() or first) != first, process)
     gate.set()
     outcome = json.loads(process.stdout.read())
     process.stdout.close()
-    assert process.wait(30) == 0
+    assert process.wait(240) == 0
     assert outcome["answer"] == "One. Two."
 
 
@@ -52,7 +52,7 @@ def test_run_without_a_cluster_names_the_remedy(fleet: Fleet, kubectl: Path) -> 
     (kubectl / "config.json").unlink()
     ended = subprocess.run(
         fleet.words("run", "desk", "Hi"),
-        capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, env=with_kubectl(fleet, kubectl),
+        capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=with_kubectl(fleet, kubectl),
         cwd=kubectl,
     )  # fmt: skip
     assert (ended.returncode, "start a fleet with `fleetwright dev`" in ended.stderr) == (4, True), ended.stderr
@@ -63,7 +63,7 @@ def test_run_refuses_an_agent_that_does_not_exist(fleet: Fleet, kubectl: Path) -
     (kubectl / "missing").touch()
     ended = subprocess.run(
         fleet.words("run", "dsk", "-n", "team", "Hi"),
-        capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, env=with_kubectl(fleet, kubectl),
+        capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=with_kubectl(fleet, kubectl),
     )  # fmt: skip
     assert (ended.returncode, "`kubectl get agents -A` lists" in ended.stderr) == (2, True), ended.stderr
 
@@ -82,7 +82,7 @@ def test_run_names_what_the_cluster_refuses(fleet: Fleet, kubectl: Path, missing
     environ = with_kubectl(fleet, kubectl) | {"PATH": str(kubectl / "bin")}
     ended = subprocess.run(
         fleet.words("run", "desk", "-n", "team", "Hi"),
-        capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, env=environ,
+        capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=environ,
     )  # fmt: skip
     assert wanted in ended.stderr
     assert ended.returncode in {1, 4}

@@ -96,4 +96,4 @@ def coding_fleet(root: Path, checkout: Path, model: ScriptedCoder, *, edits: str
             yield environ
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            process.wait(240)

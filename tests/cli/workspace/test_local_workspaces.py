@@ -10,11 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.ports import free_port
 
 from fleetwright_api.spec.agent import AgentSpec, parse_agent
 from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts
 from fleetwright_cli.dev.manifests import InvalidFleet, LocalFleet
-from fleetwright_cli.dev.processes import Processes, free_port
+from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.workspace.folders import parse_folders
 from fleetwright_cli.dev.workspace.local_workspaces import LocalWorkspaces, find_bwrap, workspace_specs
 from fleetwright_cli.dev.workspace.sandbox import PythonPlace, WorkspacePlace, runner_command, shell_command
@@ -195,7 +196,7 @@ def started(request: pytest.FixtureRequest, process_ring: None, tmp_path: Path) 
             body = {"id": secrets.token_hex(8), "command": command, "timeout_seconds": 20}
             url = f"http://127.0.0.1:{ports['desk']}/v1/exec"
             answer = httpx.post(
-                url, json=body, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60
+                url, json=body, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=240
             )
             return [json.loads(line) for line in answer.text.splitlines()]
 

@@ -38,7 +38,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def _unittest(folder: Path) -> int:
     command = [sys.executable, "-B", "-m", "unittest"]
-    return subprocess.run(command, cwd=folder, capture_output=True, timeout=60).returncode
+    return subprocess.run(command, cwd=folder, capture_output=True, timeout=240).returncode
 
 
 def _repair(root: Path, environ: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
@@ -47,7 +47,7 @@ def _repair(root: Path, environ: Mapping[str, str]) -> "subprocess.CompletedProc
     prompt = "The test of this shop fails. Repair the code, and run the test."
     return subprocess.run(
         [*command, "--approve", str(root / "policy.yaml"), prompt],
-        capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL, env=dict(environ),
+        capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL, env=dict(environ),
     )  # fmt: skip
 
 

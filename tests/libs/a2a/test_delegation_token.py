@@ -1,6 +1,7 @@
 """Delegations: what is signed, and what is refused. PyJWT checks the format independently."""
 
 import json
+from base64 import urlsafe_b64decode
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,10 @@ from fleetwright_a2a.tokens.actors import MAX_DEPTH, Actor
 from fleetwright_a2a.tokens.delegation_token import (
     MAX_SECONDS,
     DelegationClaims,
+    bind_task,
+    is_bound,
     mint_delegation,
+    task_secret,
     verify_delegation,
 )
 from fleetwright_a2a.tokens.keys import InvalidToken, KeySet
@@ -23,12 +27,14 @@ NOW = 1_772_366_400
 GATEWAY = "http://gateway"
 KEY = ECKey.generate_key("P-256", auto_kid=True)
 PUBLIC = KEY.as_dict(private=False)
+SECRET = task_secret(KEY.as_dict(private=True))
 CLAIMS = DelegationClaims(
     issuer=GATEWAY,
     subject="user:ada",
     actor=Actor("agent:team/lead", "u1", Actor("user:ada", "")),
     holder="agent:team/writer",
     holder_uid="u2",
+    task="t1",
     token_id="d1",
     issued_at=NOW,
     expires_at=NOW + 4200,
@@ -48,7 +54,7 @@ PAYLOAD: dict[str, Any] = {
 
 def signed(payload: Any = PAYLOAD, *, kind: str = "fleetwright-delegation+jwt", key: ECKey = KEY) -> str:
     head = {"alg": "ES256", "typ": kind, "kid": KEY.kid}
-    return jws.serialize_compact(head, json.dumps(payload), key, algorithms=["ES256"])
+    return bind_task(jws.serialize_compact(head, json.dumps(payload), key, algorithms=["ES256"]), "t1", SECRET)
 
 
 def check(token: str, *, issuer: str = GATEWAY, now: float = NOW) -> DelegationClaims:
@@ -56,8 +62,10 @@ def check(token: str, *, issuer: str = GATEWAY, now: float = NOW) -> DelegationC
 
 
 def test_mint_delegation_writes_what_another_library_reads():
+    grant, task, code = mint_delegation(CLAIMS, KEY).split("~")
+    assert (urlsafe_b64decode(task + "=="), len(urlsafe_b64decode(code + "="))) == (b"t1", 32)
     found = jwt.decode(
-        mint_delegation(CLAIMS, KEY),
+        grant,
         jwt.PyJWK(PUBLIC).key,
         algorithms=["ES256"],
         audience=GATEWAY,
@@ -84,6 +92,13 @@ def chain(length: int) -> dict[str, Any]:
         pytest.param(signed({**PAYLOAD, "aud": "u2"}), id="another audience than the gateway"),
         pytest.param(signed({**PAYLOAD, "exp": NOW + MAX_SECONDS + 1}), id="too long a life"),
         pytest.param(signed({**PAYLOAD, "azp_uid": ""}), id="no holder"),
+        pytest.param(bind_task(signed().split("~")[0], "", SECRET), id="an empty task"),
+        pytest.param(bind_task(signed().split("~")[0], "t" * 129, SECRET), id="a long task"),
+        pytest.param(bind_task(signed().split("~")[0], "t\n", SECRET), id="a task with a control character"),
+        pytest.param(signed().split("~")[0], id="no task"),
+        pytest.param(signed().rpartition("~")[0], id="no code"),
+        pytest.param(f"{signed()}~{signed()}", id="two delegations"),
+        pytest.param("~".join((signed().split("~")[0], "_w", "x")), id="a task that is not UTF-8"),
         pytest.param(signed({**PAYLOAD, "act": chain(MAX_DEPTH + 1)}), id="too deep a chain"),
         pytest.param(signed([]), id="no object"),
     ],
@@ -91,6 +106,17 @@ def chain(length: int) -> dict[str, Any]:
 def test_verify_delegation_refuses_a_forged_token(token):
     with pytest.raises(InvalidToken):
         check(token)
+
+
+def test_delegation_is_bound_to_one_task_by_the_gateway():
+    held, other = mint_delegation(CLAIMS, KEY), task_secret(ECKey.generate_key("P-256").as_dict(private=True))
+    grant, task, code = held.split("~")
+    moved = bind_task(grant, "t2", other).split("~")[1]
+    assert check(held).task == "t1"
+    assert is_bound(held, [other, SECRET])
+    forged = [f"{grant}~{moved}~{code}", bind_task(grant, "t1", other), f"{grant}~{task}~", f"{grant}~{task}", "ö~ö~ö"]
+    assert [is_bound(each, [SECRET]) for each in forged] == [False] * len(forged)
+    assert not is_bound(held, [])
 
 
 @pytest.mark.parametrize("changed", [{"issuer": "http://other"}, {"now": NOW + 4230}, {"now": NOW - 31}], ids=str)

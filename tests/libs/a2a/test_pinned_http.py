@@ -65,7 +65,7 @@ def names(*script: Sequence[str]) -> Callable[..., object]:
 
 
 def client(policy: EgressPolicy, **options: object) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=PinnedTransport(policy, **options), trust_env=False, timeout=5)  # type: ignore[arg-type] - the test's own
+    return httpx.AsyncClient(transport=PinnedTransport(policy, **options), trust_env=False, timeout=60)  # type: ignore[arg-type] - the test's own
 
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:

@@ -242,7 +242,7 @@ async def test_lease_requests_do_not_wait_for_other_requests():
     app.router.add_route("*", "/{path:.*}", handle)
     async with TestServer(app) as server:
         login = partial(Credentials, f"http://{server.host}:{server.port}", "t")
-        async with KubernetesApi(login, **_IDENTITY) as api, asyncio.timeout(20):
+        async with KubernetesApi(login, **_IDENTITY) as api, asyncio.timeout(100):
             workers = [asyncio.ensure_future(api.get(CONFIG_MAPS, "n", "c")) for _ in range(64)]
             for _ in range(32):
                 await waiting.acquire()
@@ -269,7 +269,7 @@ async def test_queued_write_is_dropped_after_the_lease_is_lost():
     app.router.add_route("*", "/{path:.*}", handle)
     async with TestServer(app) as server:
         login = partial(Credentials, f"http://{server.host}:{server.port}", "t")
-        async with KubernetesApi(login, **_IDENTITY, may_write=lambda: held[0]) as api, asyncio.timeout(20):
+        async with KubernetesApi(login, **_IDENTITY, may_write=lambda: held[0]) as api, asyncio.timeout(100):
             reading = [asyncio.ensure_future(api.get(CONFIG_MAPS, "n", "c")) for _ in range(32)]
             await asyncio.sleep(0.1)
             body = {"metadata": {"name": "c", "namespace": "n"}}

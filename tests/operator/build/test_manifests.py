@@ -31,6 +31,8 @@ FULL = {
     "provider": {"organization": "Poets", "url": "https://poets.example"},
     "documentationURL": "https://poets.example/poet",
     "iconURL": "https://poets.example/poet.png",
+    "initialPrompt": "Write a first poem.",
+    "idlePrompt": {"text": "Write another poem.", "every": "2h"},
     "model": {
         "name": "priced",
         "baseURL": "http://llm.models.svc/v1",
@@ -60,7 +62,16 @@ FULL = {
         {"name": "tools", "tools": {"allow": ["add"], "deny": ["drop"], "requireApproval": ["add"]}},
         {"name": "weather"},
     ],
-    "approvals": {"tools": ["ask_helper", "weather__warn"], "by": "Callers", "expiry": "2h"},
+    "approvals": {
+        "tools": ["ask_helper", "weather__warn"],
+        "by": "Callers",
+        "bypassCallers": ["client:ops"],
+        "expiry": "2h",
+    },
+    "callerRoles": [
+        {"callers": ["client:web", "user:*"], "role": "ReadOnly"},
+        {"callers": ["*"], "actions": ["ReadMemory", "Delegate"]},
+    ],
     "enforcement": {
         "deny": ["tools__drop"],
         "arguments": [{"tool": "tools__add", "schema": {"properties": {"a": {"maximum": 9}}}}],
@@ -141,6 +152,7 @@ FULL = {
     "limits": {
         "maxToolCalls": 3,
         "maxModelCalls": 12,
+        "maxTurnTokens": 200000,
         "maxRepeatedCalls": 4,
         "maxEmptyReplies": 0,
         "maxMendedRequests": 1,
@@ -258,6 +270,15 @@ def test_agent_manifests_of_a_team_match_golden(objects, with_gateway, trust, go
     view = objects.agent_view(fleet={"parent": {"name": "lead"}, "reach": "Direct"}, sleep={"afterIdle": "15m"})
     parts = AgentParts(agent=view, tokens=Tokens(clients={"default": bearer("a-token")}, gateway=trust))
     golden("agent-of-a-team", agent_children(parts, with_gateway).manifests)
+
+
+def test_agent_manifests_with_a_sleeping_peer_match_golden(objects, with_gateway, trust, golden):
+    peers = {"helper": objects.agent_view("helper", description="Helps.", sleep={"afterIdle": "15m"})}
+    tokens = Tokens(
+        clients={"default": bearer("a-token")}, peers={"shop/helper": bearer("helper-token")}, gateway=trust
+    )
+    parts = AgentParts(agent=objects.agent_view(peers=[{"name": "helper"}]), peers=peers, tokens=tokens)
+    golden("agent-with-sleeping-peer", agent_children(parts, with_gateway).manifests)
 
 
 def test_gateway_key_file_holds_public_keys_only(trust):

@@ -81,7 +81,7 @@ async def watching(world: World) -> AsyncIterator[None]:
 
 
 async def until(happened: Callable[[], Any]) -> None:
-    for _ in range(1000):
+    for _ in range(6000):
         if happened():
             return
         await asyncio.sleep(0.02)

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 from prometheus_client import CollectorRegistry
+from tests.ports import free_port
 
 from fleetwright_api import durations
 from fleetwright_api.model_catalog import ModelDefaults, parse_catalog
@@ -136,6 +137,7 @@ def test_durations_refuse_other_text(text):
         durations.seconds(text)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("address", "both"),
     [
@@ -144,22 +146,16 @@ def test_durations_refuse_other_text(text):
         pytest.param("127.0.0.1", False, id="the only one of a kernel without IPv6"),
     ],
 )
-async def test_ops_server_listens_on_ipv4_and_ipv6(free_port, address, both):
+async def test_ops_server_listens_on_ipv4_and_ipv6(address, both):
     if address == "[::1]" and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
-    health = ProcessHealth(clock=lambda: 0.0, resync_seconds=100)
-    runner = await serve(ops_app(health, CollectorRegistry()), free_port, both=both)
+    health, port = ProcessHealth(clock=lambda: 0.0, resync_seconds=100), free_port()
+    runner = await serve(ops_app(health, CollectorRegistry()), port, both=both)
     try:
-        async with aiohttp.ClientSession() as session, session.get(f"http://{address}:{free_port}/healthz") as answer:
+        async with aiohttp.ClientSession() as session, session.get(f"http://{address}:{port}/healthz") as answer:
             assert answer.status == 200
     finally:
         await runner.cleanup()
-
-
-@pytest.fixture
-def free_port(process_ring: None) -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 @pytest.mark.process

@@ -80,6 +80,23 @@ async def test_idle_agent_sleeps_and_stays_ready(fleet, api, objects):
     assert (status["phase"], status["sleep"]["since"]) == ("Asleep", format_timestamp(fleet.moment))
 
 
+async def test_own_tasks_do_not_keep_an_agent_awake(fleet, api, objects):
+    """The agent begins tasks by itself. While one runs, it stays awake; after the scrape of its counters it sleeps."""
+    pod = await running(fleet, api, objects, sleep={"afterIdle": "15m"}, idlePrompt={"text": "Look.", "every": "5m"})
+    started = format_timestamp(fleet.moment)
+    await fleet.later(1000)
+    own = format_timestamp(fleet.moment)
+    report(fleet, pod, startedAt=started, lastOwnTaskActivity=own, runningTasks=1)
+    await fleet.settle()
+    assert replicas(api) == 1
+    report(fleet, pod, startedAt=started, lastOwnTaskActivity=own, scrapedAt=format_timestamp(fleet.moment - 1))
+    await fleet.settle()
+    assert replicas(api) == 1
+    report(fleet, pod, startedAt=started, lastOwnTaskActivity=own, scrapedAt=own)
+    await fleet.settle()
+    assert replicas(api) == 0
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -343,6 +360,15 @@ async def test_busy_agent_does_not_sleep(fleet, api, objects):
         pytest.param(
             {"startedAt": "2026-02-01T12:00:00Z", "scrapedAt": "2026-02-02T12:00:00Z"}, None, id="idle and scraped"
         ),
+        pytest.param(
+            {
+                "startedAt": "2026-02-01T12:00:00Z",
+                "scrapedAt": "2026-02-02T12:00:00Z",
+                "lastOwnTaskActivity": "2026-02-02T12:00:01Z",
+            },
+            15,
+            id="idle, and an own task is not scraped",
+        ),
     ],
 )
 async def test_report_tells_when_an_idle_agent_may_sleep(fleet, api, objects, activity, wanted):
@@ -430,6 +456,39 @@ async def test_agents_that_share_an_account_have_a_condition(fleet, api, objects
     assert "FleetIncomplete" not in {*fleet.conditions("Agent", "poet"), *fleet.conditions("Agent", "clerk")}
 
 
+async def test_caller_of_a_sleeping_peer_shares_no_account(fleet, api, objects):
+    """The gateway identifies the caller by its ServiceAccount, also if the caller has no reach."""
+    api.put(objects.agent("helper", sleep={"afterIdle": "15m"}))
+    api.put(objects.agent("clerk", serviceAccountName="poet"))
+    await running(fleet, api, objects, peers=[{"name": "helper"}])
+    assert fleet.conditions("Agent", "poet")["FleetIncomplete"][1] == "ServiceAccountShared"
+    assert "FleetIncomplete" not in fleet.conditions("Agent", "helper")
+
+
+async def test_sleep_of_a_peer_changes_its_callers(fleet, api, objects):
+    """The caller gets a new revision, whose preflight begins. It needs no reach."""
+
+    def found():
+        """Return the revisions of the caller, with True for those that call the peer through the gateway."""
+        maps = [each for each in api.all("ConfigMap") if names.CONFIG_KEY in each["data"]]
+        configs = [json.loads(each["data"][names.CONFIG_KEY]) for each in maps]
+        callers = [config for config in configs if config["name"] == "poet"]
+        assert not any("gateway" in config for config in callers)
+        return {config["revision"]: config["peers"][0].get("throughGateway", False) for config in callers}
+
+    api.put(objects.agent("helper"))
+    await running(fleet, api, objects, peers=[{"name": "helper"}])
+    first = api.find("Agent", "poet")["status"]["revision"]
+    assert found() == {first: False}
+    api.put(objects.agent("helper", sleep={"afterIdle": "15m"}))
+    await fleet.settle()
+    (other,) = found().keys() - {first}
+    assert found()[other] is True
+    api.put(objects.agent("helper"))
+    await fleet.settle()
+    assert found()[api.find("Agent", "poet")["status"]["revision"]] is False
+
+
 async def test_shared_account_without_a_gateway_is_no_problem(world, api, objects):
     for name in ("poet", "clerk"):
         api.put(objects.agent(name, serviceAccountName="robot"))
@@ -445,6 +504,38 @@ async def test_cycle_of_parents_names_its_agents(fleet, api, objects):
         "ParentCycle",
         "spec.fleet.parent forms a cycle: two → one → two. Remove the parent of one of them",
     )
+
+
+async def test_missing_successor_is_a_condition_while_it_is_missing(fleet, api, objects):
+    await running(fleet, api, objects, fleet={"forwardedTo": {"name": "novelist"}})
+    assert fleet.conditions("Agent", "poet")["Ready"][0] == "True"
+    status, reason, message = fleet.conditions("Agent", "poet")["FleetIncomplete"]
+    assert (status, reason) == ("True", "SuccessorNotFound")
+    assert message == (
+        "spec.fleet.forwardedTo 'novelist' does not exist in this namespace, so the gateway refuses the callers; "
+        "create it, or remove spec.fleet.forwardedTo"
+    )
+    api.put(objects.agent("novelist"))
+    await fleet.settle()
+    assert "FleetIncomplete" not in fleet.conditions("Agent", "poet")
+    api.remove("Agent", "novelist")
+    await fleet.settle()
+    assert fleet.conditions("Agent", "poet")["FleetIncomplete"][1] == "SuccessorNotFound"
+
+
+async def test_cycle_of_successors_is_a_condition_until_it_ends(fleet, api, objects):
+    """Each agent of the cycle has the condition, also one whose own successor does not change."""
+    for name, successor in (("one", "two"), ("two", "three"), ("three", "one")):
+        api.put(objects.agent(name, fleet={"forwardedTo": {"name": successor}}))
+    await fleet.start()
+    await fleet.settle()
+    assert fleet.conditions("Agent", "two")["FleetIncomplete"][1:] == (
+        "SuccessorCycle",
+        "spec.fleet.forwardedTo forms a cycle: two → three → one → two. Remove the field from one of them",
+    )
+    api.put(objects.agent("three"))
+    await fleet.settle()
+    assert not any("FleetIncomplete" in fleet.conditions("Agent", name) for name in ("one", "two", "three"))
 
 
 async def test_reach_without_a_gateway_is_a_condition(world, api, objects):

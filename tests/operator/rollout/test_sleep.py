@@ -18,9 +18,15 @@ def spec(**more):
     return parse_agent({"metadata": {"name": "a", "namespace": "n"}, "spec": fields}).spec
 
 
-def activity(*, idle=900, busy=False, scraped=None, wakes_at=None, read_at=NOW):
-    last = read_at - idle
-    return Activity(is_busy=busy, last_active=last, scraped_at=scraped, wakes_at=wakes_at, read_at=read_at)
+def activity(*, idle=900, own=None, busy=False, scraped=None, wakes_at=None, read_at=NOW):
+    return Activity(
+        is_busy=busy,
+        last_active=read_at - idle,
+        last_own_active=None if own is None else read_at - own,
+        scraped_at=scraped,
+        wakes_at=wakes_at,
+        read_at=read_at,
+    )
 
 
 def decide(
@@ -75,6 +81,12 @@ ASLEEP = SleepState(since=9_000, request="first")
         pytest.param({"report": activity(wakes_at=NOW)}, False, id="own work is due now"),
         pytest.param({"report": activity(wakes_at=NOW + 1)}, True, id="own work is due later"),
         pytest.param({"report": activity(idle=5_000, read_at=NOW)}, True, id="not scraped for two minutes"),
+        pytest.param({"report": activity(own=5, scraped=NOW - 4)}, True, id="an own task was scraped"),
+        pytest.param({"report": activity(own=5, scraped=NOW - 6)}, False, id="an own task was not scraped"),
+        pytest.param({"report": activity(own=5, scraped=NOW - 120)}, True, id="own tasks, no scrape for two minutes"),
+        pytest.param({"report": activity(own=5, scraped=NOW - 119)}, False, id="own tasks, a recent scrape"),
+        pytest.param({"report": activity(own=5)}, True, id="own tasks, no scrape ever"),
+        pytest.param({"report": activity(own=5, busy=True, scraped=NOW)}, False, id="an own task runs"),
         pytest.param(
             {"report": activity(idle=60), "of": spec(sleep={"afterIdle": "30s"})}, False, id="a scrape is awaited"
         ),
@@ -141,6 +153,10 @@ STILL = {"annotation": "first", "report": activity(read_at=NOW - 3, wakes_at=NOW
         pytest.param({"report": activity(busy=True)}, None, id="a task runs"),
         pytest.param({"report": activity(busy=True, read_at=NOW - 3)}, None, id="a task ran before the decision"),
         pytest.param({"report": activity(idle=1)}, None, id="a task ended"),
+        pytest.param({"report": activity(own=1, scraped=NOW - 9)}, None, id="an own task ended, and was not scraped"),
+        pytest.param(
+            {"report": activity(own=1, scraped=NOW - 1, wakes_at=NOW + 50)}, DECIDED, id="an own task was scraped"
+        ),
         pytest.param(
             {"report": activity(idle=60), "of": spec(sleep={"afterIdle": "30s"})}, None, id="a scrape is awaited"
         ),
@@ -220,9 +236,10 @@ COUNTS = {"runningTasks": 0, "waitingTasks": 0, "openStreams": 0, "undeliveredPu
             {
                 **COUNTS, "waitingTasks": 1, "startedAt": format_timestamp(5),
                 "lastTaskActivity": format_timestamp(7), "scrapedAt": format_timestamp(8),
-                "nextWakeAt": format_timestamp(20),
+                "lastOwnTaskActivity": format_timestamp(6), "nextWakeAt": format_timestamp(20),
             },
-            Activity(is_busy=True, last_active=7, scraped_at=8, wakes_at=20, read_at=9), id="everything",
+            Activity(is_busy=True, last_active=7, last_own_active=6, scraped_at=8, wakes_at=20, read_at=9),
+            id="everything",
         ),
     ],
 )  # fmt: skip

@@ -45,6 +45,20 @@ INVALID = [
         id="no duration of a fallback",
     ),
     pytest.param({"model": {**MODEL, "timeout": "soon"}}, "InvalidDuration", "such as 90s", id="no duration"),
+    pytest.param({"initialPrompt": " "}, "PromptEmpty", "spec.initialPrompt is empty", id="an empty first prompt"),
+    pytest.param(
+        {"idlePrompt": {"text": "\n"}}, "PromptEmpty", "spec.idlePrompt.text is empty", id="an empty idle prompt"
+    ),
+    *(
+        pytest.param(
+            {"idlePrompt": {"text": "Look.", "every": every}}, "InvalidDuration", "spec.idlePrompt.every", id=words
+        )
+        for every, words in (
+            ("59s", "idle prompts too often"),
+            ("25h", "idle prompts too rarely"),
+            ("soon", "idle prompts at no time"),
+        )
+    ),
     pytest.param(
         {"a2a": {"skills": [{"id": "list", "description": "Lists.", "outputSchema": {"type": "array"}}]}},
         "OutputSchema",
@@ -85,6 +99,12 @@ INVALID = [
         "BudgetNeedsMemory",
         "remove spec.memory.storage.ephemeral",
         id="a budget that would begin anew with every pod",
+    ),
+    pytest.param(
+        {"sleep": {"afterIdle": "15m"}, "memory": {"storage": {"ephemeral": True}}},
+        "SleepNeedsMemory",
+        "remove spec.memory.storage.ephemeral or spec.sleep",
+        id="a sleep that would lose tasks and conversations",
     ),
     pytest.param(
         {"enforcement": {"limits": [{"tool": "*", "max": 1, "window": "soon"}]}},
@@ -235,6 +255,34 @@ INVALID = [
     ),
     pytest.param({"peers": [{"name": "poet"}]}, "PeerIsSelf", "names the agent itself", id="its own peer"),
 ]
+
+
+@pytest.fixture
+async def fleet(make_world, with_gateway, api):
+    world = make_world(api, with_gateway)
+    yield world
+    await world.stop()
+
+
+TOO_RARE = [
+    pytest.param("10m", "10m", True, id="the agent sleeps before it is due"),
+    pytest.param("600s", "10m", True, id="the same time in another unit"),
+    pytest.param("10m", "601s", False, id="it is due before"),
+    pytest.param(None, "5m", True, id="the default is too long"),
+]
+
+
+@pytest.mark.parametrize(("every", "after_idle", "refused"), TOO_RARE)
+async def test_idle_prompt_is_due_before_the_agent_sleeps(fleet, api, objects, every, after_idle, refused):
+    prompt = {"text": "Look.", **({"every": every} if every else {})}
+    api.put(objects.agent(idlePrompt=prompt, sleep={"afterIdle": after_idle}))
+    await fleet.start()
+    await fleet.settle()
+    status, reason, message = fleet.conditions("Agent", "poet")["Accepted"]
+    assert (status, reason) == (("False", "IdlePromptInterval") if refused else ("True", "Valid"))
+    if refused:
+        assert "spec.idlePrompt.every" in message
+        assert f"spec.sleep.afterIdle, which is {after_idle}" in message
 
 
 @pytest.mark.parametrize(("spec", "reason", "says"), INVALID)

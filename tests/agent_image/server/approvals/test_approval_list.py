@@ -134,7 +134,7 @@ async def test_long_poll_answers_when_approvals_change(open_door: Open, operator
     task = await door.say("charge")
     begun = time.monotonic()
     changed = (await waiting).json()
-    assert time.monotonic() - begun < 5, "a change ends the wait"
+    assert time.monotonic() - begun < 20, "a change ends the wait"
     assert [each["task"] for each in changed["open"]] == [task["id"]]
     waiting = asyncio.create_task(operator.read(after=changed["version"], wait=25))
     await asyncio.sleep(0.2)
@@ -158,7 +158,7 @@ async def test_long_poll_ends_when_the_agent_drains(open_door: Open, operator_of
     version = (await operator.read()).json()["version"]
     waiting = asyncio.create_task(operator.read(after=version, wait=25))
     await asyncio.sleep(0.2)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await door.app.drain()
         assert (await waiting).status_code == 200
     later = await operator.read(after=version, wait=25)

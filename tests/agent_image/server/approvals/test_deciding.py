@@ -166,7 +166,7 @@ async def test_decision_for_an_earlier_approval_of_the_task_is_refused(
     task = await door.say("charge")
     (first,) = await operator.open()
     assert (await operator.decide(first, reason="more")).json() == {"outcome": "accepted"}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while not (second := await operator.open()):  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
     assert second[0]["ask"] != first["ask"]
@@ -185,7 +185,7 @@ async def test_decision_for_an_ended_task_is_not_found(open_door: Open, operator
     assert (await operator.decide(approval)).json() == {"outcome": "notFound"}
 
 
-async def test_late_decision_ends_the_task_as_expired(
+async def test_late_decision_does_not_count(
     open_door: Open, mounted: Any, documents: Any, operator_of: Any, asking: Any
 ) -> None:
     mounted.write(mounted.layout.config_file, documents(approvals={"expirySeconds": 60}))
@@ -197,10 +197,7 @@ async def test_late_decision_ends_the_task_as_expired(
     assert (approval["createdAt"], approval["expiresAt"]) == ("2026-11-25T12:00:00Z", "2026-11-25T12:01:00Z")
     now[0] += 61 * 1_000_000_000
     assert (await operator.decide(approval)).json() == {"outcome": "notFound"}
-    ended = await door.get(task["id"])
-    assert ended["status"]["state"] == "TASK_STATE_FAILED"
-    assert ended["status"]["message"]["metadata"]["reason"] == "approval_expired"
-    assert await operator.open() == []
+    assert (await door.get(task["id"]))["status"]["state"] == INPUT_REQUIRED
     assert len(door.turn.requests) == 1
 
 
@@ -295,7 +292,7 @@ async def test_answer_to_an_approval_needs_the_right_caller(
     assert approval["requestedBy"] == owner
     assert approval["chain"] == ([owner] if owner.startswith("agent:") else [])
     assert (await operator_of(door.url).decide(approval)).status_code == 200
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while (await door.get(task["id"], owner=owner))["status"]["state"] != COMPLETED:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
 

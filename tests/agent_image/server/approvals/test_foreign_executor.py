@@ -14,6 +14,7 @@ from google.protobuf.json_format import MessageToDict
 Open = Callable[..., Any]
 ASK = "https://fleetwright.dev/a2a/ask/v1"
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
+YES = {"messageId": "m-2", "role": "ROLE_USER", "parts": [{"text": "yes"}]}
 COMPLETED, INPUT_REQUIRED = "TASK_STATE_COMPLETED", "TASK_STATE_INPUT_REQUIRED"
 
 
@@ -123,10 +124,43 @@ async def test_executor_checks_edited_arguments(
 
 async def test_executor_approval_expires(open_door: Open, mounted: Any, documents: Any) -> None:
     mounted.write(mounted.layout.config_file, documents(approvals={"expirySeconds": 1}))
-    door = await open_door(executor=Bank(), retry_seconds=0.1)
+    bank = Bank()
+    door = await open_door(executor=bank, retry_seconds=0.1)
+    task = await door.say("wire")
+    await door.until(task["id"], COMPLETED)
+    denial = {"approved": False, "expired": True, "reason": "The approval was not given in time."}
+    assert (bank.replies, bank.texts) == ([denial], ["declined"])
+
+
+class StubbornBank(Bank):
+    """Asks again after each answer, with the same id."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        assert context.message is not None
+        self.texts.append(context.get_user_input())
+        task = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        question = task.new_agent_message([Part(text="May I wire 30?")])
+        question.metadata.update({ASK: self.ask})
+        await task.requires_input(question)
+
+
+async def test_executor_that_always_asks_too_late_ends(open_door: Open) -> None:
+    bank = StubbornBank(expires="2026-01-01T00:00:00+00:00")
+    door = await open_door(executor=bank, retry_seconds=0.1)
     task = await door.say("wire")
     ended = await door.until(task["id"], "TASK_STATE_FAILED")
     assert ended["status"]["message"]["metadata"]["reason"] == "approval_expired"
+    assert bank.texts == ["wire", "declined"]
+
+
+async def test_executor_question_with_a_deadline_fails(open_door: Open) -> None:
+    """Only the runtime's own denial of an approval continues a task. The runtime has no answer to a question."""
+    bank = Bank(kind="question", expires="2026-01-01T00:00:00+00:00")
+    door = await open_door(executor=bank, retry_seconds=0.1)
+    task = await door.say("wire")
+    ended = await door.until(task["id"], "TASK_STATE_FAILED")
+    assert ended["status"]["message"]["metadata"]["reason"] == "approval_expired"
+    assert bank.replies == []
 
 
 @pytest.mark.parametrize(
@@ -192,3 +226,20 @@ async def test_decision_about_an_executor_survives_a_restart(open_door: Open, op
     assert [answer.status_code for answer in answers] == [200] * 3
     await again.until(task["id"], COMPLETED)
     assert bank.replies == [{"approved": True}]
+
+
+async def test_executor_approval_is_refused_to_a_role_without_approval(
+    open_door: Open, operator_of: Any, mounted: Any, documents: Any
+) -> None:
+    roles = [{"callers": ["client:default"], "role": "NoApproval"}]
+    mounted.write(mounted.layout.config_file, documents(callerRoles=roles))
+    bank = Bank()
+    door = await open_door(executor=bank)
+    task = await door.say("wire")
+    refused = await door.call("SendMessage", {"message": {**YES, "taskId": task["id"]}})
+    assert "This caller may not approve or decline" in refused["error"]["message"]
+    assert bank.texts == []
+    (approval,) = await operator_of(door.url).open()
+    assert (await operator_of(door.url).decide(approval)).status_code == 200
+    await door.until(task["id"], COMPLETED)
+    assert bank.texts == ["approved"]

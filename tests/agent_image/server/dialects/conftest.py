@@ -4,7 +4,6 @@ import asyncio
 import base64
 import itertools
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ import httpx
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from tests.agent_image.plain import NO_TLS
+from tests.ports import free_ports
 
 from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.protocol.termination_reasons import Termination
@@ -148,7 +148,7 @@ class RunningAgent:
 
     def call(self, method: str, params: dict[str, Any], version: str = "1.0", **headers: str) -> dict[str, Any]:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        response = self.http.post("/a2a", json=body, headers={"A2A-Version": version, **headers}, timeout=20)
+        response = self.http.post("/a2a", json=body, headers={"A2A-Version": version, **headers}, timeout=60)
         answer: dict[str, Any] = response.json()
         return answer
 
@@ -201,14 +201,13 @@ def run_agent(process_ring: None, tmp_path_factory: pytest.TempPathFactory, moun
     @contextmanager
     def run() -> Iterator[RunningAgent]:
         root = tmp_path_factory.mktemp("agent")
-        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-            ports = [each.getsockname()[1] for each in (one, other)]
+        ports = free_ports()
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         with (
             _receiver() as receiver,
             (root / "output").open("wb") as output,
-            httpx.Client(verify=NO_TLS, base_url=urls[0], headers=AUTHORIZED) as http,
-            httpx.Client(verify=NO_TLS, base_url=urls[1]) as ops,
+            httpx.Client(verify=NO_TLS, base_url=urls[0], headers=AUTHORIZED, timeout=60) as http,
+            httpx.Client(verify=NO_TLS, base_url=urls[1], timeout=60) as ops,
         ):
             push = {"keyFile": "push/keys", "allowedHosts": [{"host": "127.0.0.1", "port": receiver}]}
             layout = mount_below(root, push=push).layout
@@ -232,7 +231,7 @@ def run_agent(process_ring: None, tmp_path_factory: pytest.TempPathFactory, moun
 
 
 def _await_ready(ops: httpx.Client, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 150
     while time.monotonic() < deadline:
         with suppress(httpx.TransportError):
             if ops.get("/readyz").status_code == 200:

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,11 +66,11 @@ class Receiver:
 
     async def until(self, number: int) -> None:
         """Wait until the receiver has that many notifications."""
-        async with asyncio.timeout(20), self._changed:
+        async with asyncio.timeout(100), self._changed:
             await self._changed.wait_for(lambda: len(self.heard) >= number)
 
     async def until_state(self, state: str) -> None:
-        async with asyncio.timeout(20), self._changed:
+        async with asyncio.timeout(100), self._changed:
             await self._changed.wait_for(lambda: state in self.states)
 
 
@@ -132,12 +131,3 @@ def mount_push(
 @pytest.fixture
 def mount() -> Callable[..., None]:
     return mount_push
-
-
-@pytest.fixture
-def unused_ports(process_ring: None) -> Callable[[], list[int]]:
-    def two() -> list[int]:
-        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-            return [one.getsockname()[1], other.getsockname()[1]]
-
-    return two

@@ -68,7 +68,7 @@ def delivering(metrics: Metrics) -> Deliver:
             await store.register(1, Registration(str(number), hook.url, host, dialect, b""), at_ns=0, most=10)
         store.post_rest(1, owner="me", at_ns=0, task=Task(id="t"))
         policy = EgressPolicy(hosts=frozenset(EgressTarget(hook.host, hook.port) for hook in hooks))
-        receivers = Receivers(policy, seconds=2)
+        receivers = Receivers(policy, seconds=60)
         courier = DeliveryWorker(store, receivers=receivers, seals=Unsealed(), metrics=metrics, clock=Clock())  # type: ignore[arg-type] - opens what nobody sealed
         running = asyncio.create_task(courier.run())
         yield
@@ -102,12 +102,12 @@ async def test_delivery_worker_isolates_callers_from_hanging_lookups(metrics: Me
     await store.register(9, Registration("a", hook.url, f"{hook.host}:{hook.port}", "1.0", b""), at_ns=0, most=10)
     store.post_rest(9, owner="other", at_ns=1, task=Task(id="quick"))
     policy = EgressPolicy(hosts=frozenset({EgressTarget(hook.host, hook.port)}), everywhere=True)
-    receivers = Receivers(policy, seconds=0.1, resolving=hangs)
+    receivers = Receivers(policy, seconds=1.0, resolving=hangs)
     courier = DeliveryWorker(store, receivers=receivers, seals=Unsealed(), metrics=metrics, clock=Clock())  # type: ignore[arg-type] - opens what nobody sealed
     running = asyncio.create_task(courier.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         await hook.until(1)
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(2)  # Longer than the time limit of an attempt.
     assert len(asked) == 2
     assert (count(metrics, "retried"), count(metrics, "dead")) == (0, 0)
     running.cancel()
@@ -137,7 +137,7 @@ async def test_delivery_worker_gives_up_unserialisable_notifications(
     hook = await receive()
     store = MemoryPushStore(running_task)
     async with delivering(store, hook, dialect="9.9"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             while not count(metrics, "dead"):  # noqa: ASYNC110 - a counter tells nobody
                 await asyncio.sleep(0.01)
     assert hook.heard == []

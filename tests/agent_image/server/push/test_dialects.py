@@ -43,6 +43,8 @@ async def test_push_inline_registration_notifies_in_its_dialect(open_push: Any, 
     door = await open_push(hook, script=at_once)
     task = (await posted(door, sends(hook.url)[dialect]))["result"]
     await hook.until(1)
+    while hook.heard[-1][1]["status"]["state"] != "completed":
+        await hook.until(len(hook.heard) + 1)
     headers, body = hook.heard[-1]
     assert headers["authorization"] == "Bearer t"
     assert (body["id"], body["status"]["state"]) == (task["id"], "completed")

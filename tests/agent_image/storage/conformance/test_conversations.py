@@ -10,7 +10,7 @@ from tests.agent_image.storage.conformance.conftest import SettableClock
 
 from fleetwright_agent.storage.conversations import PRIOR_SESSIONS, SideThread, conversation
 from fleetwright_agent.storage.erasures import ErasureTarget
-from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, QuestionKey
+from fleetwright_agent.storage.open_questions import DelegatedTask, OpenQuestion, PeerCall, QuestionKey
 from fleetwright_agent.storage.sessions import Session
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tool_journal import CallState, StartedCall
@@ -253,6 +253,7 @@ async def filled(storage: Storage) -> None:
         question = QuestionKey(owner, context, "n/cook")
         await storage.questions.put(OpenQuestion(question, "remote", f"t-{context}"))
         await storage.delegated.put(DelegatedTask(owner, context, "n/cook", "remote"))
+        await storage.peer_calls.begin(PeerCall(f"{owner}{context}", owner, context, "t", "n/cook", "boil", 1.0))
         entry = ModelCallUsage("m", "turn", owner, 1, 1, usd=Decimal(1))
         await storage.usage.put(entry, TaskUsageLine(owner, f"t-{context}", {}))
 
@@ -262,13 +263,13 @@ async def filled(storage: Storage) -> None:
     [
         pytest.param(
             ErasureTarget("a"),
-            {"conversations": 2, "messages": 6, "sessions": 2, "costs": 1},
+            {"conversations": 2, "messages": 6, "sessions": 2, "delegations": 2, "costs": 1},
             [("b", "c")],
             id="all of an owner",
         ),
         pytest.param(
             ErasureTarget("a", "c"),
-            {"conversations": 1, "messages": 3, "sessions": 1},
+            {"conversations": 1, "messages": 3, "sessions": 1, "delegations": 1},
             [("a", "d"), ("b", "c")],
             id="one conversation",
         ),
@@ -284,6 +285,7 @@ async def test_owner_data_is_counted_and_erased(
     assert {(each.place.owner, each.place.context_id) for each in await storage.questions.all()} == {*left}
     places = [("a", "c"), ("a", "d"), ("b", "c")]
     assert [place for place in places if await storage.delegated.of(*place)] == left
+    assert [place for place in places if await storage.peer_calls.of(*place)] == left
     assert {(owner, f"{task[2:]}") for owner, task in await storage.inflight.tasks()} == {*left}
     assert [each.context_id for owner in "ab" for each in await storage.sessions.of(owner)] == [c for _, c in left]
     assert (await storage.usage.since(0)).calls == 3

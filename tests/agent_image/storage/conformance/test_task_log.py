@@ -21,6 +21,7 @@ from fleetwright_agent.storage.tasks.records import (
     MessageNotAccepted,
     Ownership,
     TaskChanges,
+    TaskIdInUse,
     TaskQuery,
     TooManyWaitingTasks,
 )
@@ -422,7 +423,7 @@ async def test_since_finds_nothing_of_others(log: TaskLog, owner: str, task: str
 async def test_watch_tells_when_a_reader_finds_more(log: TaskLog) -> None:
     woken: asyncio.Queue[int] = asyncio.Queue()
     log.watch(woken.put_nowait)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         run = await accepted(log, "t")
         assert await woken.get() == run.n
         log.append(run, EventRecord(2, 2, piece("x")))
@@ -499,7 +500,9 @@ async def test_updated_is_the_time_of_the_newest_status(log: TaskLog) -> None:
 
 
 async def delegated(log: TaskLog, name: str, *, expires_at: int = 100, at_ns: int = 1) -> None:
-    answer = await log.accept(claim(name), new(name), at_ns=at_ns, delegation=Delegation(f"of-{name}", expires_at))
+    answer = await log.accept(
+        claim(name), new(name), at_ns=at_ns, delegation=Delegation(f"of-{name}", expires_at, name)
+    )
     assert isinstance(answer, AcceptedClaim)
 
 
@@ -508,7 +511,7 @@ async def test_delegation_belongs_to_one_task_of_one_owner(log: TaskLog, restart
     await accepted(log, "plain")
     await accepted(log, "t", owner="you")
     log = (await restart()).log
-    assert await log.delegation("me", "t") == Delegation("of-t", 100)
+    assert await log.delegation("me", "t") == Delegation("of-t", 100, "t")
     assert "of-t" not in repr(await log.delegation("me", "t"))
     others = [("you", "t"), ("me", "plain"), ("me", "nothing")]
     assert [await log.delegation(*other) for other in others] == [None] * 3
@@ -523,25 +526,76 @@ async def test_delegation_is_replaced_by_the_message_that_resumes(log: TaskLog) 
         final = new(name)
         final.status.state = WAITING
         await log.rest(parked.ownership, (EventRecord(2, 2, ended(name, WAITING)),), final)
-    for name, delegation in (("kept", None), ("replaced", Delegation("next", 200))):
+    for name, delegation in (("kept", None), ("replaced", Delegation("next", 200, "replaced"))):
         stored = await log.find("me", name)
         assert stored is not None
         record = EventRecord(3, 3, Message(message_id="m2", role=Role.ROLE_USER))
         answer = await log.resume(claim(f"{name}-on"), stored, (record,), delegation=delegation)
         assert isinstance(answer, AcceptedClaim)
-    assert await log.delegation("me", "kept") == Delegation("of-kept", 100)
-    assert await log.delegation("me", "replaced") == Delegation("next", 200)
+    assert await log.delegation("me", "kept") == Delegation("of-kept", 100, "kept")
+    assert await log.delegation("me", "replaced") == Delegation("next", 200, "replaced")
 
 
-async def test_delegation_is_deleted_with_its_task_and_after_its_end(log: TaskLog, clock: SettableClock) -> None:
+async def test_expired_delegation_loses_its_token_and_stays(log: TaskLog, clock: SettableClock) -> None:
+    """Without it, the task would look like one in which the agent acts for itself."""
     await delegated(log, "forgotten", expires_at=10_000_000)
     await log.forget("me")
     await accepted(log, "forgotten")
     assert await log.delegation("me", "forgotten") is None
     await delegated(log, "early", expires_at=5)
     await delegated(log, "later", expires_at=20, at_ns=5 * SECOND)
-    assert await log.delegation("me", "early") is None
-    assert await log.delegation("me", "later") == Delegation("of-later", 20)
+    assert await log.delegation("me", "early") == Delegation("", 5, "early")
+    assert await log.delegation("me", "later") == Delegation("of-later", 20, "later")
     clock.seconds = 20.0
     await log.sweep(0)
+    assert await log.delegation("me", "later") == Delegation("", 20, "later")
+    await log.forget("me")
+    await accepted(log, "later")
     assert await log.delegation("me", "later") is None
+
+
+async def test_accept_refuses_an_id_that_the_owner_has_used(log: TaskLog) -> None:
+    """The refused message leaves nothing behind, and it may be sent again with another id."""
+    await delegated(log, "t")
+    again = Delegation("second", 100, "t")
+    assert await log.accept(claim("second"), new("t"), at_ns=2, delegation=again) == TaskIdInUse()
+    assert await log.known(claim("second")) is None
+    assert await log.delegation("me", "t") == Delegation("of-t", 100, "t")
+    assert isinstance(await log.accept(claim("second"), new("u"), at_ns=3), AcceptedClaim)
+    await accepted(log, "t", owner="you")
+
+
+async def test_accept_takes_one_task_under_a_name(log: TaskLog) -> None:
+    assert await log.has_accepted("first") is False
+    answers = await asyncio.gather(
+        *(log.accept(claim(name), new(name), at_ns=1, dedup_key="first") for name in ("t", "u")),
+        log.accept(claim("v"), new("v"), at_ns=1, dedup_key="second"),
+    )
+    assert answers[1] == DuplicateClaim("t")
+    assert [isinstance(each, AcceptedClaim) for each in answers] == [True, False, True]
+    assert await log.has_accepted("first") is True
+    assert await log.find("me", "u") is None
+
+
+@pytest.mark.parametrize("deletes", ["sweep", "forget"])
+async def test_accepted_name_outlives_its_task(log: TaskLog, restart: Restart, deletes: str) -> None:
+    answer = await log.accept(claim("t"), new("t"), at_ns=1, dedup_key="first")
+    assert isinstance(answer, AcceptedClaim)
+    final = new("t")
+    final.status.state = COMPLETED
+    await log.rest(answer.ownership, (EventRecord(2, 9, ended("t")),), final)
+    if deletes == "sweep":
+        assert await log.sweep(10) == 1
+    else:
+        await log.forget("me")
+    reopened = (await restart()).log
+    assert await reopened.find("me", "t") is None
+    assert await reopened.has_accepted("first") is True
+    assert await reopened.accept(claim("u"), new("u"), at_ns=20, dedup_key="first") == DuplicateClaim("t")
+
+
+async def test_refused_acceptance_keeps_no_name(log: TaskLog) -> None:
+    await finished(log, "waits", WAITING)
+    refused = await log.accept(claim("t"), new("t"), at_ns=1, most_waiting=1, dedup_key="first")
+    assert refused == TooManyWaitingTasks()
+    assert await log.has_accepted("first") is False

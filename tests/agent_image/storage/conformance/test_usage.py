@@ -3,10 +3,19 @@
 from decimal import Decimal
 
 import pytest
-from tests.agent_image.storage.conformance.conftest import SettableClock
+from tests.agent_image.storage.conformance.conftest import Restart, SettableClock
 
+from fleetwright_agent.storage.erasures import ErasureTarget
 from fleetwright_agent.storage.storage import Storage
-from fleetwright_agent.storage.usage import DailyUsage, HourlyUsage, ModelCallUsage, TaskUsageLine, UsageSum
+from fleetwright_agent.storage.usage import (
+    NOBODY,
+    DailyUsage,
+    HourlyUsage,
+    ModelCallUsage,
+    TaskUsageLine,
+    TotalUsage,
+    UsageSum,
+)
 
 CALL = ModelCallUsage("m", "turn", "a", 10, 2, 3, 1, Decimal("0.25"))
 UNPRICED = ModelCallUsage("m", "turn", "a", 1, 1)
@@ -60,6 +69,31 @@ async def test_daily_sums_the_hours_of_each_caller(storage: Storage, clock: Sett
     assert await storage.usage.daily(day + 1) == later
     first, *rest = await storage.usage.daily(0)
     assert (first.day, first.sum.calls, rest) == (0.0, 1, later)
+
+
+async def test_totals_sum_all_processes_and_hours(storage: Storage, clock: SettableClock, restart: Restart) -> None:
+    """The pair of model and caller that appeared first comes first."""
+    first = ModelCallUsage("n", "summary", "z", 5, 5)
+    for seconds, call in ((0.0, first), (7200.0, CALL)):
+        clock.seconds = seconds
+        await storage.usage.put(call, LINE)
+    storage = (await restart()).storage
+    clock.seconds = 86400.0
+    for call in (CALL, first, UNPRICED):
+        await storage.usage.put(call, LINE)
+    assert await storage.usage.totals() == [
+        TotalUsage("n", "summary", "z", UsageSum(2, 10, 10, 0, 0, 2, Decimal(0))),
+        TotalUsage("m", "turn", "a", UsageSum(3, 21, 5, 6, 2, 1, Decimal("0.50"))),
+    ]
+
+
+async def test_erasure_moves_the_totals_of_a_caller(storage: Storage) -> None:
+    for caller in ("a", "b", "c"):
+        await storage.usage.put(ModelCallUsage("m", "turn", caller, 10, 2), TaskUsageLine(caller, "t", {}))
+    for caller in ("a", "b"):
+        await storage.owners.erase(ErasureTarget(caller, ""), tasks=["t"])
+    found = {each.caller: each.sum.input_tokens for each in await storage.usage.totals()}
+    assert found == {"c": 10, NOBODY: 20}
 
 
 async def test_call_sizes_replace_the_stored_ones(storage: Storage) -> None:

@@ -16,7 +16,7 @@ from fleetwright_agent.storage.call_windows import CallLimitWindow
 from fleetwright_agent.storage.conversations import SideThread, conversation
 from fleetwright_agent.storage.erasures import ErasureTarget
 from fleetwright_agent.storage.learned_skills import Merge, Plan, SkillDraft
-from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
+from fleetwright_agent.storage.open_questions import OpenQuestion, PeerCall, QuestionKey
 from fleetwright_agent.storage.provenance import Provenance
 from fleetwright_agent.storage.sessions import Session
 from fleetwright_agent.storage.storage import Storage
@@ -43,7 +43,7 @@ async def nothing(_: TaskLog, __: Storage) -> None:
 
 
 async def accept(log: TaskLog, _: Storage) -> None:
-    await log.accept(claim("t"), new("t"), at_ns=1, also=claim("request"), delegation=Delegation("d", 9))
+    await log.accept(claim("t"), new("t"), at_ns=1, also=claim("request"), delegation=Delegation("d", 9, "t"))
 
 
 async def claims(log: TaskLog, _: Storage) -> Any:
@@ -112,6 +112,7 @@ async def talked(_: TaskLog, storage: Storage) -> None:
     written = storage.sessions.put("a", "c", lambda _: Session("c", [], 1.0), most=9)
     await storage.sessions.written(written)
     await storage.questions.put(OpenQuestion(QuestionKey("a", "c", "n/cook"), "remote", "t"))
+    await storage.peer_calls.begin(PeerCall("1", "a", "c", "t", "n/cook", "boil", 1.0))
     await charge(_, storage)
 
 

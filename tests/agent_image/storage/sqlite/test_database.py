@@ -125,7 +125,7 @@ async def test_look_does_not_wait_for_writes(database: Counting) -> None:
     held = Held()
     writing = asyncio.ensure_future(database.run(held))
     await asyncio.sleep(0)
-    assert await asyncio.wait_for(database.look(kept), timeout=5) == ["one"]
+    assert await asyncio.wait_for(database.look(kept), timeout=100) == ["one"]
     held.let_go()
     await writing
 
@@ -230,7 +230,7 @@ def test_kill_keeps_awaited_writes_and_earlier_ones(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert (process.returncode, process.stderr) == (-signal.SIGKILL, "")

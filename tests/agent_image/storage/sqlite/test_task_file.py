@@ -113,6 +113,7 @@ async def test_open_migrates_a_log_without_expiry(tmp_path: Path) -> None:
         *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, columns in added.items() for column in columns),
         "DROP TABLE damaged",
         "DROP TABLE delegations",
+        "DROP TABLE dedup_keys",
         *(
             f"DROP TRIGGER {trigger}"
             for trigger in ("content_delivered", "content_given_up", "task_numbered", "task_rests")
@@ -233,7 +234,12 @@ async def test_open_migrates_a_log_without_queue_order(tmp_path: Path) -> None:
     log = await open_at(tmp_path / "tasks.db")
     await finished(log, "parked", WAITING)
     await accepted(log, "busy")
-    before = ("ALTER TABLE tasks DROP COLUMN after_n", "DROP TABLE delegations", "PRAGMA user_version = 11")
+    before = (
+        "ALTER TABLE tasks DROP COLUMN after_n",
+        "DROP TABLE delegations",
+        "DROP TABLE dedup_keys",
+        "PRAGMA user_version = 11",
+    )
     await log._commit(lambda c: [c.execute(word) for word in before])
     await log.aclose()
     log = await open_at(tmp_path / "tasks.db")
@@ -252,6 +258,7 @@ async def test_open_migrates_a_log_without_epochs(tmp_path: Path) -> None:
     before = (
         *(f"ALTER TABLE tasks DROP COLUMN {column}" for column in ("epoch", "after_n")),
         "DROP TABLE delegations",
+        "DROP TABLE dedup_keys",
         "PRAGMA user_version = 10",
     )
     await log._commit(lambda c: [c.execute(word) for word in before])

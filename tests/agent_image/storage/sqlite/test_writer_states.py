@@ -65,7 +65,7 @@ def committed(path: Path) -> int:
 
 async def reached(writer: SqliteWriter, state: WriterState) -> None:
     """Wait until the writer is in that state."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         while writer.state is not state:  # noqa: ASYNC110 - the writer announces no state
             await asyncio.sleep(0)
 
@@ -101,7 +101,7 @@ async def test_submit_leaves_idle_unless_no_caller_waits(
     await asyncio.sleep(0)
     found.append(writer.state)
     assert found == states
-    assert await asyncio.wait_for(done, timeout=10) == 1
+    assert await asyncio.wait_for(done, timeout=100) == 1
     await reached(writer, WriterState.IDLE)
 
 
@@ -117,7 +117,7 @@ async def test_unawaited_write_is_committed_after_a_moment(writer: SqliteWriter,
     await writer.submit(keep)
     later = writer.submit(keep, JobKind.LATER)
     await writer.submit(count, JobKind.READ)
-    await asyncio.wait_for(later, timeout=10)
+    await asyncio.wait_for(later, timeout=100)
     assert committed(path) == 2
 
 

@@ -17,7 +17,7 @@ from fleetwright_agent.tools.workspace.shell.readers import READERS
 from fleetwright_agent.tools.workspace.shell.tier import ShellAllow, tier
 
 pytestmark = pytest.mark.process
-SECONDS = 20
+SECONDS = 200
 IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
 HOSTILE = """
 [core]

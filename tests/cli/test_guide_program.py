@@ -1,0 +1,46 @@
+"""The program of the guide "The first agent on a cluster", against an agent whose card needs a token."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from tests.cli.terminal.fleet import Fleet, serving
+
+GUIDE = Path(__file__).parents[2] / "docs/guides/first-agent-on-a-cluster.md"
+
+
+def program() -> str:
+    return GUIDE.read_text().partition("```python\n# call.py\n")[2].partition("```")[0]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("token", "wanted"),
+    [
+        pytest.param("", (0, "TASK_STATE_COMPLETED"), id="the token of the agent"),
+        pytest.param("another", (1, "HTTP Error 401"), id="another token"),
+    ],
+)
+def test_program_of_the_guide_calls_an_agent(fleet: Fleet, token: str, wanted: tuple[int, str]) -> None:
+    address = fleet.address["url"]
+    card = httpx.get(f"{address}/.well-known/agent-card.json", trust_env=False).json()
+
+    async def protected(request: Request) -> Response:
+        known = request.headers.get("authorization", "").startswith("Bearer ")
+        return JSONResponse(card) if known else JSONResponse({}, 401)
+
+    with serving(Starlette(routes=[Route("/.well-known/agent-card.json", protected)])) as port:
+        changes = {"AGENT_URL": f"http://127.0.0.1:{port}", "AGENT_TOKEN": token or fleet.address["token"]}
+        ended = subprocess.run(
+            [sys.executable, "-"], input=program(), env={**os.environ, **changes}, capture_output=True, text=True,
+            timeout=240, check=False,
+        )  # fmt: skip
+    code, text = wanted
+    assert (ended.returncode, text in ended.stdout + ended.stderr) == (code, True), ended.stderr

@@ -1,0 +1,49 @@
+"""Free ports for programs that a test starts, each different from the ports of all other tests on this machine.
+
+A port that the kernel chooses for a listener is free again once the listener closes. Until the started program listens
+on it, a listener of another test or an outgoing connection may get the same port. The ports of this module are below
+the ephemeral port range, and a counter in a file gives each process different ones.
+"""
+
+import fcntl
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+FIRST, LAST = 11000, 14999
+"""Control planes and `fleetwright dev` use the ports from 15000."""
+_COUNTER = Path(tempfile.gettempdir()) / "fleetwright-test-ports"
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """Return a port on which nothing listens at this address. Raises `OSError` if no port is free."""
+    for _ in range(FIRST, LAST + 1):
+        port = _next()
+        with socket.socket() as probe:
+            # As a server does, this allows a port with closed connections that are still in TIME_WAIT.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                continue
+        return port
+    raise OSError(f"no port between {FIRST} and {LAST} is free at {address}")
+
+
+def free_ports() -> tuple[int, int]:
+    return free_port(), free_port()
+
+
+def _next() -> int:
+    counter = os.open(_COUNTER, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(counter, fcntl.LOCK_EX)
+        text = os.pread(counter, 16, 0)
+        port = int(text) + 1 if text.isdigit() else FIRST
+        if not FIRST <= port <= LAST:
+            port = FIRST
+        os.pwrite(counter, str(port).encode(), 0)
+    finally:
+        os.close(counter)
+    return port
