@@ -163,6 +163,9 @@ class Application:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        # A message whose acceptance had begun before the drain may have started a run after it. A run that still works
+        # while its turn closes would fail, so leave it to the next process too.
+        await self._runs.drain(0)
         parts = self._parts
         in_order: list[Callable[[], Awaitable[None]]] = [
             *([self._pushes.aclose] if self._pushes else []),

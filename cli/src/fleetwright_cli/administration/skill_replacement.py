@@ -10,10 +10,15 @@ import click
 from fleetwright_api.spec.fields import crd_fields, crd_name
 from fleetwright_api.spec.skill import SkillSourceSpec, parse_skill
 from fleetwright_cli.cluster.client import ClusterClient
-from fleetwright_cli.cluster.refusals import CONFLICT, ApiRefusal
+from fleetwright_cli.cluster.refusals import ApiRefusal, FieldConflict
 from fleetwright_cli.cluster.tables import visible
 
 _FORBIDDEN: Final = 403
+_FORBIDDEN_REMEDY: Final = "You need the rights to get, create and patch skills in this namespace"
+_CONFLICT_REMEDY: Final = (
+    "Change the Skill where its owner keeps it, give the new one another name with --as, or take the fields over with"
+    " --force-conflicts"
+)
 
 
 def apply_skill(cluster: ClusterClient, manifest: Mapping[str, Any], *, yes: bool, force: bool) -> None:
@@ -32,13 +37,11 @@ def apply_skill(cluster: ClusterClient, manifest: Mapping[str, Any], *, yes: boo
         _check_source(found)
         confirm_replacement(found, manifest, yes=yes)
         cluster.apply(manifest, force=force)
+    except FieldConflict as conflict:
+        raise click.ClickException(f"{conflict.message}. {_CONFLICT_REMEDY}") from None
     except ApiRefusal as refusal:
-        remedy = {
-            CONFLICT: "Change the Skill where its owner keeps it, give the new one another name with --as, or take"
-            " the fields over with --force-conflicts",
-            _FORBIDDEN: "You need the rights to get, create and patch skills in this namespace",
-        }.get(refusal.status)
-        raise click.ClickException(f"{refusal.message}. {remedy}" if remedy else refusal.message) from None
+        remedy = f". {_FORBIDDEN_REMEDY}" if refusal.status == _FORBIDDEN else ""
+        raise click.ClickException(f"{refusal.message}{remedy}") from None
 
 
 def _check_source(found: Mapping[str, Any] | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-CONFLICT: Final = 409
+_CONFLICT: Final = 409
 _FIELD_CONFLICT: Final = "FieldManagerConflict"
 
 
@@ -30,7 +30,7 @@ def refusal(subject: str, status: int | None, reason: str | None, body: str | by
         document = {}
     answer = document if isinstance(document, dict) else {}
     if conflicts := list(_conflicts(answer)):
-        return FieldConflict(f"{subject}: {', '.join(conflicts)}", CONFLICT)
+        return FieldConflict(f"{subject}: {', '.join(conflicts)}", _CONFLICT)
     return ApiRefusal(f"{subject}: {answer.get('message') or reason} (HTTP {status})", status or 0)
 
 
