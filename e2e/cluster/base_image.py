@@ -26,6 +26,8 @@ UNUSED = (
     "var/cache",
     "var/log",
 )
+# The published base image has no bytecode either. The Containerfiles of the product compile what they need.
+BYTECODE = "usr/lib/python3*/**/__pycache__"
 CONTAINERFILE = "FROM scratch\nADD rootfs.tar /\nENV LANG=C.UTF-8\n"
 
 
@@ -43,7 +45,7 @@ def mirror(targets: str, suite: str) -> str:
 
 
 def key() -> str:
-    inputs = (_suite(), platform.machine(), *PACKAGES, *UNUSED, CONTAINERFILE)
+    inputs = (_suite(), platform.machine(), *PACKAGES, *UNUSED, BYTECODE, CONTAINERFILE)
     return hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:12]
 
 
@@ -74,6 +76,8 @@ def context(progress: Progress) -> Path:
 
 
 def _strip(root: Path) -> None:
+    for folder in tuple(root.glob(BYTECODE)):
+        shutil.rmtree(folder)
     for name in UNUSED:
         folder = root / name
         for entry in folder.iterdir() if folder.exists() else ():

@@ -25,7 +25,8 @@ from fleetwright_agent.turn.compaction.summary import SummaryReply, compose
 from fleetwright_agent.turn.compaction.text.sentences import sentences as split
 from fleetwright_agent.turn.compaction.text.subject_groups import SubjectGroups
 from fleetwright_agent.turn.compaction.text.subjects import antecedent, subject_of
-from fleetwright_agent.turn.compaction.view import View, dump_view, load_view
+from fleetwright_agent.turn.compaction.view import View
+from fleetwright_agent.turn.compaction.view_body import dump_view, load_view
 
 PLACES = ("Halmarck", "Torvane", "Verlinford", "Mordolow", "Kelwidale", "Dunberwick", "Ashtagate", "Fenriby")
 THINGS = (("warehouse", "holds", "pallets"), ("ferry", "carries", "cars"), ("tank", "takes", "litres"))

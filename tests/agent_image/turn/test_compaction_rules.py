@@ -13,7 +13,8 @@ from fleetwright_agent.turn.compaction.measure import estimate_text
 from fleetwright_agent.turn.compaction.pin_message import render_pins
 from fleetwright_agent.turn.compaction.rules import rules_of
 from fleetwright_agent.turn.compaction.text.voice import Voice
-from fleetwright_agent.turn.compaction.view import View, dump_view, load_view
+from fleetwright_agent.turn.compaction.view import View
+from fleetwright_agent.turn.compaction.view_body import dump_view, load_view
 
 KINDS = tuple(PinKind)
 POLICY = CompactionPin()

@@ -33,7 +33,7 @@ from fleetwright_agent.turn.compaction.recall import recall_tool, search
 from fleetwright_agent.turn.compaction.view import View
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.cost.accounting import CostAccounting
-from fleetwright_agent.turn.pipeline.model.compaction import CompactionLink
+from fleetwright_agent.turn.pipeline.model.compaction.link import CompactionLink
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls, answer_of
 from fleetwright_agent.turn.providers.chat_completions.errors import CompletionStatusError
 from fleetwright_agent.turn.views import Views

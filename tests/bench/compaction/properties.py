@@ -13,7 +13,8 @@ from fleetwright_agent.turn.compaction.extraction_cache import ExtractionCache
 from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, is_torn
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.summariser import SummaryFailed
-from fleetwright_agent.turn.compaction.view import View, dump_view, load_view, visible_messages
+from fleetwright_agent.turn.compaction.view import View, visible_messages
+from fleetwright_agent.turn.compaction.view_body import dump_view, load_view
 
 RULE = "Never spend more than 50 EUR without asking me."
 _MODEL = {"name": "m", "baseUrl": "u", "contextWindow": 4000, "maxOutputTokens": 500, "timeoutSeconds": 1}

@@ -99,6 +99,15 @@ class TurnContext:
     """A failure to raise before the next model call, set where LangGraph would swallow an exception."""
 
     @property
+    def compaction_state(self) -> CompactionState:
+        """The compaction state of this conversation; empty before the first model call of the turn."""
+        return self.standing or CompactionState()
+
+    def idle(self, now: float) -> float:
+        """Return the seconds since the last model call of this conversation. Args: `now` is by the monotonic clock."""
+        return self.idle_seconds if self.called is None else now - self.called
+
+    @property
     def known_tools(self) -> list[str]:
         """The tool names for an error message, without the tool that searches the archive."""
         return [name for name in sorted(self.tools) if name != RECALL]

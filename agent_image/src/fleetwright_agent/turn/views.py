@@ -1,11 +1,15 @@
-"""Loads and stores the view of each conversation. Converts views to and from the JSON body in the storage."""
+"""Loads and stores the view of each conversation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
 
+from fleetwright_a2a.lazy_import import import_in_thread
 from fleetwright_agent.storage.views import ViewStore
-from fleetwright_agent.turn.compaction.view import CompactionState, dump_view, load_view
+from fleetwright_agent.turn.compaction.view import CompactionState, View
+
+_BODY: Final = "fleetwright_agent.turn.compaction.view_body"
 
 
 class Views:
@@ -20,12 +24,12 @@ class Views:
         body = await self._store.get(thread)
         if body is None:
             return CompactionState()
-        view = load_view(body["view"]) if body["view"] else None
+        view = await _load(body["view"]) if body["view"] else None
         return CompactionState(view, body["failures"], body.get("retryAt", 0))
 
     async def put(self, thread: str, standing: CompactionState, *, at: float, archives: bool = False) -> None:
         """Store a view. `archives` marks a new cut, which starts the retention time of the messages before the cut."""
-        view = dump_view(standing.view) if standing.view else None
+        view = await _dump(standing.view) if standing.view else None
         body = {"view": view, "failures": standing.failures, "retryAt": standing.retry_at}
         cut = standing.view.cut if standing.view and archives else None
         await self._store.put(thread, body, at=at, cut=cut)
@@ -38,3 +42,17 @@ class Views:
         """Return the archived messages, and those that the view shows only in part."""
         view = (await self.get(thread)).view
         return () if view is None else await self._store.archived(thread, cut=view.cut, pruned=view.pruned)
+
+
+async def _load(body: Mapping[str, Any]) -> View:
+    await import_in_thread(_BODY)
+    from fleetwright_agent.turn.compaction.view_body import load_view
+
+    return load_view(body)
+
+
+async def _dump(view: View) -> dict[str, Any]:
+    await import_in_thread(_BODY)
+    from fleetwright_agent.turn.compaction.view_body import dump_view
+
+    return dump_view(view)

@@ -6,19 +6,19 @@ provider's prompt cache lasts from one compaction to the next.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from fleetwright_agent.config.compaction import PinKind
-from fleetwright_agent.turn.compaction.ledger import EntryKind, EntrySource, LedgerEntry
 from fleetwright_agent.turn.compaction.pairs import active_request, repair_pairs
-from fleetwright_agent.turn.compaction.pin_message import PinMessage
-from fleetwright_agent.turn.compaction.pins import Pin
 from fleetwright_agent.turn.compaction.pruning import Shape, shorten_results
-from fleetwright_agent.turn.compaction.summary import ComposedSummary
-from fleetwright_agent.turn.compaction.text.voice import Voice
+
+if TYPE_CHECKING:  # These modules are slow to import, and a conversation without a view does not need them.
+    from fleetwright_agent.turn.compaction.ledger import LedgerEntry
+    from fleetwright_agent.turn.compaction.pin_message import PinMessage
+    from fleetwright_agent.turn.compaction.pins import Pin
+    from fleetwright_agent.turn.compaction.summary import ComposedSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class View:
     behind: str = ""
     """The id of the message after which that request is shown again."""
     summary: str = ""
-    ledger: tuple[LedgerEntry, ...] = ()
-    pins: tuple[Pin, ...] = ()
+    ledger: "tuple[LedgerEntry, ...]" = ()
+    pins: "tuple[Pin, ...]" = ()
     pinned: str = ""
     """The text of the message with the pins."""
     digest: str = ""
@@ -49,9 +49,9 @@ def summarised_view(
     until: int,
     *,
     old: View | None,
-    summary: ComposedSummary,
-    pins: Sequence[Pin],
-    shown: PinMessage,
+    summary: "ComposedSummary",
+    pins: "Sequence[Pin]",
+    shown: "PinMessage",
 ) -> View:
     """Return the view in which a summary replaces the stored messages before the index `until`."""
     staying = {message.id for message in stored[until:]}
@@ -85,52 +85,9 @@ class CompactionState:
     A count of answers survives a restart and needs no write at each model call.
     """
 
-
-def dump_view(view: View) -> dict[str, Any]:
-    """Return the view as plain values."""
-    return {
-        "cut": view.cut,
-        "newest": view.newest,
-        "request": view.request,
-        "behind": view.behind,
-        "summary": view.summary,
-        "ledger": [[entry.kind, entry.text, entry.key, entry.source] for entry in view.ledger],
-        "pins": [_dumped_pin(pin) for pin in view.pins],
-        "pinned": view.pinned,
-        "digest": view.digest,
-        "pruned": {name: list(shape) for name, shape in view.pruned.items()},
-    }
-
-
-def load_view(body: Mapping[str, Any]) -> View:
-    return View(
-        cut=body["cut"],
-        newest=body["newest"],
-        request=body["request"],
-        behind=body["behind"],
-        summary=body["summary"],
-        ledger=tuple(_loaded_entry(*fields) for fields in body["ledger"]),
-        pins=tuple(map(_loaded_pin, body["pins"])),
-        pinned=body["pinned"],
-        digest=body["digest"],
-        pruned={name: (head, end) for name, (head, end) in body["pruned"].items()},
-    )
-
-
-def _loaded_entry(kind: str, text: str, key: str, source: str = EntrySource.AGENT) -> LedgerEntry:
-    """Return a stored entry; earlier versions stored no source."""
-    return LedgerEntry(EntryKind(kind), text, key, source=EntrySource(source))
-
-
-def _dumped_pin(pin: Pin) -> list[Any]:
-    source = (pin.personal, pin.message, pin.begins)
-    return [pin.kind, pin.text, pin.voice, pin.withdraws, *source, pin.later, pin.contradicted]
-
-
-def _loaded_pin(fields: Sequence[Any]) -> Pin:
-    """Return a stored pin; earlier versions stored fewer fields."""
-    kind, text, *rest = fields
-    return Pin(PinKind(kind), text, Voice(rest[0]), *rest[1:]) if rest else Pin(PinKind(kind), text)
+    def with_attempt(self, *, most: int) -> "CompactionState":
+        """Return the state that allows one more attempt if `most` attempts have failed."""
+        return replace(self, failures=most - 1, retry_at=0) if self.failures >= most else self
 
 
 def position(messages: Sequence[AnyMessage], identity: str) -> int:

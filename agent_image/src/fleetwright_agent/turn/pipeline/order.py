@@ -35,7 +35,7 @@ from fleetwright_agent.tools.skills.loading import skill_reader
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.dependencies import TurnDependencies
 from fleetwright_agent.turn.pipeline.composite import ModelLink
-from fleetwright_agent.turn.pipeline.model.compaction import CompactionLink
+from fleetwright_agent.turn.pipeline.model.compaction.link import CompactionLink
 from fleetwright_agent.turn.pipeline.model.empty_replies import EmptyReplies
 from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
 from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback, VisionFilter

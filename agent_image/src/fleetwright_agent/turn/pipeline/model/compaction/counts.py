@@ -2,15 +2,18 @@
 
 import math
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 
 from fleetwright_agent.protocol.frames import CompactionEnd
 from fleetwright_agent.telemetry.metrics import Metrics
-from fleetwright_agent.turn.compaction.compactor import CompactionResult
 from fleetwright_agent.turn.compaction.prompt import Prompt, tokens_since
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.context import TurnContext
+
+if TYPE_CHECKING:
+    from fleetwright_agent.turn.compaction.compactor import CompactionResult
 
 
 class CompactionMetrics:
@@ -24,7 +27,7 @@ class CompactionMetrics:
         self._metrics.compactions.labels(trigger, "none", "observed").inc()
 
     def made(
-        self, context: TurnContext, made: CompactionResult, prompt: Prompt, *, trigger: str, seconds: float
+        self, context: TurnContext, made: "CompactionResult", prompt: Prompt, *, trigger: str, seconds: float
     ) -> None:
         metrics = self._metrics
         metrics.compactions.labels(trigger, made.method, "ok").inc()
