@@ -53,7 +53,7 @@ def test_second_person_learns_who_decided_and_when(approval, program, space):  #
 
 
 def test_refusals_are_explained_with_a_remedy(approval, program, space):  # noqa: F811 - a fixture
-    assert "may not decide about it. A person has to decide" in program("clerk", "approve", "clerk-1").stderr
+    assert "Another person has to decide" in program("clerk", "approve", "clerk-1").stderr
     assert "--namespace names another namespace" in program("alice", "approve", "absent").stderr
     assert "cannot patch" in program("viewer", "approve", "clerk-1").stderr
     everywhere = program("alice", "approvals", "-A")

@@ -36,6 +36,7 @@ def test_parse_listing_keeps_every_field_of_a_question():
     assert (ask.digest, ask.requested_by) == (DIGEST, ASK["requestedBy"])
     assert (ask.created_at, ask.expires_at) == (600, 3600)
     assert ask.agents == (("shop", "front"), ("shop", "clerk"))
+    assert ask.person == "alice"
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,7 @@ def test_parse_listing_keeps_every_field_of_a_question():
         pytest.param({"chain": ["agent:shop/front", 7]}, id="a number in the chain"),
         pytest.param({"chain": ["agent:shop/x y"]}, id="an agent that no cluster has"),
         pytest.param({"chain": ["agent:shop/front"] * 17}, id="an endless chain"),
+        pytest.param({"requestedBy": "user:" + "x" * 641}, id="a person whom no Approval can name"),
     ],
 )
 def test_parse_listing_drops_an_unusable_question(changes):
@@ -72,6 +74,11 @@ def test_parse_listing_drops_an_unusable_question(changes):
         pytest.param({"createdAt": "yesterday"}, "created_at", NOW, id="an unusable time of creation"),
         pytest.param({"createdAt": "2026-99-99T00:00:00Z"}, "created_at", NOW, id="an impossible time"),
         pytest.param({"expiresAt": 7}, "expires_at", None, id="an unusable expiry"),
+        pytest.param({"requestedBy": "user:a via b"}, "person", "a", id="a person through another caller"),
+        pytest.param({"requestedBy": "user:bob\u202e"}, "person", "bob\u202e", id="an exact username"),
+        pytest.param({"requestedBy": "client:web"}, "person", None, id="a client is no person"),
+        pytest.param({"requestedBy": "agent:shop/clerk"}, "person", None, id="an agent is no person"),
+        pytest.param({"requestedBy": None}, "person", None, id="an unknown caller"),
     ],
 )
 def test_parse_listing_bounds_what_is_shown(changes, field, value):

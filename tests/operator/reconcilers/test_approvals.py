@@ -112,6 +112,20 @@ async def test_open_question_becomes_an_object_of_its_agent(fleet, api, objects)
     assert (found["status"]["phase"], conditions(api)) == ("Pending", {"Decided": ("False", "Pending")})
 
 
+async def test_person_who_asks_is_forbidden_for_other_reviewers(fleet, api, objects):
+    approvals = {"tools": ["load_skill"], "by": "OtherReviewers"}
+    await running(fleet, api, objects, approvals=approvals)
+    (config,) = (each for each in api.all("ConfigMap") if "agent.json" in each.get("data", {}))
+    assert json.loads(config["data"]["agent.json"])["approvals"]["by"] == "Reviewers", "the runtime refuses the answers of callers"
+    lists(fleet, "a-1", requestedBy="user:alice via agent:shop/front")
+    await fleet.settle()
+    assert "alice" in api.find(names.APPROVAL, NAME)["spec"]["request"]["forbiddenDeciders"]
+    decide(api, by="alice")
+    await fleet.settle()
+    assert "decision" not in api.find(names.APPROVAL, NAME)["spec"], "also without the admission policy"
+    assert conditions(api)["Delivered"] == ("False", "ForbiddenDecider")
+
+
 async def test_approval_writes_only_on_transitions(fleet, api, objects):
     await running(fleet, api, objects)
     lists(fleet, "a-1")

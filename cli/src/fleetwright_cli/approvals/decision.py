@@ -40,7 +40,10 @@ def obstacle(approval: Object, decision: Decision) -> str:
             " `fleetwright approvals` lists what waits."
         )
     if decision.by in spec.request.forbidden_deciders:
-        return f"{decision.by} is an agent of the request and may not decide about it. A person has to decide."
+        return (
+            f"{decision.by} may not decide about {name}: the request names this user in forbiddenDeciders, as an agent of"
+            " the request or as the person who started the task. Another person has to decide."
+        )
     if decision.arguments is not None and spec.request.arguments is None:
         return f"the arguments of {name} are too long or contain secrets, and cannot be edited. Omit --arguments."
     return ""

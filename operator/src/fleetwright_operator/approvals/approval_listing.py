@@ -28,6 +28,9 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _NAME: Final = r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?"
 _AGENT: Final = re.compile(rf"agent:({_NAME})/({_NAME})")
 _VIA: Final = " via "
+_PERSON: Final = "user:"
+_USERNAME: Final = 640
+"""The longest username that an Approval can hold."""
 _TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{1,9})?Z")
 _DECEPTIVE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters besides tab and line feed, and characters that change the direction of text."""
@@ -49,6 +52,8 @@ class OpenApproval:
     chain: tuple[str, ...]
     created_at: int
     expires_at: int | None
+    person: str | None = None
+    """The username of the person who started the task; None if a client or an agent started it."""
 
     @property
     def agents(self) -> tuple[Identity, ...]:
@@ -88,6 +93,9 @@ def _ask(told: Any, now: int) -> OpenApproval | None:
         return None
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         return None
+    person = _person(told.get("requestedBy"))
+    if person is not None and len(person) > _USERNAME:
+        return None  # This person could not be kept from deciding.
     texts = {key: _shown(told.get(key), limit).replace("\n", " ") for key, limit in _TEXTS.items()}
     created = _time(told.get("createdAt"))
     return OpenApproval(
@@ -103,11 +111,20 @@ def _ask(told: Any, now: int) -> OpenApproval | None:
         chain=chain,
         created_at=now if created is None else created,
         expires_at=_time(told.get("expiresAt")),
+        person=person,
     )
 
 
 def _is_id(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and 0 < len(value) <= _ID and value.isprintable()
+
+
+def _person(requested_by: Any) -> str | None:
+    if not isinstance(requested_by, str):
+        return None
+    name, via, _ = requested_by.rpartition(_VIA)
+    caller = name if via else requested_by
+    return caller.removeprefix(_PERSON) if caller.startswith(_PERSON) else None
 
 
 def _chain(value: Any) -> tuple[str, ...] | None:

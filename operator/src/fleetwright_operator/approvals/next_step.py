@@ -130,7 +130,7 @@ def _decided(spec: ApprovalSpec, state: ApprovalState) -> Step:
     The chart's admission policy forbids these deciders too, but an installation may lack the policy.
     """
     if spec.decided_by in spec.request.forbidden_deciders:
-        message = f"{spec.decided_by} may not decide about its own request; another person has to decide"
+        message = f"{spec.decided_by} may not decide about this request; another person has to decide"
         return _refused(Condition(DELIVERED, False, "ForbiddenDecider", message))
     if problem := edit_problem(spec):
         return _refused(Condition(DELIVERED, False, "InvalidEdit", f"{problem}; decide again"))

@@ -7,6 +7,7 @@ from fleetwright_api import names
 from fleetwright_api.approval_sources import account_of
 from fleetwright_api.call_authorization import Identity
 from fleetwright_api.spec.agent import AgentView
+from fleetwright_api.spec.tools import OTHER_REVIEWERS
 from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.approvals.approval_listing import OpenApproval
 from fleetwright_operator.build.manifest import Manifest, manifest, owner_of
@@ -19,7 +20,9 @@ def request_manifest(agent: AgentView, ask: OpenApproval, find: Callable[[Identi
 
 
 def _request(agent: AgentView, ask: OpenApproval, find: Callable[[Identity], AgentView | None]) -> dict[str, Any]:
-    accounts = [account_of(agent), *(_account(identity, find) for identity in ask.agents)]
+    forbidden = [account_of(agent), *(_account(identity, find) for identity in ask.agents)]
+    if agent.spec.approvals.by == OTHER_REVIEWERS and ask.person is not None:
+        forbidden.append(ask.person)
     return {
         "agent": agent.name,
         "task": ask.task,
@@ -32,7 +35,7 @@ def _request(agent: AgentView, ask: OpenApproval, find: Callable[[Identity], Age
         "argumentsDigest": ask.digest,
         "requestedBy": ask.requested_by,
         "chain": list(ask.chain),
-        "forbiddenDeciders": list(dict.fromkeys(accounts)),
+        "forbiddenDeciders": list(dict.fromkeys(forbidden)),
         "createdAt": format_timestamp(ask.created_at),
         **({"expiresAt": format_timestamp(ask.expires_at)} if ask.expires_at is not None else {}),
     }

@@ -17,7 +17,7 @@ from fleetwright_api.spec.compaction import CompactionSpec
 from fleetwright_api.spec.encoder import encode
 from fleetwright_api.spec.limits import BudgetSpec
 from fleetwright_api.spec.mcp_server import McpServerView
-from fleetwright_api.spec.tools import EnforcementSpec, ServerUseSpec
+from fleetwright_api.spec.tools import OTHER_REVIEWERS, REVIEWERS, EnforcementSpec, ServerUseSpec
 from fleetwright_operator.build.config.auth_settings import dialects
 from fleetwright_operator.build.config.gateway import gateway_config, peer_url_at_gateway
 from fleetwright_operator.build.config.memory import audit_config, memory_config
@@ -154,6 +154,9 @@ def _results(spec: AgentSpec) -> list[dict[str, Any]]:
 def _people(spec: AgentSpec) -> dict[str, Any]:
     """Return the settings for questions and approvals. The runtime applies the defaults."""
     approvals, expiry = encode(replace(spec.approvals, expiry=None, escalate_after=None)), spec.approvals.expiry
+    if spec.approvals.by == OTHER_REVIEWERS:
+        # Both values refuse the answers of callers. The operator forbids the decision of the person who asks.
+        approvals["by"] = REVIEWERS
     if expiry is not None:
         approvals["expirySeconds"] = durations.seconds(expiry)
     return {**({"approvals": approvals} if approvals else {}), **({"askHuman": True} if spec.ask_human else {})}

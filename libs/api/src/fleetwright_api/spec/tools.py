@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fleetwright_api.spec.fields import one_of
 from fleetwright_api.spec.model import NamedModelSpec
+
+REVIEWERS: Final = "Reviewers"
+OTHER_REVIEWERS: Final = "OtherReviewers"
+"""Like `REVIEWERS`, but the person whose task asks for the approval may not decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,7 @@ class ApprovalsSpec:
     """The tool calls that need approval by a person. The runtime applies the defaults."""
 
     tools: tuple[str, ...] | None = None
-    by: str | None = one_of("Clients", "Callers", "Reviewers", default=None)
+    by: str | None = one_of("Clients", "Callers", REVIEWERS, OTHER_REVIEWERS, default=None)
     bypass_callers: tuple[str, ...] | None = None
     """Clients and persons whose own tasks need no approval."""
     expiry: str | None = None
