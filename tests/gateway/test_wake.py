@@ -41,7 +41,7 @@ class Rig:
             seconds=30.0,
         )
 
-    async def _is_ready(self, pod: Pod) -> bool:
+    async def _is_ready(self, pod: Pod, agent_uid: str) -> bool:
         self.probed.append(pod.ip)
         return self.answers
 
@@ -118,7 +118,7 @@ async def test_waker_never_trusts_an_address_that_another_pod_took(api, rig):
     waiting = asyncio.create_task(rig.target())
     original = rig.waker._is_ready
 
-    async def replaced(pod: Pod) -> bool:
+    async def replaced(pod: Pod, agent_uid: str) -> bool:
         api.remove("Pod", "sleeper-1-b")
         rig.waker._is_ready = original
         return True

@@ -28,6 +28,7 @@ from fleetwright_agent.components import (
 )
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.file_watcher import FileWatcher
+from fleetwright_agent.config.gateway import parse_agent_uid
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.curator import Curator
 from fleetwright_agent.plugins.loading import Plugins, installed_entry_points
@@ -164,6 +165,7 @@ def create_app(
                 api_keys=config.accept_api_key,
             ),
             card=card,
+            agent_uid=FileWatcher(layout.gateway_file, parse_agent_uid),
             admin=build_admin(parts, erasure, export, curator),
             open_approvals=approvals,
             decision_acceptor=DecisionAcceptor(task_log, tasks, delivery, answers=answers, redact=redact, clock=clock),

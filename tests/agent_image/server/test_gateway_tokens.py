@@ -400,3 +400,13 @@ async def test_open_approval_names_the_agents_on_the_way(
     other = Operator(door.url, KEY.token(act, sub=sub))
     assert (await other.read()).status_code == 403
     assert (await other.decide(approval)).status_code == 403
+
+
+@pytest.mark.parametrize("mounts_keys", [True, False], ids=["with a gateway", "without a gateway"])
+async def test_readiness_response_names_the_agent_to_the_gateway(open_door: Any, mounted: Any, mounts_keys: bool):
+    if not mounts_keys:
+        mounted.layout.gateway_file.unlink()
+    door = await open_door()
+    async with door.ops() as ops:
+        ready = await ops.get("/readyz")
+    assert (ready.status_code, ready.headers.get("Fleetwright-Agent-Uid")) == (200, UID if mounts_keys else None)

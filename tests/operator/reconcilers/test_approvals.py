@@ -116,7 +116,9 @@ async def test_person_who_asks_is_forbidden_for_other_reviewers(fleet, api, obje
     approvals = {"tools": ["load_skill"], "by": "OtherReviewers"}
     await running(fleet, api, objects, approvals=approvals)
     (config,) = (each for each in api.all("ConfigMap") if "agent.json" in each.get("data", {}))
-    assert json.loads(config["data"]["agent.json"])["approvals"]["by"] == "Reviewers", "the runtime refuses the answers of callers"
+    assert json.loads(config["data"]["agent.json"])["approvals"]["by"] == "Reviewers", (
+        "the runtime refuses the answers of callers"
+    )
     lists(fleet, "a-1", requestedBy="user:alice via agent:shop/front")
     await fleet.settle()
     assert "alice" in api.find(names.APPROVAL, NAME)["spec"]["request"]["forbiddenDeciders"]

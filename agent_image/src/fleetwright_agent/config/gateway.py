@@ -33,3 +33,8 @@ class GatewayKeys(Part):
     keys: tuple[Mapping[str, Any], ...] = Field(min_length=1, max_length=4)
     """Public keys as JWKs (RFC 7517)."""
     revoked: tuple[RevokedCaller, ...] = ()
+
+
+def parse_agent_uid(raw: bytes) -> str:
+    """Return the uid of this Agent from `gateway.json`, without importing the libraries that verify tokens."""
+    return GatewayKeys.model_validate_json(raw).audience

@@ -45,6 +45,7 @@ class Application:
             scraped=dependencies.activity.note_scrape,
             heartbeat=self.watchdog,
             is_starting=lambda: self._waiting_for == _STARTING,
+            agent_uid=lambda: dependencies.agent_uid.read()[0],
         )
 
     async def build(self) -> None:

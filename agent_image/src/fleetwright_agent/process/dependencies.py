@@ -51,6 +51,8 @@ class Dependencies:
     callers: FileWatcher[Callers]
     identity: Identity
     card: FileWatcher[Card]
+    agent_uid: FileWatcher[str]
+    """The uid of the Agent, from the file with the keys of the gateway. An agent without a gateway has no such file."""
     admin: Admin
     open_approvals: OpenApprovals
     decision_acceptor: DecisionAcceptor

@@ -34,7 +34,8 @@ _PATCH_PAUSES: Final = (0.2, 0.8)
 """The seconds before a failed patch is repeated."""
 _REFUSALS: Final = (ForbiddenError, InvalidRequestError, NotFoundError)
 """The errors of a patch that will never succeed."""
-IsReady = Callable[[Pod], Awaitable[bool]]
+IsReady = Callable[[Pod, str], Awaitable[bool]]
+"""Returns whether the agent with this uid is ready in the pod."""
 """Asks a pod whether it is ready."""
 _Wake = tuple[str, str, bool]
 """The namespace and the name of an agent, and whether its pod is probed."""
@@ -180,7 +181,7 @@ class Waker:
             if current is None or current.uid != agent.uid:
                 raise NotAwake("The agent was deleted.", retry_seconds=60)
             pod = self._fleet.running_pod(current)
-            if pod is not None and ((pod.ready and not is_probed) or await self._is_ready(pod)):
+            if pod is not None and ((pod.ready and not is_probed) or await self._is_ready(pod, agent.uid)):
                 # Addresses are reused, so the cache must still show this pod at the address.
                 again = self._fleet.running_pod(current)
                 if again is not None and (again.uid, again.ip) == (pod.uid, pod.ip):

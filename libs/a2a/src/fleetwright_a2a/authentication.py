@@ -23,6 +23,8 @@ DELEGATION: Final = "fleetwright-delegation"
 """The header of a delegation. It counts only together with the credential that the gateway or an agent sends."""
 TASK: Final = "fleetwright-task"
 """The header with which an agent states the task of its delegation to the gateway. The id is percent-encoded."""
+AGENT_UID: Final = "fleetwright-agent-uid"
+"""The header with which an agent names its Agent object in responses to readiness probes."""
 
 
 def encode_task_id(task_id: str) -> str:

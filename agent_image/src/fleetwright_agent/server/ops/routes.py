@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from fleetwright_a2a.authentication import AGENT_UID
 from fleetwright_agent.server.ops.event_loop_watchdog import EventLoopWatchdog
 
 _START_PAUSE_SECONDS: Final = 0.02
@@ -30,6 +31,7 @@ def ops_app(
     scraped: Callable[[], None] = lambda: None,
     heartbeat: EventLoopWatchdog,
     is_starting: Callable[[], bool] = lambda: False,
+    agent_uid: Callable[[], str | None] = lambda: None,
 ) -> Starlette:
     """Return the application of the operations port.
 
@@ -38,6 +40,7 @@ def ops_app(
         scraped: Called before the metrics are read for a response.
         is_starting: Returns true until the agent has opened its memory. Until then, the response to a readiness probe
             is delayed, because the kubelet would wait a whole second before it repeats a failed probe.
+        agent_uid: Returns the uid of the Agent. The gateway checks with it which agent answers at an address.
     """
 
     async def healthz(_: Request) -> Response:
@@ -49,7 +52,10 @@ def ops_app(
                 break
             await asyncio.sleep(_START_PAUSE_SECONDS)
         reason = heartbeat.stalled() or not_ready()
-        return _ok() if reason is None else PlainTextResponse(f"{reason}\n", status_code=503)
+        if reason is not None:
+            return PlainTextResponse(f"{reason}\n", status_code=503)
+        uid = agent_uid()
+        return _ok() if uid is None else _ok({AGENT_UID: uid})
 
     async def show_metrics(request: Request) -> Response:
         if request.method == "GET":
@@ -70,5 +76,5 @@ def ops_app(
     )
 
 
-def _ok() -> Response:
-    return PlainTextResponse("ok\n")
+def _ok(headers: Mapping[str, str] | None = None) -> Response:
+    return PlainTextResponse("ok\n", headers=headers)
