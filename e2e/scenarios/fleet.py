@@ -18,11 +18,12 @@ from typing import Any
 
 import yaml
 from e2e.cluster import waiting
-from e2e.cluster.deploy import MAY_CALL_GATEWAY
+from e2e.cluster.deploy import MAY_CALL_GATEWAY, SYSTEM
 from e2e.cluster.kubectl import Kubectl
 from e2e.scenarios import workloads
 
 COST = "https://proto-labs.ai/a2a/ext/cost-v1"
+GATEWAY = f"http://fleetwright-gateway.{SYSTEM}.svc.cluster.local"
 _HTTP = """
 import json, sys, urllib.error, urllib.request
 ask = json.load(sys.stdin)
@@ -148,6 +149,11 @@ class Fleet:
             raise NoPod(f"{agent} has {len(names)} pods")
         return str(names[0])
 
+    def model_calls(self, agent: str) -> int:
+        """Return the number of model calls that the agent has counted."""
+        pod = self.pod_of(agent)
+        return int(metric(self.kubectl, pod, "fleetwright_llm_calls_total", namespace=self.namespace, port=7871))
+
     def reaches(self, pod: str, host: str, port: int) -> bool:
         """Return True if a TCP connection from the pod opens."""
         connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout=2)"
@@ -171,11 +177,23 @@ class Caller:
     def rpc(
         self, agent: str, method: str, params: Mapping[str, Any], *, token: str | None, timeout: float = 60
     ) -> Answer:
+        url = f"http://{agent}.{self.fleet.namespace}.svc.cluster.local/a2a"
+        return self._rpc(url, method, params, token=token, timeout=timeout)
+
+    def gateway_rpc(
+        self, agent: str, method: str, params: Mapping[str, Any], *, token: str | None, timeout: float = 120
+    ) -> Answer:
+        """Send a request through the gateway, which wakes the agent if it sleeps."""
+        return self._rpc(self.gateway_url(agent), method, params, token=token, timeout=timeout)
+
+    def gateway_url(self, agent: str) -> str:
+        return f"{GATEWAY}/agents/{self.fleet.namespace}/{agent}/a2a"
+
+    def _rpc(self, url: str, method: str, params: Mapping[str, Any], *, token: str | None, timeout: float) -> Answer:
         headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-        url = f"http://{agent}.{self.fleet.namespace}.svc.cluster.local/a2a"
         return self.http(url, body=body, headers=headers, timeout=timeout)
 
     def reaches(self, agent: str, *, token: str) -> bool:
@@ -222,6 +240,14 @@ def wait_for_answer(caller: Caller, name: str, words: str, token: str, *, wanted
     On a busy machine, the server of a tool may start too late for the first question, and the agent answers without it.
     """
     return caller.fleet.until(lambda: wanted in answer(caller, name, words, token), f"{name} answers {wanted!r}")
+
+
+def metric(kubectl: Kubectl, pod: str, name: str, *, namespace: str, port: int) -> float:
+    """Return the sum of a metric of a pod over its labels."""
+    read = f"import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:{port}/metrics').read().decode())"
+    text = kubectl.run("exec", pod, f"--namespace={namespace}", "--", "python", "-c", read)
+    series = [line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
+    return sum(float(line.rpartition(" ")[2]) for line in series)
 
 
 def message(text: str, *, context: str = "") -> dict[str, Any]:

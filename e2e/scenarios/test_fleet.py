@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from e2e.cluster.deploy import SYSTEM
-from e2e.scenarios.fleet import Answer, Caller, Fleet, agent, answer, message, text_of, user
+from e2e.scenarios.fleet import GATEWAY, Answer, Caller, Fleet, agent, answer, message, text_of, user
 from e2e.scenarios.sleeping import allow_sleep, phase_of, wait_for_sleep
 
-GATEWAY = f"http://fleetwright-gateway.{SYSTEM}.svc.cluster.local"
 AUDIENCE = "fleetwright-gateway"
 
 
@@ -49,14 +48,7 @@ class Team:
         return self.caller.http(f"{GATEWAY}{path}", headers=headers, timeout=120)
 
     def send(self, name: str, text: str, *, token: str | None) -> Answer:
-        headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        params = {"message": message(text)}
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params})
-        return self.caller.http(
-            f"{GATEWAY}/agents/{self.fleet.namespace}/{name}/a2a", body=body, headers=headers, timeout=120
-        )
+        return self.caller.gateway_rpc(name, "SendMessage", {"message": message(text)}, token=token)
 
 
 @contextmanager

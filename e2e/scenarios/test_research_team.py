@@ -9,7 +9,6 @@ from e2e.cluster.deploy import SYSTEM
 from e2e.scenarios.conftest import QUICKSTART
 from e2e.scenarios.fleet import Caller, Fleet, agent, message, text_of, user
 
-GATEWAY = f"http://fleetwright-gateway.{SYSTEM}.svc.cluster.local"
 TEAM = QUICKSTART.parent / "research-team"
 OILER = {
     "name": "oiler",
@@ -46,9 +45,7 @@ def ask(fleet: Fleet, caller: Caller) -> Ask:
     token = fleet.run("create", "token", "ada", "--audience=fleetwright-gateway").strip()
 
     def send(name: str, text: str) -> str:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message(text)}})
-        headers = {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": f"Bearer {token}"}
-        answer = caller.http(f"{GATEWAY}/agents/{fleet.namespace}/{name}/a2a", body=body, headers=headers, timeout=120)
+        answer = caller.gateway_rpc(name, "SendMessage", {"message": message(text)}, token=token)
         found = json.loads(answer.body) if answer.status == 200 else {}
         task = found.get("result", {}).get("task", {})
         is_completed = task.get("status", {}).get("state") == "TASK_STATE_COMPLETED"
