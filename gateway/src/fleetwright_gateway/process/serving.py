@@ -18,6 +18,7 @@ from fleetwright_gateway.proxy.forwarder import ResponseAborted
 _logger = logging.getLogger(__name__)
 # Longer than the idle timeout of common proxies, so that a proxy never reuses a connection that the server is closing.
 _KEEP_ALIVE_SECONDS: Final = 75
+_ABORTS: Final = (ResponseAborted, asyncio.CancelledError)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _COLLECTION_THRESHOLD: Final = 10_000
 """The collection threshold of the youngest generation. A request creates few reference cycles. With Python's default
@@ -50,8 +51,8 @@ class _Server(uvicorn.Server):
 
 
 def _is_expected(record: logging.LogRecord) -> bool:
-    """Return False for the traceback of a response that was aborted on purpose."""
-    return not (record.exc_info and isinstance(record.exc_info[1], ResponseAborted))
+    """Return False for the traceback of a response that was aborted on purpose, or that outlasted the drain."""
+    return not (record.exc_info and isinstance(record.exc_info[1], _ABORTS))
 
 
 async def serve(
