@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from e2e.scenarios.fleet import CHILDREN, Fleet, agent, children, text_of
+from e2e.scenarios.workloads import MISSING_IMAGE
 
 
 def test_instruction_change_rolls_out_and_keeps_conversations(fleet: Fleet) -> None:
@@ -34,7 +35,7 @@ def test_failing_revision_never_replaces_the_serving_one(fleet: Fleet) -> None:
     fleet.until(lambda: caller.reaches("guard", token=token), "the agent can be called")
     pod = fleet.pod_of("guard")
 
-    fleet.apply(agent("guard", "Be another.", image="docker.io/fleetwright/there-is-no-such-image:1"))
+    fleet.apply(agent("guard", "Be another.", image=MISSING_IMAGE))
     held = fleet.until(
         lambda: "cannot be pulled" in fleet.condition("agent/guard", "Programmed")[2], "the reason is told"
     )
@@ -55,7 +56,7 @@ def test_sidecar_is_preflighted_with_its_agent(fleet: Fleet) -> None:
     pod = fleet.pod_of("pair")
     before = fleet.get(f"pod/{pod}")["spec"]["containers"][0]["image"]
 
-    beside: dict[str, Any] = {"name": "beside", "image": "docker.io/fleetwright/there-is-no-such-image:1"}
+    beside: dict[str, Any] = {"name": "beside", "image": MISSING_IMAGE}
     fleet.apply(agent("pair", podTemplate={"spec": {"containers": [beside]}}))
     fleet.until(lambda: "cannot be pulled" in fleet.condition("agent/pair", "Programmed")[2], "the reason is told")
     assert fleet.pod_of("pair") == pod

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from e2e.scenarios.fleet import Answer, Caller, Fleet, message, user
 from e2e.scenarios.sleeping import wait_for_sleep
+from e2e.scenarios.workloads import MISSING_IMAGE
 
 NAPPER = "napper"
-_MISSING_IMAGE = "127.0.0.1:1/fleetwright/there-is-no-such-image:1"
-"""The node refuses the connection to this registry at once, so that the pull fails without a timeout."""
 _UNAVAILABLE = 503
 USER = "ROLE_USER"
 
@@ -73,7 +72,7 @@ def empty_node_pool(napper: Napper) -> Iterator[None]:
 
 @contextmanager
 def missing_image(napper: Napper) -> Iterator[None]:
-    napper.patch({"image": _MISSING_IMAGE})
+    napper.patch({"image": MISSING_IMAGE})
     try:
         yield
     finally:

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 PORT = 8080
+MISSING_IMAGE = "127.0.0.1:1/fleetwright/there-is-no-such-image:1"
+"""The node refuses the connection to this registry at once, so that the pull fails without a timeout."""
 SERVE = ("python", "-m", "http.server", str(PORT), "--directory", "/tmp")
 SLEEP = ("sleep", "3600")
 
