@@ -98,10 +98,11 @@ def _woken(client: GatewayClient, name: str) -> _Wake:
                 if not first_text and '"artifactUpdate"' in line:
                     first_text = time.monotonic() - began
         completed = time.monotonic() - began
+        # The pod may answer before the kubelet reports it as ready. A further request would then set the annotation anew.
+        annotation = client.fleet.get(f"agent/{name}")["metadata"]["annotations"]["fleetwright.dev/wake"]
         assert first_text, "the answer has a text"
         assert "TASK_STATE_COMPLETED" in _state(client, name), "the task completed"
         time.sleep(1.0)  # The kubelet and the operator report readiness later than the pod itself.
-    annotation = client.fleet.get(f"agent/{name}")["metadata"]["annotations"]["fleetwright.dev/wake"]
     annotated = datetime.fromisoformat(annotation).timestamp() - clock
     phases = first_seen(each for each in seen.sightings if each[1] != "agents")  # A sleeping Agent is always Ready.
     return _Wake(annotated, ready, first_text, completed, _resident(client, name), phases)
