@@ -96,6 +96,37 @@ async def test_waker_asks_once_for_many_requests(rig):
     assert rig.wakes() == 1
 
 
+async def test_requests_before_the_kubelet_reports_are_no_further_wakes(rig):
+    waiting = asyncio.create_task(rig.target())
+    rig.start_pod()
+    await waiting
+    for _ in range(30):  # A caller may wake 20 agents a minute.
+        target = await rig.target()
+        assert (target.pod.ip, target.cold_start_ms) == ("10.0.0.5", None)
+    assert rig.wakes() == 1
+
+
+async def test_answer_to_a_probe_counts_for_some_seconds_only(rig):
+    waiting = asyncio.create_task(rig.target())
+    rig.start_pod()
+    await waiting
+    await asyncio.sleep(16)
+    assert (await rig.target()).cold_start_ms is not None
+    assert rig.wakes() == 2
+
+
+async def test_pod_that_is_no_longer_ready_serves_no_request(rig):
+    waiting = asyncio.create_task(rig.target())
+    rig.start_pod()
+    await waiting
+    rig.start_pod(ready=True)
+    assert (await rig.target()).cold_start_ms is None
+    rig.start_pod(ready=False)
+    rig.answers = False
+    with pytest.raises(NotAwake, match="did not wake in time"):
+        await rig.target()
+
+
 async def test_waker_returns_the_pod_of_an_awake_agent_at_once(rig):
     rig.start_pod(ready=True)
     assert (await rig.target()).cold_start_ms is None

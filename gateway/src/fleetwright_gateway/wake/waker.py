@@ -13,7 +13,7 @@ from typing import Final
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_api import names
-from fleetwright_api.call_authorization import identity_of
+from fleetwright_api.call_authorization import Identity, identity_of
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.cluster.fleet import Fleet, Pod
 from fleetwright_gateway.cluster.resources import AGENTS
@@ -30,13 +30,14 @@ ASLEEP: Final = "Asleep"
 SUSPENDED: Final = "Suspended"
 _POLL_SECONDS: Final = 0.1
 _MOST_WAKES: Final = 10
+_PROBE_SECONDS: Final = 15.0
+"""The time for which the answer to a probe counts. The kubelet reports the readiness of a pod some seconds later."""
 _PATCH_PAUSES: Final = (0.2, 0.8)
 """The seconds before a failed patch is repeated."""
 _REFUSALS: Final = (ForbiddenError, InvalidRequestError, NotFoundError)
 """The errors of a patch that will never succeed."""
 IsReady = Callable[[Pod, str], Awaitable[bool]]
-"""Returns whether the agent with this uid is ready in the pod."""
-"""Asks a pod whether it is ready."""
+"""Asks a pod whether the agent with this uid is ready in it."""
 _Wake = tuple[str, str, bool]
 """The namespace and the name of an agent, and whether its pod is probed."""
 
@@ -77,6 +78,8 @@ class Waker:
         self._metrics = metrics
         self._seconds = seconds
         self._running: dict[_Wake, asyncio.Task[Pod]] = {}
+        self._probed: dict[Identity, tuple[str, float]] = {}
+        """The uid of a pod that was ready when it was probed, and the time until which this counts, by agent."""
 
     async def target(
         self,
@@ -100,7 +103,7 @@ class Waker:
             NotAwake: The agent has no pod that serves.
             HoldLimit: The request may not wait.
         """
-        if not is_probed and (pod := self._fleet.serving_pod(agent)) is not None:
+        if not is_probed and (pod := self._serving_pod(agent)) is not None:
             return Target(pod)
         if self._fleet.shares_account(agent):
             sentence = "Another Agent has the same ServiceAccount. Give each Agent its own spec.serviceAccountName."
@@ -117,6 +120,27 @@ class Waker:
         with self._holds.hold(identity_of(agent), size=size), self._metrics.held_requests.track_inprogress():
             woken = await asyncio.shield(self._wake(agent, caller, is_probed=is_probed))
         return Target(woken, cold_start_ms=round((self._clock.monotonic() - started) * 1000))
+
+    def _serving_pod(self, agent: AgentView) -> Pod | None:
+        """Return the pod that is ready by the report of the kubelet or, shortly after a wake, by its own answer.
+
+        Without the latter, each request in the seconds between both would count as another wake.
+        """
+        pod = self._fleet.running_pod(agent)
+        if pod is None or not self._probed:
+            return pod if pod is not None and pod.ready else None
+        key = identity_of(agent)
+        if pod.ready:
+            # From now on, the kubelet also reports when the pod is no longer ready.
+            self._probed.pop(key, None)
+            return pod
+        uid, until = self._probed.get(key, ("", 0.0))
+        return pod if uid == pod.uid and self._clock.monotonic() < until else None
+
+    def _note_probe(self, agent: AgentView, pod: Pod) -> None:
+        now = self._clock.monotonic()
+        self._probed = {key: each for key, each in self._probed.items() if now < each[1]}
+        self._probed[identity_of(agent)] = (pod.uid, now + _PROBE_SECONDS)
 
     def _wake(self, agent: AgentView, caller: str, *, is_probed: bool) -> "asyncio.Task[Pod]":
         key = (*identity_of(agent), is_probed)
@@ -144,6 +168,8 @@ class Waker:
         except TimeoutError:
             raise self._timeout_error(agent) from None
         self._metrics.wake_seconds.observe(self._clock.monotonic() - started)
+        if not pod.ready:
+            self._note_probe(agent, pod)
         return pod
 
     def _timeout_error(self, agent: AgentView) -> NotAwake:
