@@ -52,7 +52,7 @@ async def test_metrics_start_with_the_series_of_the_configuration(mounted, docum
     assert values(registry, "fleetwright_model_fallbacks_total", "from", "to") == lines
 
 
-LINKS = ["compaction.py", "summary_request.py"]
+LINKS = ["steps.py", "summary_request.py"]
 MAKING = ["compactor.py", "summariser.py", "validate.py"]
 
 
@@ -70,7 +70,7 @@ MAKING = ["compactor.py", "summariser.py", "validate.py"]
         pytest.param(
             "compaction_failures",
             "reason",
-            [f"turn/pipeline/model/{name}" for name in LINKS] + [f"turn/compaction/{name}" for name in MAKING],
+            [f"turn/pipeline/model/compaction/{name}" for name in LINKS] + [f"turn/compaction/{name}" for name in MAKING],
             set(),
             id="compactions that change nothing",
         ),

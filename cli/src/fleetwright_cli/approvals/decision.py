@@ -41,8 +41,8 @@ def obstacle(approval: Object, decision: Decision) -> str:
         )
     if decision.by in spec.request.forbidden_deciders:
         return (
-            f"{decision.by} may not decide about {name}: the request names this user in forbiddenDeciders, as an agent of"
-            " the request or as the person who started the task. Another person has to decide."
+            f"{decision.by} may not decide about {name}: forbiddenDeciders names this user, as an agent of the request"
+            " or as the person who started the task. Another person has to decide."
         )
     if decision.arguments is not None and spec.request.arguments is None:
         return f"the arguments of {name} are too long or contain secrets, and cannot be edited. Omit --arguments."
