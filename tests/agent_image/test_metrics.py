@@ -52,8 +52,8 @@ async def test_metrics_start_with_the_series_of_the_configuration(mounted, docum
     assert values(registry, "fleetwright_model_fallbacks_total", "from", "to") == lines
 
 
-LINKS = ["steps.py", "summary_request.py"]
-MAKING = ["compactor.py", "summariser.py", "validate.py"]
+STEPS = [f"turn/pipeline/model/compaction/{name}.py" for name in ("steps", "summary_request")]
+MAKING = [f"turn/compaction/{name}.py" for name in ("compactor", "summariser", "validate")]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ MAKING = ["compactor.py", "summariser.py", "validate.py"]
         pytest.param(
             "compaction_failures",
             "reason",
-            [f"turn/pipeline/model/compaction/{name}" for name in LINKS] + [f"turn/compaction/{name}" for name in MAKING],
+            STEPS + MAKING,
             set(),
             id="compactions that change nothing",
         ),
