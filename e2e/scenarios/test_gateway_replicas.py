@@ -88,7 +88,7 @@ def test_rolling_update_loses_no_message_and_no_stream(desk: Desk) -> None:
 def test_killed_replica_breaks_no_stream_of_the_other(desk: Desk) -> None:
     """Callers whose connection broke repeat their message, or subscribe to its task."""
     before = desk.runs()
-    with load(desk.caller, AGENT, token=desk.token, calls=[story(60)] * 8, streams=[story(60)] * 8) as found:
+    with load(desk.caller, AGENT, token=desk.token, calls=[story(90)] * 8, streams=[story(90)] * 8) as found:
         opened: dict[str, int] = {}
 
         def is_shared() -> bool:

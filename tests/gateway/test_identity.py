@@ -83,7 +83,7 @@ async def test_authenticator_identifies_a_pod_that_finishes_its_calls(api, rig):
     token = api.add_running_agent("caller")
     api.edit("Pod", "caller-1-a", {"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}})
     assert (await rig.principal(token)).subject == "agent:team/caller"
-    assert rig.fleet.serving_pod(rig.fleet.agents["team", "caller"]) is None
+    assert rig.fleet.running_pod(rig.fleet.agents["team", "caller"]) is None
 
 
 def forged_uid(api: FleetApi) -> str:
@@ -387,7 +387,8 @@ async def test_fleet_routes_only_to_the_agents_own_ready_pod(api, rig, change, s
     values = {"owner": api.find("ReplicaSet", "callee-1"), "account": "callee", **change}
     api.add_pod("callee-1-a", **values)
     await rig.principal(api.add_person("ada"))
-    assert (rig.fleet.serving_pod(rig.fleet.agents["team", "callee"]) is not None) is serves
+    pod = rig.fleet.running_pod(rig.fleet.agents["team", "callee"])
+    assert (pod is not None and pod.ready) is serves
     assert token
 
 
@@ -395,14 +396,14 @@ async def test_fleet_routes_to_no_pod_if_two_claim_to_be_the_agent(api, rig):
     api.add_running_agent("callee")
     api.add_pod("forged", owner=api.find("ReplicaSet", "callee-1"), account="callee", ip="127.0.0.66")
     await rig.principal(api.add_person("ada"))
-    assert rig.fleet.serving_pod(rig.fleet.agents["team", "callee"]) is None
+    assert rig.fleet.running_pod(rig.fleet.agents["team", "callee"]) is None
 
 
 async def test_fleet_change_invalidates_verified_pods(api, rig):
     token = api.add_running_agent("callee")
     assert isinstance(await rig.principal(token), AgentPrincipal)
     callee = rig.fleet.agents["team", "callee"]
-    assert rig.fleet.serving_pod(callee) is not None
+    assert rig.fleet.running_pod(callee) is not None
     api.add_pod("forged", owner=api.find("ReplicaSet", "callee-1"), account="callee", ip="127.0.0.66")
     assert await rig.refusal(token) == "pod"
-    assert rig.fleet.serving_pod(callee) is None
+    assert rig.fleet.running_pod(callee) is None

@@ -96,7 +96,7 @@ async def test_waker_asks_once_for_many_requests(rig):
     assert rig.wakes() == 1
 
 
-async def test_requests_before_the_kubelet_reports_are_no_further_wakes(rig):
+async def test_requests_before_the_report_of_the_kubelet_wake_nothing(rig):
     waiting = asyncio.create_task(rig.target())
     rig.start_pod()
     await waiting

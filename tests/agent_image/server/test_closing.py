@@ -2,15 +2,20 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
+from a2a.types.a2a_pb2 import TaskState
 
+from fleetwright_a2a.task_events import Event, status_event
 from fleetwright_agent.app import create_app
+from fleetwright_agent.process.application import Application
 from fleetwright_agent.protocol.frames import Frame, TurnDone, TurnRequest
+from fleetwright_agent.protocol.termination_reasons import Termination
 from fleetwright_agent.protocol.turn import TurnHooks
+from fleetwright_agent.server.executors.port import Emit, TaskJob
 from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 from fleetwright_agent.storage.sqlite.conversations import schema
@@ -45,63 +50,111 @@ async def test_app_close_continues_after_a_failing_step(mounted: Any) -> None:
     assert not any(name.startswith(("task-log", "sqlite-conversations")) for name in names), names
 
 
-class HeldLog(MemoryTaskLog):
+HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
+
+
+class BlockingTaskLog(MemoryTaskLog):
     """A log that stores an accepted task only when the test allows it, as on a slow volume."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.accepting, self.stored = asyncio.Event(), asyncio.Event()
+        self.accepting, self.allowed = asyncio.Event(), asyncio.Event()
 
     async def accept(self, *parts: Any, **named: Any) -> Any:
         self.accepting.set()
-        await self.stored.wait()
+        await self.allowed.wait()
         return await super().accept(*parts, **named)
 
 
-class Slow(Answers):
-    """A turn that answers only when the test allows it, and that fails if its parts are closed meanwhile."""
+class BlockingTurn(Answers):
+    """A turn that works until it is closed, and then fails."""
 
     def __init__(self) -> None:
-        self.begun, self.answered, self.closed = asyncio.Event(), asyncio.Event(), False
+        self.begun, self.closed = asyncio.Event(), asyncio.Event()
 
     async def run(self, request: TurnRequest, hooks: TurnHooks) -> AsyncIterator[Frame]:
         self.begun.set()
-        await self.answered.wait()
-        if self.closed:
-            raise OSError("the turn is closed")
-        yield TurnDone(request.text)
+        await self.closed.wait()
+        raise OSError("the turn is closed")
+        yield
 
     async def aclose(self) -> None:
-        self.closed = True
-        self.answered.set()
+        self.closed.set()
         # A run that still works sees that its turn is closed.
         for _ in range(20):
             await asyncio.sleep(0)
 
 
-async def test_run_that_begins_after_the_drain_is_drained_too(mounted: Any) -> None:
-    log, turn = HeldLog(), Slow()
-    app = create_app(mounted.config(), layout=mounted.layout, turn=turn, log=log, storage=memory_storage())
+class ResumableExecutor:
+    """An executor whose tasks work until the process ends, and complete in the next process."""
+
+    recovers = True
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    def begin(self, job: TaskJob, emit: Emit) -> "_Work":
+        return _Work(job, self.begun, ends=False)
+
+    def recover(self, job: TaskJob, emit: Emit) -> "_Work":
+        return _Work(job, self.begun, ends=True)
+
+
+class _Work:
+    def __init__(self, job: TaskJob, begun: asyncio.Event, *, ends: bool) -> None:
+        self._job, self._begun, self._ends = job, begun, ends
+
+    async def run(self) -> Sequence[Event]:
+        self._begun.set()
+        if not self._ends:
+            await asyncio.Event().wait()
+        return self._status(TaskState.TASK_STATE_COMPLETED)
+
+    def cut(self, outcome: Termination) -> Sequence[Event]:
+        return self._status(outcome.state)
+
+    def _status(self, state: TaskState.ValueType) -> Sequence[Event]:
+        return (status_event(self._job.task_id, self._job.context_id, state, at_ns=1),)
+
+
+async def close_with_a_late_run(mounted: Any, begun: asyncio.Event, **parts: Any) -> dict[str, Any]:
+    """Let a message be stored after the drain, close the agent, and return the status that its next process shows."""
+    log = BlockingTaskLog()
+    app = create_app(mounted.config(), layout=mounted.layout, log=log, storage=memory_storage(), **parts)
     await app.start()
-    headers = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
-    transport = httpx.ASGITransport(app.a2a)
-    async with httpx.AsyncClient(transport=transport, base_url="http://agent", headers=headers) as http:
-        sending = asyncio.create_task(http.post("/a2a/message:send", json={"message": message}))
-        async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
+        async with client(app) as http:
+            sending = asyncio.create_task(http.post("/a2a/message:send", json={"message": message}))
             await log.accepting.wait()
             await app.drain()
-            log.stored.set()
-            await turn.begun.wait()
+            log.allowed.set()
+            await begun.wait()
             await app.aclose()
             task_id = (await sending).json()["task"]["id"]
-    next_app = create_app(mounted.config(), layout=mounted.layout, turn=Answers(), log=log, storage=memory_storage())
-    await next_app.start()
-    transport = httpx.ASGITransport(next_app.a2a)
-    async with httpx.AsyncClient(transport=transport, base_url="http://agent", headers=headers) as http:
-        status = (await http.get(f"/a2a/tasks/{task_id}")).json()["status"]
-    await next_app.drain()
-    await next_app.aclose()
-    # This executor cannot resume tasks. An executor that can leaves the task to the next process.
+        following = create_app(mounted.config(), layout=mounted.layout, log=log, storage=memory_storage(), **parts)
+        await following.start()
+        async with client(following) as http:
+            message = {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": task_id}}
+            await http.post("/a2a", json=message)  # Returns when the task has ended.
+            status: dict[str, Any] = (await http.get(f"/a2a/tasks/{task_id}")).json()["status"]
+        await following.drain()
+        await following.aclose()
+    return status
+
+
+def client(app: Application) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app.a2a), base_url="http://agent", headers=HEADERS)
+
+
+async def test_run_that_begins_after_the_drain_is_stopped_too(mounted: Any) -> None:
+    turn = BlockingTurn()
+    status = await close_with_a_late_run(mounted, turn.begun, turn=turn)
     assert status["state"] == "TASK_STATE_FAILED"
     assert "shut down before this task was done" in status["message"]["parts"][0]["text"], status
+
+
+async def test_run_that_begins_after_the_drain_is_resumed(mounted: Any) -> None:
+    executor = ResumableExecutor()
+    status = await close_with_a_late_run(mounted, executor.begun, executor=executor)
+    assert status["state"] == "TASK_STATE_COMPLETED"

@@ -120,5 +120,5 @@ sys.exit(sys.argv[1] in sys.modules)
 @pytest.mark.process
 @pytest.mark.parametrize("module", ["mcp", "a2a.client", "fleetwright_agent.turn.compaction.text"])
 def test_turn_imports_no_module_of_absent_tools_and_steps(module):
-    """These imports would take a tenth of the time until the first answer of an agent that a message wakes."""
+    """Each of these imports would delay the first answer of an agent that a message wakes."""
     assert subprocess.run([sys.executable, "-c", WITHOUT_OTHER_AGENTS, module], check=False).returncode == 0

@@ -98,7 +98,6 @@ def _woken(client: GatewayClient, name: str) -> _Wake:
                 if not first_text and '"artifactUpdate"' in line:
                     first_text = time.monotonic() - began
         completed = time.monotonic() - began
-        # Until the kubelet reports the pod as ready, a further request would set the annotation anew.
         annotation = client.fleet.get(f"agent/{name}")["metadata"]["annotations"]["fleetwright.dev/wake"]
         assert first_text, "the answer has a text"
         assert "TASK_STATE_COMPLETED" in _state(client, name), "the task completed"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fleetwright_agent.config.callers import person
 from fleetwright_operator.approvals.approval_listing import MAX_OPEN, parse_listing
 
 DIGEST = "sha256:" + "a" * 64
@@ -74,8 +75,9 @@ def test_parse_listing_drops_an_unusable_question(changes):
         pytest.param({"createdAt": "yesterday"}, "created_at", NOW, id="an unusable time of creation"),
         pytest.param({"createdAt": "2026-99-99T00:00:00Z"}, "created_at", NOW, id="an impossible time"),
         pytest.param({"expiresAt": 7}, "expires_at", None, id="an unusable expiry"),
-        pytest.param({"requestedBy": "user:a via b"}, "person", "a", id="a person through another caller"),
-        pytest.param({"requestedBy": "user:bob\u202e"}, "person", "bob\u202e", id="an exact username"),
+        pytest.param({"requestedBy": "user:a via agent:b/c"}, "person", "a", id="a person through an agent"),
+        pytest.param({"requestedBy": person("https://i#Ada Łuk")}, "person", "https://i#Ada Łuk", id="encoded"),
+        pytest.param({"requestedBy": person("a via b")}, "person", "a via b", id="a name like two callers"),
         pytest.param({"requestedBy": "client:web"}, "person", None, id="a client is no person"),
         pytest.param({"requestedBy": "agent:shop/clerk"}, "person", None, id="an agent is no person"),
         pytest.param({"requestedBy": None}, "person", None, id="an unknown caller"),

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Final
@@ -23,6 +23,8 @@ from fleetwright_agent.storage.errors import TaskLogUnavailable
 
 _logger = logging.getLogger(__name__)
 _STARTING: Final = "the agent is starting"
+_LATE_SECONDS: Final = 2
+"""The time for runs that have begun after the drain. The grace period of the pod has no more left."""
 
 
 class Application:
@@ -164,11 +166,9 @@ class Application:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        # A message whose acceptance had begun before the drain may have started a run after it. A run that still works
-        # while its turn closes would fail, so leave it to the next process too.
-        await self._runs.drain(0)
         parts = self._parts
         in_order: list[Callable[[], Awaitable[None]]] = [
+            self._drain_late_runs,
             *([self._pushes.aclose] if self._pushes else []),
             self._dependencies.turn_loader.aclose,
             parts.plugins.close,
@@ -186,6 +186,17 @@ class Application:
         async with AsyncExitStack() as ending:
             for close in reversed(in_order):
                 ending.push_async_callback(close)
+
+    async def _drain_late_runs(self) -> None:
+        """Stop the runs that have begun after the drain, because the acceptance of their messages took so long.
+
+        A run that still works while its turn closes would fail.
+        """
+        if len(self._runs):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LATE_SECONDS):
+                    await self._runs.drain(0)
+            self._dependencies.outcomes.store()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         """Log the failure of a background task, and make the agent unready."""

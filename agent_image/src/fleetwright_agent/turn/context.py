@@ -103,8 +103,8 @@ class TurnContext:
         """The compaction state of this conversation; empty before the first model call of the turn."""
         return self.standing or CompactionState()
 
-    def idle(self, now: float) -> float:
-        """Return the seconds since the last model call of this conversation. Args: `now` is by the monotonic clock."""
+    def seconds_since_call(self, now: float) -> float:
+        """Return the seconds between the last model call of this conversation and `now`, a monotonic time."""
         return self.idle_seconds if self.called is None else now - self.called
 
     @property

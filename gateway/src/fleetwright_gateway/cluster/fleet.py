@@ -59,7 +59,7 @@ class Fleet:
         self._labels: dict[str, Mapping[str, str]] = {}
         self._sorted: list[AgentView] | None = None
         self._listeners: list[Listener] = []
-        # Results of `serving_pod` and `agent_of_pod`, which most requests need. They depend only on the cluster cache,
+        # Results of `running_pod` and `agent_of_pod`, which most requests need. They depend only on the cluster cache,
         # so each of its changes invalidates them.
         self._running_pods: dict[tuple[str, str], Pod | None] = {}
         self._agents_of_pods: dict[tuple[str, str, str], AgentView] = {}
@@ -142,15 +142,11 @@ class Fleet:
                     found[agent.namespace, agent.name] = client.name
         return found
 
-    def serving_pod(self, agent: AgentView) -> Pod | None:
-        """Return the ready pod of the agent. Return None if no pod is ready, or if two pods claim to be the agent."""
-        pod = self.running_pod(agent)
-        return pod if pod is not None and pod.ready else None
-
     def running_pod(self, agent: AgentView) -> Pod | None:
         """Return the agent's running pod if the pod has an address, even if the pod is not ready.
 
-        Return None if no such pod exists, or if the identity of the pod cannot be verified.
+        Return None if no such pod exists, if two pods claim to be the agent, or if the identity of the pod cannot be
+        verified.
         """
         key = (agent.uid, self.account_of(agent))
         if key not in self._running_pods:

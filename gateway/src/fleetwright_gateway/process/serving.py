@@ -18,7 +18,6 @@ from fleetwright_gateway.proxy.forwarder import ResponseAborted
 _logger = logging.getLogger(__name__)
 # Longer than the idle timeout of common proxies, so that a proxy never reuses a connection that the server is closing.
 _KEEP_ALIVE_SECONDS: Final = 75
-_ABORTS: Final = (ResponseAborted, asyncio.CancelledError)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _COLLECTION_THRESHOLD: Final = 10_000
 """The collection threshold of the youngest generation. A request creates few reference cycles. With Python's default
@@ -50,9 +49,18 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _is_expected(record: logging.LogRecord) -> bool:
-    """Return False for the traceback of a response that was aborted on purpose, or that outlasted the drain."""
-    return not (record.exc_info and isinstance(record.exc_info[1], _ABORTS))
+class _ExpectedErrors(logging.Filter):
+    """Drops the tracebacks of responses that were aborted on purpose, and of those that outlasted the drain."""
+
+    def __init__(self, leaving: asyncio.Event) -> None:
+        super().__init__()
+        self._leaving = leaving
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, asyncio.CancelledError):
+            return not self._leaving.is_set()
+        return not isinstance(error, ResponseAborted)
 
 
 async def serve(
@@ -65,7 +73,7 @@ async def serve(
     leaving: asyncio.Event,
 ) -> None:
     """Serve both ports until `leaving` is set. Open requests then get `drain_seconds` to end."""
-    logging.getLogger("uvicorn.error").addFilter(_is_expected)
+    logging.getLogger("uvicorn.error").addFilter(_ExpectedErrors(leaving))
     front, back = _Server(traffic, drain_seconds=drain_seconds), _Server(ops, drain_seconds=1)
     serving = asyncio.ensure_future(front.serve(sockets=[traffic_socket]))
     watching = asyncio.ensure_future(back.serve(sockets=[ops_socket]))

@@ -122,9 +122,9 @@ class Waker:
         return Target(woken, cold_start_ms=round((self._clock.monotonic() - started) * 1000))
 
     def _serving_pod(self, agent: AgentView) -> Pod | None:
-        """Return the pod that is ready by the report of the kubelet or, shortly after a wake, by its own answer.
+        """Return the pod if the kubelet reports it as ready, or if a recent probe has found it ready.
 
-        Without the latter, each request in the seconds between both would count as another wake.
+        The kubelet reports some seconds late. Requests in these seconds must not count as further wakes.
         """
         pod = self._fleet.running_pod(agent)
         if pod is None or not self._probed:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
+from urllib.parse import unquote
 
 from fleetwright_api.call_authorization import Identity
 from fleetwright_api.encoding.canonical_json import canonical_json
@@ -95,7 +96,7 @@ def _ask(told: Any, now: int) -> OpenApproval | None:
         return None
     person = _person(told.get("requestedBy"))
     if person is not None and len(person) > _USERNAME:
-        return None  # This person could not be kept from deciding.
+        return None  # No Approval could forbid this person to decide. The runtime accepts no such name.
     texts = {key: _shown(told.get(key), limit).replace("\n", " ") for key, limit in _TEXTS.items()}
     created = _time(told.get("createdAt"))
     return OpenApproval(
@@ -120,11 +121,11 @@ def _is_id(value: Any) -> TypeGuard[str]:
 
 
 def _person(requested_by: Any) -> str | None:
+    """Return the username of the person who started the task. The runtime percent-encodes it."""
     if not isinstance(requested_by, str):
         return None
-    name, via, _ = requested_by.rpartition(_VIA)
-    caller = name if via else requested_by
-    return caller.removeprefix(_PERSON) if caller.startswith(_PERSON) else None
+    principal = requested_by.partition(_VIA)[0]
+    return unquote(principal.removeprefix(_PERSON)) if principal.startswith(_PERSON) else None
 
 
 def _chain(value: Any) -> tuple[str, ...] | None:

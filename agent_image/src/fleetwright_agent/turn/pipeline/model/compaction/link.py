@@ -1,8 +1,9 @@
-"""Shows the model a view of the conversation that fits into its window, and has it compacted when that is due.
+"""Shows the model a view of the conversation that fits into its window, and compacts a conversation that is too large.
 
 If the provider refuses the prompt for its size, a compaction is forced and the prompt is sent once more.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -113,8 +114,14 @@ class CompactionLink:
         if self._policy.mode is not CompactionMode.ENFORCE or soon is None:
             yield
             return
-        async with (await self._steps()).reading_ahead(context, prompt):
+        reading = asyncio.create_task(self._read_ahead(context, prompt))
+        try:
             yield
+        finally:
+            await reading
+
+    async def _read_ahead(self, context: TurnContext, prompt: Prompt) -> None:
+        await (await self._steps()).read_ahead(context, prompt)
 
     async def _open(self, context: TurnContext) -> None:
         """Load the compaction state of this conversation, and refresh its pins from their sources."""
@@ -148,7 +155,7 @@ class CompactionLink:
         self._counts.filled(tokens / self._window)
         messages = len(prompt.stored) - prompt.cut
         trigger = due(self._policy, tokens=tokens, messages=messages, room=self._room)
-        cold = context.idle(self._monotonic()) >= self._policy.prune.idle_after_seconds
+        cold = context.seconds_since_call(self._monotonic()) >= self._policy.prune.idle_after_seconds
         steps = state = None
         if may_act(self._policy, trigger=trigger, tokens=tokens, room=self._room, cold=cold):
             steps = await self._steps()

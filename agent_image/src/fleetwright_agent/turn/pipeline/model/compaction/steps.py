@@ -7,8 +7,7 @@ failures, compaction waits for the caller's next message.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, cast
 
@@ -73,15 +72,10 @@ class CompactionSteps:
         """Clear the cache of extracted messages, because stored messages were deleted or changed."""
         self._readings.clear()
 
-    @asynccontextmanager
-    async def reading_ahead(self, context: TurnContext, prompt: Prompt) -> AsyncIterator[None]:
-        """Extract some messages during the block."""
+    async def read_ahead(self, context: TurnContext, prompt: Prompt) -> None:
+        """Extract some messages in a thread, for the next summary."""
         reading = self._readings.of(context.thread)
-        read = asyncio.create_task(asyncio.to_thread(reading.read, prompt.stored, behind=prompt.cut, most=_AHEAD))
-        try:
-            yield
-        finally:
-            await read
+        await asyncio.to_thread(reading.read, prompt.stored, behind=prompt.cut, most=_AHEAD)
 
     async def refresh_pins(self, context: TurnContext, standing: CompactionState, view: View) -> None:
         """Store the view anew if the sources of its pins have changed."""
@@ -97,7 +91,7 @@ class CompactionSteps:
 
         Args:
             tokens: The size of the prompt.
-            trigger: What makes a compaction due; None if only the cold cache allows one.
+            trigger: The reason for which a compaction is due; None if only the cold cache allows one.
             cold: True if the provider no longer caches the prompt.
         """
         window, standing = room(self._model), context.compaction_state
@@ -150,7 +144,7 @@ class CompactionSteps:
         context.emit(CompactionStart(tokens))
         try:
             own = cast("Chat", request.model)
-            cold = context.idle(self._monotonic()) >= self._policy.prune.idle_after_seconds
+            cold = context.seconds_since_call(self._monotonic()) >= self._policy.prune.idle_after_seconds
             chat = await self._calls.choice.beside(own, context, cold=cold)
             made = await self._maker.summarised(
                 prompt,
