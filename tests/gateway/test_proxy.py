@@ -122,6 +122,23 @@ async def test_proxy_redirects_callers_of_a_replaced_agent(api, client, upstream
     assert upstream.received == []
 
 
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        pytest.param("/tasks", "/tasks", id="no query"),
+        pytest.param("/tasks?", "/tasks", id="an empty query"),
+        pytest.param("/tasks?contextId=c%2F1&pageToken=t+2", "/tasks?contextId=c%2F1&pageToken=t+2", id="a query"),
+    ],
+)
+async def test_redirect_of_a_replaced_agent_keeps_the_query(api, client, path, location):
+    api.add_running_agent("second", spec={"fleet": {"reach": "Direct"}})
+    api.add_agent("callee", spec={"fleet": {"reach": "Direct", "forwardedTo": {"name": "second"}}})
+    token = caller_token(api)
+    async with client.request("GET", f"{CALLEE}{path}", token=token, allow_redirects=False) as answer:
+        assert answer.status == 308
+        assert answer.headers["Location"] == f"https://agents.example.com/agents/team/second{location}"
+
+
 async def test_proxy_strips_headers_that_claim_an_identity(api, client, upstream):
     forged = {
         "X-Forwarded-User": "admin",

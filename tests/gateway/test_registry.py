@@ -370,6 +370,13 @@ async def test_events_report_what_the_caller_sees(api, client):
             assert await following() == ("removed", {"namespace": "team", "name": "callee"})
 
 
+async def test_events_refuse_unknown_parameters(api, client):
+    async with client.request("GET", "/v1/events?namespace=team", token=caller_token(api)) as answer:
+        assert answer.status == 400
+        error = await answer.json()
+    assert error["detail"] == "There is no parameter 'namespace'; the parameters are: none."
+
+
 async def test_events_bound_the_streams_of_a_caller(api, client):
     token = caller_token(api)
     streams = [client.request("GET", "/v1/events", token=token) for _ in range(5)]

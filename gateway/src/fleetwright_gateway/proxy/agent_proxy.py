@@ -122,7 +122,7 @@ class AgentProxy:
         if agent is None or path is None:
             raise Refused(404, _NOT_FOUND)
         if is_replaced(agent):
-            raise await self._replaced(admitted.principal, agent, path, headers)
+            raise await self._replaced(admitted.principal, agent, path, scope)
         if path.is_card and scope["method"] in {"GET", "HEAD"}:
             response = self._cards.response(agent, headers)
             if response is None:
@@ -144,12 +144,12 @@ class AgentProxy:
         except IdentityError as error:
             raise self._admission.refusal(error) from None
 
-    async def _replaced(self, principal: Principal, agent: AgentView, path: AgentPath, headers: Headers) -> Refused:
+    async def _replaced(self, principal: Principal, agent: AgentView, path: AgentPath, scope: Scope) -> Refused:
         """Return the response to a request for an agent that another agent has replaced."""
         found = self._redirects.successor(agent)
         if found is not None:
             found = await self._found(principal, AgentPath(found.namespace, found.name, path.rest))
-        return self._redirects.refusal(found, path.rest, headers)
+        return self._redirects.refusal(found, path.rest, scope)
 
     def _chain(self, principal: Principal, headers: Headers) -> CallChain:
         try:
@@ -186,7 +186,7 @@ class AgentProxy:
         for is_first in (True, False):
             target = await self._target(admitted.principal, agent, len(body), wakes=wakes, is_probed=not is_first)
             if target.cold_start_ms is not None:
-                await self._require_permission(admitted.principal, agent, path, asked)
+                await self._require_permission(admitted.principal, agent, path, scope)
                 authorization = credentials.authorization()
             request = OutboundRequest(
                 method=scope["method"],
@@ -233,15 +233,13 @@ class AgentProxy:
             retry = {"Retry-After": str(error.retry_seconds)} if error.retry_seconds else {}
             raise Refused(error.status, error.sentence, {FAILURE: error.reason, **retry}) from None
 
-    async def _require_permission(
-        self, principal: Principal, agent: AgentView, path: AgentPath, headers: Headers
-    ) -> None:
+    async def _require_permission(self, principal: Principal, agent: AgentView, path: AgentPath, scope: Scope) -> None:
         """Check again whether a request that has waited may go to the agent. Raises: Refused."""
         current = await self._found(principal, path)
         if current is None or current.uid != agent.uid:
             raise Refused(404, _NOT_FOUND)
         if is_replaced(current):
-            raise await self._replaced(principal, current, path, headers)
+            raise await self._replaced(principal, current, path, scope)
 
     async def _target(
         self, principal: Principal, agent: AgentView, size: int, *, wakes: Callable[[], bool], is_probed: bool

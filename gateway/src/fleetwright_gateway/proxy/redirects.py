@@ -1,6 +1,7 @@
 """The response to a request for an agent that another agent has replaced."""
 
 from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.forwarding import REPLACED, replaced_by, successor
@@ -18,12 +19,15 @@ class Redirects:
         """Return the agent that replaced this one, or None if it cannot be found."""
         return successor(agent, self._fleet.agents)
 
-    def refusal(self, found: AgentView | None, rest: str, headers: Headers) -> Refused:
+    def refusal(self, found: AgentView | None, rest: str, scope: Scope) -> Refused:
         """Return the response for a caller. Args: `found` is None if the caller may not call the successor.
 
-        Unlike status 301, status 308 keeps the method and the body of a POST (RFC 9110, section 15.4.9).
+        The address has the query of the request. Unlike status 301, status 308 keeps the method and the body of a POST
+        (RFC 9110, section 15.4.9).
         """
         if found is None:
             return Refused(410, REPLACED)
-        place = f"{agent_url(self._addresses.for_host(headers.get('host', '')), found)}{rest}"
+        base = self._addresses.for_host(Headers(scope=scope).get("host", ""))
+        query = scope["query_string"].decode("latin-1")
+        place = f"{agent_url(base, found)}{rest}{'?' if query else ''}{query}"
         return Refused(308, replaced_by(found), {"Location": place})

@@ -12,13 +12,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from fleetwright_api.call_authorization import Identity
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.http.admission import Refused
+from fleetwright_gateway.http.errors import refuse_unknown_parameters
 from fleetwright_gateway.http.protected import caller_of
 from fleetwright_gateway.identity.principals import Principal
 from fleetwright_gateway.registry.live_view import AgentListing, LiveView, Seen
@@ -123,7 +124,7 @@ def _event(kind: str, place: Identity, seen: Seen | None) -> str:
 
 
 def event_routes(streams: EventStreams) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["registry"])
+    router = APIRouter(prefix="/v1", tags=["registry"], dependencies=[Depends(refuse_unknown_parameters)])
 
     @router.get("/events", summary="Changes of the agents that the caller may call (server-sent events)")
     async def events(request: Request) -> Any:
