@@ -65,12 +65,13 @@ def part(content: Part) -> Params:
     if content.HasField("data"):
         data: Any = MessageToDict(content.data)
         return _with_metadata({"type": "data", "data": data if isinstance(data, dict) else {"value": data}}, content)
-    file = {"name": content.filename, "mimeType": content.media_type}
+    named = {"name": content.filename, "mimeType": content.media_type}
+    file = {key: value for key, value in named.items() if value}
     if content.HasField("url"):
         file["uri"] = content.url
     else:
         file["bytes"] = base64.b64encode(content.raw).decode()
-    return _with_metadata({"type": "file", "file": {key: value for key, value in file.items() if value}}, content)
+    return _with_metadata({"type": "file", "file": file}, content)
 
 
 def message(said: Message) -> Params:
