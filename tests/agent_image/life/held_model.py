@@ -13,11 +13,15 @@ _MOST_SECONDS = 60
 
 
 class HeldModel:
-    """A model whose replies to prompts with at least `tool_results` results of tools wait for an event."""
+    """A model whose replies to prompts with at least `tool_results` results of tools wait for an event.
 
-    def __init__(self, tool_results: int) -> None:
+    `pieces` is the number of pieces of a reply that are sent before it waits.
+    """
+
+    def __init__(self, tool_results: int, pieces: int = 0) -> None:
         self.released = Event()
         self._tool_results = tool_results
+        self._pieces = pieces
         self._app = OfflineModel().app()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -29,23 +33,30 @@ class HeldModel:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
         messages = json.loads(body)["messages"] if body else []
-        if sum(each["role"] == "tool" for each in messages) >= self._tool_results:
-            await asyncio.to_thread(self.released.wait, _MOST_SECONDS)
+        is_held = sum(each["role"] == "tool" for each in messages) >= self._tool_results
         read = [{"type": "http.request", "body": body}]
+        sent = 0
 
         async def again() -> Any:
             return read.pop() if read else await receive()
 
-        await self._app(scope, again, send)
+        async def held(message: Any) -> None:
+            nonlocal sent
+            if is_held and sent == self._pieces:
+                await asyncio.to_thread(self.released.wait, _MOST_SECONDS)
+            sent += message["type"] == "http.response.body"
+            await send(message)
+
+        await self._app(scope, again, held)
 
 
 @contextmanager
-def held_model(serve: Any, *, tool_results: int) -> Iterator[tuple[HeldModel, dict[str, Any]]]:
+def held_model(serve: Any, *, tool_results: int, pieces: int = 0) -> Iterator[tuple[HeldModel, dict[str, Any]]]:
     """Serve such a model. Yield it with the settings of an agent.
 
     The end releases a held reply even if the test fails, because the server waits for the thread that holds it.
     """
-    model = HeldModel(tool_results)
+    model = HeldModel(tool_results, pieces)
     with serve(model) as port:
         sizes = {"contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30}
         try:
