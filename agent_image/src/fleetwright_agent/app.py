@@ -43,7 +43,7 @@ from fleetwright_agent.server.approvals.expiry import ApprovalExpiry
 from fleetwright_agent.server.approvals.open_approvals import OpenApprovals
 from fleetwright_agent.server.auth import MountedTokens, parse_callers, parse_operators
 from fleetwright_agent.server.executors.port import Executor
-from fleetwright_agent.server.executors.turn_loader import TurnLoader, load_turn
+from fleetwright_agent.server.executors.turn_loader import TurnLoader, import_turn, load_turn
 from fleetwright_agent.server.gateway_tokens import GatewayTokens, parse_gateway_keys
 from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALLED_SECONDS, EventLoopWatchdog
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
@@ -103,7 +103,9 @@ def create_app(
     parts = build_turn_dependencies(
         config, layout, clock, metrics, storage, task_log, tool_cache or ToolCache(), plugins
     )
-    turns = TurnLoader(load_turn(parts), recovers=True) if turn is None else TurnLoader(lambda: turn)
+    turns = (
+        TurnLoader(load_turn(parts), recovers=True, imports=import_turn) if turn is None else TurnLoader(lambda: turn)
+    )
     last_compaction = LastCompaction()
     pushes = build_push_service(parts, task_log, push_times or DeliveryTimes())
     activity = TaskActivity(clock, own=config.as_caller)

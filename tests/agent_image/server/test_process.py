@@ -377,6 +377,32 @@ async def test_ready_agent_has_not_imported_the_agent_loop(mounted: Any) -> None
     )
 
 
+@pytest.mark.process
+async def test_woken_agent_imports_its_turn_before_it_is_ready(mounted: Any) -> None:
+    """The memory of this agent cannot be opened, so the agent never becomes ready."""
+    config = json.loads(mounted.layout.config_file.read_text())
+    mounted.write(mounted.layout.config_file, config | {"preload": True})
+    (mounted.layout.memory / "tasks.db").mkdir()
+    ports = free_ports()
+    arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-X", "importtime", "-m", "fleetwright_agent", *arguments),
+        *("--port", str(ports[0]), "--ops-port", str(ports[1])),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(90):
+            while not (line := await process.stderr.readline()).endswith(b" langchain.agents\n"):
+                assert line, "the process has exited"
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{ports[1]}", timeout=60) as ops:
+            assert (await ops.get("/readyz")).status_code == 503
+    finally:
+        process.kill()
+        await process.communicate()
+
+
 @dataclass
 class Idle:
     """An idle connection of a proxy: if the server closes it during the next request, the request is lost."""

@@ -34,6 +34,16 @@ async def test_turn_loader_survives_a_cancelled_first_caller(scripted: Callable[
     assert built[0].closed
 
 
+async def test_failed_import_is_reported_by_the_build() -> None:
+    def fail() -> Any:
+        raise ImportError("no such module")
+
+    turns = TurnLoader(fail, imports=fail)
+    await turns.import_modules()
+    with pytest.raises(ImportError, match="no such module"):
+        await turns.get()
+
+
 @pytest.mark.parametrize("preload", [True, False])
 async def test_preload_builds_the_turn_once_the_agent_is_ready(
     open_door: Callable[..., Any], mounted: Any, documents: Callable[..., dict[str, Any]], preload: bool

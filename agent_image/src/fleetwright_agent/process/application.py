@@ -61,6 +61,8 @@ class Application:
         """Open the task log and recover interrupted tasks. While the log is unusable, the agent is not ready."""
         self.watchdog.begin()
         self._tell_assumed()
+        if self._parts.config.preload:
+            self._beside(self._dependencies.turn_loader.import_modules())
         if await self._opened():
             await self._begin()
         else:
@@ -126,7 +128,7 @@ class Application:
             self._beside(self._preload())
 
     async def _preload(self) -> None:
-        """Load the turn before the first task needs it. Loading it earlier would delay the readiness."""
+        """Build the turn before the first task needs it."""
         try:
             await self._dependencies.turn_loader.get()
         except Exception:

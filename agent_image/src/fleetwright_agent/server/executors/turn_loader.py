@@ -1,11 +1,13 @@
 """Builds the `Turn` object of this process when the first task needs it, or earlier if the server calls `get`.
 
-Importing the modules of the turn is slow. They are imported in a thread, and only after the server is ready.
+Importing the modules of the turn is slow. They are imported in a thread when the turn is built, or while the server
+starts if it calls `import_modules`.
 """
 
 import asyncio
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast, runtime_checkable
@@ -17,6 +19,7 @@ from fleetwright_agent.server import gc_tuning
 from fleetwright_agent.turn.dependencies import TurnDependencies
 
 _ASSEMBLY: Final = "fleetwright_agent.turn.assembly"
+_import_lock: Final = threading.Lock()
 
 
 @runtime_checkable
@@ -28,11 +31,20 @@ class TaskCleanup(Protocol):
 
 
 class TurnLoader:
-    def __init__(self, build: Callable[[], Turn], *, recovers: bool = False) -> None:
+    def __init__(
+        self, build: Callable[[], Turn], *, recovers: bool = False, imports: Callable[[], None] = lambda: None
+    ) -> None:
+        """Args: `imports` imports the modules of the turn in any thread. `build` imports them otherwise."""
         self._build = build
+        self._imports = imports
         self.recovers = recovers
         """True if the turn can resume work that an earlier process began."""
         self._building: asyncio.Future[Turn] | None = None
+
+    async def import_modules(self) -> None:
+        """Import the modules of the turn, so that `get` takes less time. `get` reports a failure."""
+        with suppress(Exception):
+            await asyncio.to_thread(self._imports)
 
     async def get(self) -> Turn:
         """Return the turn, and build it if necessary.
@@ -70,19 +82,24 @@ class TurnLoader:
                 await (await building).aclose()
 
 
-def load_turn(dependencies: TurnDependencies) -> Callable[[], Turn]:
-    """Return a function that builds the real turn."""
-
-    def build() -> Turn:
+def import_turn() -> None:
+    """Import the modules of the turn, unless this process has imported them before."""
+    with _import_lock:
         if _ASSEMBLY in sys.modules:
-            return cast("Turn", importlib.import_module(_ASSEMBLY).build_turn(dependencies))
+            return
         with fast_imports():
-            assembly = importlib.import_module(_ASSEMBLY)
-        turn = assembly.build_turn(dependencies)
+            importlib.import_module(_ASSEMBLY)
         # The objects of the imported modules live as long as the process. Freeze them: otherwise each full garbage
         # collection would traverse all of them and block every caller. Do not collect before: that takes a twelfth of
         # the import time, and the imports leave fewer than 2000 unreachable objects.
         gc_tuning.settle()
-        return cast("Turn", turn)
+
+
+def load_turn(dependencies: TurnDependencies) -> Callable[[], Turn]:
+    """Return a function that builds the real turn."""
+
+    def build() -> Turn:
+        import_turn()
+        return cast("Turn", importlib.import_module(_ASSEMBLY).build_turn(dependencies))
 
     return build
