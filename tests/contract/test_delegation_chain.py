@@ -218,5 +218,5 @@ async def test_person_is_known_to_the_third_agent_after_a_sleep(tmp_path, declar
     )
 
 
-async def _always(_: Any) -> bool:
+async def _always(_: Any, agent_uid: str) -> bool:
     return True

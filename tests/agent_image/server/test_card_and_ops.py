@@ -107,6 +107,7 @@ async def test_status_page_reports_the_runtime_state(open_door: Open, mounted: A
         await door.say("hello")
         after = (await ops.get("/status")).json()
     assert before.pop("activity")["runningTasks"] == 0
+    assert 0 <= before.pop("uptimeSeconds") < 600
     assert before == {
         "name": "echo",
         "namespace": "team",

@@ -93,7 +93,7 @@ class AgentConfig(Part):
     gateway: Gateway | None = None
     """If unset, the agent finds and calls no agents of its team."""
     preload: bool = False
-    """The agent loads its turn right after it is ready, instead of with the first task."""
+    """The agent imports its turn during its start and builds it when it is ready, instead of with the first task."""
     push: Push | None = None
     """If unset, clients cannot ask for push notifications, and the card states this."""
     allowed_origins: tuple[str, ...] | None = None

@@ -33,6 +33,7 @@ class Application:
         self._parts = dependencies.turn
         self._runs = dependencies.task_runner
         self._pushes = dependencies.push_service
+        self._started = self._parts.clock.monotonic()
         self._waiting_for: str | None = _STARTING
         self._leaving = False
         self._background: set[asyncio.Task[None]] = set()
@@ -229,6 +230,7 @@ class Application:
             "revision": config.revision,
             "cardDigest": card.digest if card else None,
             **({} if stalled is None else {"eventLoop": {"stalledSeconds": int(stalled)}}),
+            "uptimeSeconds": int(self._parts.clock.monotonic() - self._started),
             "runningTasks": len(self._runs),
             "currentTask": self._runs.current_task,
             "activity": self._activity(),

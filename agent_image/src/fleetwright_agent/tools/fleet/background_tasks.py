@@ -41,7 +41,10 @@ class BackgroundTasks:
         """
         turn = call.turn
         if len(await self._store.of(turn.owner, turn.context_id)) >= MOST:
-            raise ToolError(f"{MOST} tasks of this conversation are not done yet, which is the maximum; wait for one")
+            raise ToolError(
+                f"the results of {MOST} tasks of this conversation are not delivered yet, which is the maximum;"
+                " they come with the next message of this conversation. Ask with wait: true, or end this turn"
+            )
         task_id = await self._conversations.begin(peer, call)
         await self._store.put(DelegatedTask(turn.owner, turn.context_id, name_of(peer), task_id))
         return (
