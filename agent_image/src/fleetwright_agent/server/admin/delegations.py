@@ -50,7 +50,7 @@ class DelegationAdministration:
 
 
 def delegation_document(call: PeerCall) -> dict[str, Any]:
-    """Return a call to another agent as a JSON object. `endedAt` is None for an unfinished call."""
+    """Return a call to another agent as a JSON object. `endedAt` is None if the call has not ended."""
     failed = call.status is PeerCallStatus.FAILED
     return {
         "id": call.id,
