@@ -70,7 +70,7 @@ def test_person_decides_with_kubectl_patch_and_the_task_continues(desk: Desk) ->
     assert approval_of(desk.fleet, task)["status"]["phase"] == "Approved"
 
     again = decide(desk.fleet, name, "anna", "Denied")
-    assert f"{username(desk.fleet, 'anna')} has already decided Approved" in again.stderr
+    assert f"{username(desk.fleet, 'anna')} has already decided Approved at 20" in again.stderr
 
 
 def test_denial_with_a_reason_keeps_the_tool_from_running(desk: Desk) -> None:

@@ -154,6 +154,20 @@ def test_decision_is_made_once_and_names_the_first_decider(approval, client, spa
             client(name).request("PATCH", approval, {"spec": whole}, MERGE)
 
 
+@pytest.mark.parametrize(
+    "patch", [{"decision": "Denied"}, {"decision": None, "decidedBy": None}], ids=["other", "none"]
+)
+def test_refusal_has_the_time_of_the_first_decision(approval, client, space, patch):
+    decide(client("alice"), approval, user(space, "alice"))
+    with pytest.raises(Refusal, match="has already decided Approved, at a time that the operator has not reported yet"):
+        client("bob").request("PATCH", approval, {"spec": patch}, MERGE)
+    condition = {"type": "Decided", "status": "True", "reason": "Approved", "message": "decided by alice"}
+    conditions = [{**condition, "lastTransitionTime": "2026-03-01T12:34:56Z"}]
+    client("operator").request("PATCH", f"{approval}/status", {"status": {"conditions": conditions}}, MERGE)
+    with pytest.raises(Refusal, match=f"{user(space, 'alice')} has already decided Approved at 2026-03-01T12:34:56Z"):
+        client("bob").request("PATCH", approval, {"spec": patch}, MERGE)
+
+
 def test_decider_must_be_the_user_of_the_request(approval, client, space):
     with pytest.raises(Refusal, match=f"must be your own username: {user(space, 'alice')}"):
         decide(client("alice"), approval, user(space, "bob"))
@@ -171,13 +185,13 @@ REFUSED = [
     pytest.param({"spec": {"request": {"preview": "nothing"}}}, "request cannot be changed", id="the request"),
     pytest.param({"spec": {"request": {"arguments": {"order": 9}}}}, "request cannot be changed", id="the arguments"),
     pytest.param({"spec": {"request": {"forbiddenDeciders": []}}}, "request cannot be changed", id="the deciders"),
-    pytest.param({"metadata": {"labels": {"fleetwright.dev/agent": "x"}}}, "not labels, finalizers", id="a label"),
+    pytest.param({"metadata": {"labels": {"fleetwright.dev/agent": "x"}}}, "not labels, annotations", id="a label"),
     pytest.param(
-        {"metadata": {"annotations": {"fleetwright.dev/note": "x"}}}, "not labels, finalizers", id="an annotation"
+        {"metadata": {"annotations": {"example.com/note": "x"}}}, "not labels, annotations", id="an annotation"
     ),
-    pytest.param({"metadata": {"annotations": {KEPT: "x"}}}, "not labels, finalizers", id="a changed annotation"),
-    pytest.param({"metadata": {"annotations": {KEPT: None}}}, "not labels, finalizers", id="a removed annotation"),
-    pytest.param({"metadata": {"finalizers": ["example.com/stay"]}}, "not labels, finalizers", id="a finalizer"),
+    pytest.param({"metadata": {"annotations": {KEPT: "x"}}}, "not labels, annotations", id="a changed annotation"),
+    pytest.param({"metadata": {"annotations": {KEPT: None}}}, "not labels, annotations", id="a removed annotation"),
+    pytest.param({"metadata": {"finalizers": ["example.com/stay"]}}, "not labels, annotations", id="a finalizer"),
     pytest.param({"spec": {"decision": "Approved"}}, "decision and decidedBy belong together", id="no decider"),
     pytest.param({"spec": {"reason": "why"}}, "reason is part of a decision", id="only a reason"),
     pytest.param({"spec": {"arguments": {}}}, "arguments are the edited arguments", id="only arguments"),
@@ -198,9 +212,9 @@ def test_person_may_change_only_the_decision(approval, client, patch, says):
 
 
 def test_person_may_decide_with_kubectl_apply(approval, client, space):
-    """`kubectl apply` stores what it has sent in an annotation, and a webhook may stamp each change in another one."""
+    """`kubectl apply` stores what it has sent in an annotation."""
     client("operator").request("PATCH", approval, {"metadata": {"annotations": {KEPT: "old"}}}, MERGE)
-    applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "example.com/changed-by": "alice"}
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
     decision = {"decision": "Denied", "decidedBy": user(space, "alice")}
     found = client("alice").request("PATCH", approval, {"metadata": {"annotations": applied}, "spec": decision}, MERGE)
     assert found["metadata"]["annotations"] == {KEPT: "old", **applied}

@@ -5,22 +5,23 @@ from typing import Any
 
 import pytest
 
+INBOX = "https://fleetwright.dev/a2a/agent-inbox/v1"
 KAGENT = "https://kagent.dev/extensions/hitl/v1"
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
 GATED = {"approvals": {"tools": ["house__charge_card"]}}
 
 
-async def said(guest: Any, message: dict[str, Any], *, activates: bool = False) -> Any:
+async def said(guest: Any, message: dict[str, Any], *, activates: str = "") -> Any:
     """Send a message, and return the HTTP response."""
     async with guest.http() as http:
-        headers = {"A2A-Extensions": KAGENT} if activates else {}
+        headers = {"A2A-Extensions": activates} if activates else {}
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message}
         return await http.post("/a2a", json=body, headers=headers)
 
 
-async def asked(guest: Any, message: Any, text: str) -> dict[str, Any]:
-    response = await said(guest, message(text), activates=True)
-    assert response.headers["A2A-Extensions"] == KAGENT
+async def asked(guest: Any, message: Any, text: str, extension: str = KAGENT) -> dict[str, Any]:
+    response = await said(guest, message(text), activates=extension)
+    assert response.headers["A2A-Extensions"] == extension
     task: dict[str, Any] = response.json()["result"]["task"]
     return task
 
@@ -171,8 +172,79 @@ async def test_kagent_form_has_a_question_for_each_field(agent, message, states)
 
 async def test_kagent_extension_is_not_active_without_questions(agent, message):
     async with agent(askHuman=False) as guest:
-        response = await said(guest, message("Book table for 2"), activates=True)
+        response = await said(guest, message("Book table for 2"), activates=KAGENT)
     assert "A2A-Extensions" not in response.headers
+
+
+def interrupt_in(task: dict[str, Any]) -> dict[str, Any]:
+    message = task["status"]["message"]
+    assert INBOX in message["extensions"]
+    interrupt: dict[str, Any] = message["metadata"][INBOX]
+    return interrupt
+
+
+def permissions(*permitted: str) -> dict[str, bool]:
+    return {f"allow_{name}": name in permitted for name in ("ignore", "respond", "edit", "accept")}
+
+
+ALL = ("ignore", "respond", "edit", "accept")
+
+
+@pytest.mark.parametrize(
+    ("text", "action_request", "permitted", "description"),
+    [
+        pytest.param(
+            "Charge the card 30",
+            {"action": "house__charge_card", "args": {"amount": 30}},
+            ALL,
+            "Run house__charge_card?",
+            id="an approval",
+        ),
+        pytest.param(
+            "Ask the human about dessert",
+            {"action": "ask_human", "args": {"question": "dessert"}},
+            ("ignore", "respond"),
+            "dessert",
+            id="a question",
+        ),
+        pytest.param(
+            'Request the user input "Delivery" with [{"schema": {"type": "object", "properties":'
+            ' {"guests": {"type": "integer", "default": 2}, "city": {"type": "string"}}}}]',
+            {"action": "request_user_input", "args": {"city": "", "guests": 2}},
+            ("ignore", "respond", "edit"),
+            "Delivery",
+            id="a form",
+        ),
+    ],
+)
+async def test_inbox_interrupt_describes_the_question(agent, message, text, action_request, permitted, description):
+    async with agent(**GATED) as guest:
+        interrupt = interrupt_in(await asked(guest, message, text, INBOX))
+        unasked = await guest.say(text)
+    assert description in interrupt.pop("description")
+    assert interrupt == {"action_request": action_request, "config": permissions(*permitted)}
+    assert INBOX not in unasked["status"]["message"]["metadata"]
+
+
+async def test_inbox_interrupt_permits_no_response_if_reviewers_decide(agent, message):
+    async with agent(approvals={"tools": ["house__charge_card"], "by": "Reviewers"}) as guest:
+        interrupt = interrupt_in(await asked(guest, message, "Charge the card 30", INBOX))
+    assert interrupt["config"] == permissions()
+
+
+async def test_inbox_stays_active_after_a_restart_and_an_answer(agent_process, message, states, house):
+    async with agent_process(**GATED) as guest:
+        task = await asked(guest, message, "Charge the card 30; charge the card 50 [[together]]", INBOX)
+        request = interrupt_in(task)["action_request"]
+        await guest.kill()
+    async with agent_process(**GATED) as guest:
+        waiting = await guest.say(None, data=[{"type": "accept", "args": request}], taskId=task["id"])
+        request = interrupt_in(waiting)["action_request"]
+        assert request["args"] == {"amount": 50}
+        edit = {"type": "edit", "args": request | {"args": {"amount": "45"}}}
+        done = await guest.say(None, data=[edit], taskId=task["id"])
+    assert states(done) == "completed"
+    assert house.ledger == ["charged 30", "charged 45"]
 
 
 def action(**args: Any) -> dict[str, Any]:

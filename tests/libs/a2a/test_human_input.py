@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from fleetwright_a2a.human_input.agent_inbox import InboxAction, InboxResponse, inbox_response
+from fleetwright_a2a.human_input.agent_inbox import (
+    InboxAction,
+    InboxPermissions,
+    InboxResponse,
+    human_interrupt,
+    inbox_response,
+)
 from fleetwright_a2a.human_input.kagent import (
     ToolDecision,
     UserQuestion,
@@ -35,6 +41,14 @@ def test_ask_user_request_has_all_members_of_a_question() -> None:
             {"question": "Which?", "choices": ["a", "b"], "multiple": True},
             {"question": "When?", "choices": [], "multiple": False},
         ],
+    }
+
+
+def test_human_interrupt_has_one_action_and_what_is_permitted() -> None:
+    assert human_interrupt("pay", {"n": 3}, InboxPermissions(respond=True), description="Pay?") == {
+        "action_request": {"action": "pay", "args": {"n": 3}},
+        "config": {"allow_ignore": False, "allow_respond": True, "allow_edit": False, "allow_accept": False},
+        "description": "Pay?",
     }
 
 

@@ -15,6 +15,7 @@ from a2a.utils.errors import InvalidParamsError
 
 from fleetwright_a2a.extension_codec import attach
 from fleetwright_a2a.extensions import (
+    AGENT_INBOX,
     ANSWER,
     ASK,
     CALL_PATH,
@@ -56,7 +57,7 @@ _SHORT = 200
 """The largest number of characters of arguments in the short form of a tool call."""
 OF_CALLERS = frozenset({CALL_PATH, ASK, CONTEXT_FORK, CONTEXT_TITLE, WORKSPACE_UNDO})
 """Extensions whose data callers send to the agent."""
-LASTING = frozenset({KAGENT_HITL})
+LASTING = frozenset({AGENT_INBOX, KAGENT_HITL})
 """Extensions that stay active for a task whose caller has requested them once."""
 
 
@@ -234,6 +235,6 @@ def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
     forks = {CONTEXT_FORK, CONTEXT_TITLE} if config.forks else set()
     undoes = {WORKSPACE_UNDO} if config.workspace is not None else set()
     falls = {MODEL_FALLBACK} if config.extensions.model_fallbacks and config.model.fallbacks else set()
-    asks = {ASK, ANSWER, KAGENT_HITL} if may_ask(config) else set()
+    asks = {ASK, ANSWER, AGENT_INBOX, KAGENT_HITL} if may_ask(config) else set()
     learns = {SKILL} if config.learns else set()
     return frozenset({COST, CALL_PATH, TRUNCATED, *learns, *told, *sizes, *forks, *undoes, *falls, *asks, *chosen})

@@ -50,6 +50,7 @@ _UNDO = {
 _ASKS = {
     f"{_OURS}/ask/v1": "Which ask a task waits with, its kind and end, in the metadata of its status message.",
     f"{_OURS}/answer/v1": "Who answered an ask, when, and what was decided, in the metadata of the answer.",
+    f"{_OURS}/agent-inbox/v1": "The same asks as interrupts of Agent Inbox, if a client requests the extension.",
     "https://kagent.dev/extensions/hitl/v1": "The same asks and answers in the format of kagent, if a client requests"
     " the extension.",
 }

@@ -21,7 +21,7 @@ from fleetwright_agent.server.approvals.open_approvals import approval_of
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
-from fleetwright_agent.server.tasks.answer_values import answer_value
+from fleetwright_agent.server.tasks.human_input.answer_values import answer_value
 from fleetwright_agent.server.tasks.interrupt_replies import EXPIRY, stamp_of
 from fleetwright_agent.server.tasks.size_limits import is_full
 from fleetwright_agent.storage.tasks.task_log import TaskQueries

@@ -12,7 +12,16 @@ from a2a.types.a2a_pb2 import Artifact, Message, Role, Task, TaskState
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.extension_codec import attach, data_part, typed_part
-from fleetwright_a2a.extensions import CONTEXT, COST, KAGENT_HITL, MODEL_FALLBACK, REASONING, TOOL_CALL, WORKSPACE_UNDO
+from fleetwright_a2a.extensions import (
+    AGENT_INBOX,
+    CONTEXT,
+    COST,
+    KAGENT_HITL,
+    MODEL_FALLBACK,
+    REASONING,
+    TOOL_CALL,
+    WORKSPACE_UNDO,
+)
 from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
@@ -54,7 +63,8 @@ from fleetwright_agent.server.extensions import (
     tool_call,
 )
 from fleetwright_agent.server.ops.last_compaction import LastCompaction
-from fleetwright_agent.server.tasks.kagent import is_activated, kagent_request
+from fleetwright_agent.server.tasks.human_input.agent_inbox import inbox_interrupt
+from fleetwright_agent.server.tasks.human_input.kagent import kagent_request
 from fleetwright_agent.server.tasks.size_limits import mark_cut
 
 _LONGEST_THOUGHT: Final = 16_000
@@ -254,8 +264,12 @@ class EventMapper:
         if ask.kind is InterruptKind.APPROVAL:
             expires, by = now + self._approvals.expiry_seconds * 1_000_000_000, self._approvals.deciders
         message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires, by=by)
-        if is_activated([self._job.message, *(self._job.former.history if self._job.former else ())]):
+        earlier = self._job.former.history if self._job.former else ()
+        requested = {uri for each in [self._job.message, *earlier] for uri in each.extensions}
+        if KAGENT_HITL in requested:
             attach(message, KAGENT_HITL, kagent_request(ask))
+        if AGENT_INBOX in requested:
+            attach(message, AGENT_INBOX, inbox_interrupt(ask, by=by))
         if self._bill:
             attach(message, COST, self.cost(success=True), as_part=self._told.data_parts)
         self._attach_context(message)

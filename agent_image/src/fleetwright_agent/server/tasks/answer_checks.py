@@ -11,7 +11,7 @@ from fleetwright_agent.protocol.frames import InterruptKind, TurnRequest
 from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.protocol.turn import NO_EDITS, ChecksEdits
 from fleetwright_agent.server.tasks.active_task import ActiveTask
-from fleetwright_agent.server.tasks.answer_values import answer_value
+from fleetwright_agent.server.tasks.human_input.answer_values import answer_value
 from fleetwright_agent.tools.human.approval import read_reply
 
 _REVIEWERS: Final = (

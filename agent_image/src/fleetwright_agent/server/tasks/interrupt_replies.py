@@ -13,7 +13,7 @@ from fleetwright_a2a.extension_codec import attach
 from fleetwright_a2a.extensions import ANSWER, ASK
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptReply
 from fleetwright_agent.protocol.interrupts import TaskInterrupt, moment
-from fleetwright_agent.server.tasks.answer_values import answer_value
+from fleetwright_agent.server.tasks.human_input.answer_values import answer_value
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.human.approval import EXPIRED, read_reply
 

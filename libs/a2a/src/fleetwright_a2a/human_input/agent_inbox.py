@@ -1,7 +1,8 @@
-"""Responses of LangChain's Agent Inbox: `accept`, `edit`, `response` and `ignore`. Pure.
+"""Interrupts and responses of LangChain's Agent Inbox. Pure.
 
-A response is an object with `type` and `args`, usually in a list of one. The user interface of Agent Inbox returns the
-edited arguments as texts.
+An interrupt (`HumanInterrupt`) asks about one action, and names the responses that are permitted. A response
+(`HumanResponse`) is an object with `type` and `args`, usually in a list of one. The user interface of Agent Inbox
+returns the edited arguments as texts. See the README of langchain-ai/agent-inbox.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,31 @@ class InboxResponse:
     """The tool whose arguments were edited."""
     arguments: Mapping[str, Any] | None = None
     """The edited arguments, whose values may be texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxPermissions:
+    """The types of responses that an interrupt permits."""
+
+    accept: bool = False
+    edit: bool = False
+    respond: bool = False
+    ignore: bool = False
+
+
+def human_interrupt(
+    action: str, arguments: Mapping[str, Any], permissions: InboxPermissions, *, description: str
+) -> dict[str, Any]:
+    return {
+        "action_request": {"action": action, "args": dict(arguments)},
+        "config": {
+            "allow_ignore": permissions.ignore,
+            "allow_respond": permissions.respond,
+            "allow_edit": permissions.edit,
+            "allow_accept": permissions.accept,
+        },
+        "description": description,
+    }
 
 
 def inbox_response(value: Any) -> InboxResponse | None:

@@ -1,6 +1,5 @@
 """Questions and answers in the format of kagent's extension `hitl/v1`. Pure."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from a2a.types.a2a_pb2 import Message
@@ -20,11 +19,6 @@ from fleetwright_agent.protocol.interrupts import TaskInterrupt
 from fleetwright_agent.tools.human.form_questions import form_questions
 
 _ELSEWHERE = " The arguments are in the text of the message."
-
-
-def is_activated(messages: Sequence[Message]) -> bool:
-    """Return whether a caller of the task has requested the extension."""
-    return any(KAGENT_HITL in message.extensions for message in messages)
 
 
 def kagent_request(ask: InterruptRequest) -> dict[str, Any]:

@@ -1,66 +1,69 @@
-"""The value of an answer, in any of the formats that clients send. Pure.
-
-The formats are text, data, the decisions of kagent's extension, and the responses of LangChain's Agent Inbox. This
-module converts them to this project's own format, the only one that later steps know.
-"""
+"""Questions as interrupts of LangChain's Agent Inbox, and its responses as answers. Pure."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from a2a.types.a2a_pb2 import Message
-from a2a.utils.errors import JSONParseError
-from google.protobuf.json_format import MessageToDict
-
-from fleetwright_a2a.extensions import KAGENT_HITL
-from fleetwright_a2a.http.envelope import parse
-from fleetwright_a2a.human_input.agent_inbox import InboxAction, InboxResponse, inbox_response
-from fleetwright_agent.protocol.frames import InterruptKind
+from fleetwright_a2a.human_input.agent_inbox import (
+    InboxAction,
+    InboxPermissions,
+    InboxResponse,
+    human_interrupt,
+    inbox_response,
+)
+from fleetwright_agent.protocol.arguments import reviewable
+from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 from fleetwright_agent.protocol.interrupts import TaskInterrupt
-from fleetwright_agent.server.tasks.kagent import kagent_answer
 from fleetwright_agent.tools.human.approval import UNTYPED
 from fleetwright_agent.tools.human.form_questions import form_questions
 from fleetwright_agent.tools.typed_text import typed_value
 
 _IGNORED = "The person did not answer."
+_QUESTION = "question"
+"""The action of a question that no tool asks, such as that of an exhausted budget."""
 
 
-def answer_value(message: Message, pause: TaskInterrupt | None) -> Any:
-    """Return the value of an answer: its data, its text parsed as JSON, or its text.
+def inbox_interrupt(ask: InterruptRequest, *, by: str = "") -> dict[str, Any]:
+    """Return a question as an interrupt. It permits only responses that `inbox_answer` accepts.
 
-    JSON text must meet the same rules as a request body, for example the limit of nesting. Otherwise it stays text.
+    Args:
+        by: The people who decide, if the caller of the task does not. The interrupt then permits no response.
+    """
+    description = ask.prompt
+    if ask.kind is InterruptKind.APPROVAL:
+        arguments = reviewable(ask.arguments or {})
+        description = f"{ask.payload['title']}\n\n{ask.payload['detail']}"
+        asks_caller = not by
+        permissions = InboxPermissions(
+            accept=asks_caller, edit=asks_caller and arguments is not None, respond=asks_caller, ignore=asks_caller
+        )
+    elif ask.kind is InterruptKind.FORM:
+        arguments = {field.name: field.schema.get("default", "") for field in form_questions(ask.payload)}
+        permissions = InboxPermissions(edit=True, respond=True, ignore=True)
+    else:
+        arguments = {"question": ask.prompt}
+        permissions = InboxPermissions(respond=True, ignore=True)
+    return human_interrupt(ask.tool or _QUESTION, arguments or {}, permissions, description=description)
+
+
+def read_response(value: Any) -> InboxResponse | None:
+    """Return the response, or None if the value is something else.
 
     Raises:
-        ValueError: The message has the format of another client, and does not answer the question.
+        ValueError: The value is a response with invalid arguments. The text names the member.
     """
-    if pause is not None and KAGENT_HITL in message.metadata.fields:
-        return kagent_answer(message, pause)
-    value, text = _plain(message)
-    if pause is not None and (response := _inbox(value)) is not None:
-        return _inbox_answer(response, pause)
-    return value if text is None or isinstance(value, dict) else text
-
-
-def _plain(message: Message) -> tuple[Any, str | None]:
-    """Return the data of the message and None, or its text, parsed if it is JSON, and the text itself."""
-    for part in message.parts:
-        if part.HasField("data"):
-            return MessageToDict(part.data), None
-    text = "\n".join(part.text for part in message.parts if part.HasField("text"))
-    try:
-        return parse(text.encode()), text
-    except JSONParseError:
-        return text, text
-
-
-def _inbox(value: Any) -> InboxResponse | None:
     try:
         return inbox_response(value)
     except ValueError as error:
         raise ValueError(f"message.parts: {error}") from None
 
 
-def _inbox_answer(response: InboxResponse, pause: TaskInterrupt) -> Any:
+def inbox_answer(response: InboxResponse, pause: TaskInterrupt) -> Any:
+    """Return the answer in this project's own format.
+
+    Raises:
+        ValueError: The response does not answer the question of the task. The text names the member.
+    """
     if pause.kind is InterruptKind.APPROVAL:
         return _decision(response, pause)
     match response.action:

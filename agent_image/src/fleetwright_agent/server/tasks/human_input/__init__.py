@@ -1,0 +1,1 @@
+"""Questions and answers in the formats of other clients, converted from and to this project's own format."""
