@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -240,6 +241,30 @@ async def test_waker_repeats_a_patch_that_failed(api, rig, error):
     rig.start_pod()
     assert (await waiting).pod.ip == "10.0.0.5"
     assert len(tried) == 3
+
+
+class LosingApi(FleetApi):
+    """An API server whose first response to a patch is lost."""
+
+    async def merge(self, *args: Any, **options: Any) -> Any:
+        is_first = not any(write.startswith("merge") for write in self.writes)
+        patched = await super().merge(*args, **options)
+        if is_first:
+            await asyncio.Event().wait()
+        return patched
+
+
+async def test_waker_repeats_a_patch_without_a_response():
+    api = LosingApi()
+    api.add_agent("sleeper", spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+    api.add_deployment("sleeper")
+    rig = Rig(api)
+    await rig.follow()
+    waiting = asyncio.create_task(rig.target())
+    await asyncio.sleep(1)
+    rig.start_pod()
+    assert 5_000 <= (await waiting).cold_start_ms <= 6_000
+    assert rig.wakes() == 2
 
 
 def failing_patches(api: FleetApi, error: Exception, *, times: int) -> list[str]:

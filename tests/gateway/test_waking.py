@@ -170,3 +170,18 @@ async def test_message_that_is_refused_twice_gets_the_answer_of_the_pod(api, cli
     upstream.answer = answer
     assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == 503
     assert [each.path for each in upstream.received] == ["/a2a", "/readyz", "/a2a"]
+
+
+async def test_message_waits_until_a_restarted_container_can_be_reached(api, client, upstream):
+    """The container ended, which the cache does not show yet. The agent received nothing, so the message may wait."""
+    api.add_agent("callee", spec={"fleet": {"reach": "Direct"}, "sleep": {"afterIdle": "15m"}})
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    api.set_status("Pod", "callee-1-a", {**status, "podIP": "127.0.0.9"})
+    sending = asyncio.create_task(client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE))
+    async with asyncio.timeout(100):
+        while "merge Agent callee" not in api.writes:  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.01)
+    api.set_status("Pod", "callee-1-a", {**status, "podIP": "127.0.0.1"})
+    async with asyncio.timeout(100):
+        assert await sending == 200
+    assert [each.path for each in upstream.received] == ["/readyz", "/a2a"]

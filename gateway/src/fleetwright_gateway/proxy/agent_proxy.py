@@ -200,7 +200,7 @@ class AgentProxy:
             try:
                 await self._send_on(delivery.deliver, request, admitted, receive, send, extra=_extra(admitted, target))
             except NotAccepted:
-                continue  # The pod ends, because the agent goes to sleep. The request waits for the next one.
+                continue  # The pod ends or restarts, which the cache does not show yet. The request waits for it.
             return
 
     async def _send_on(

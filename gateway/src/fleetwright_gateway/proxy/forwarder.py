@@ -45,7 +45,7 @@ class ProxyError(Exception):
 
 
 class NotAccepted(ProxyError):  # noqa: N818 - an answer of the agent
-    """The agent process no longer accepts messages. The gateway may send the request to the next process."""
+    """The agent process no longer accepts messages, or cannot be reached. The agent has received nothing."""
 
     def __init__(self) -> None:
         super().__init__(503, "not_accepted", "The agent is shutting down.", retry_seconds=1)
@@ -90,7 +90,7 @@ class Forwarder:
         """Forward a request and return the status of the response. `extra` are headers for the caller.
 
         Raises:
-            NotAccepted: The agent did not accept the request, and the request may be repeated.
+            NotAccepted: The agent did not accept or receive the request, and the request may be repeated.
             ProxyError: Nothing was sent to the caller yet.
             ResponseAborted: The response ended early.
         """
@@ -126,6 +126,8 @@ class Forwarder:
                 timeout=timeout(self._connect_seconds, request.idle_seconds),
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+            if request.may_repeat:
+                raise NotAccepted from None
             raise ProxyError(502, "unreachable", "The agent's pod cannot be reached.", retry_seconds=2) from None
         except TimeoutError:
             raise ProxyError(504, "timeout", _SLOW) from None

@@ -32,6 +32,8 @@ _POLL_SECONDS: Final = 0.1
 _MOST_WAKES: Final = 10
 _PROBE_SECONDS: Final = 15.0
 """The time for which the answer to a probe counts. The kubelet reports the readiness of a pod some seconds later."""
+_PATCH_SECONDS: Final = 5.0
+"""The time after which a patch without a response is repeated."""
 _PATCH_PAUSES: Final = (0.2, 0.8)
 """The seconds before a failed patch is repeated."""
 _REFUSALS: Final = (ForbiddenError, InvalidRequestError, NotFoundError)
@@ -189,7 +191,8 @@ class Waker:
         patch = {"metadata": {"annotations": {names.WAKE_ANNOTATION: stamp}}}
         for pause in (*_PATCH_PAUSES, None):
             try:
-                await self._api.merge(AGENTS, agent.namespace, agent.name, patch)
+                async with asyncio.timeout(_PATCH_SECONDS):
+                    await self._api.merge(AGENTS, agent.namespace, agent.name, patch)
             except TRANSIENT_ERRORS as error:
                 is_final = pause is None or isinstance(error, _REFUSALS)
                 about = {"namespace": agent.namespace, "agent": agent.name, "why": str(error) or repr(error)}
