@@ -4,23 +4,20 @@ import os
 import sys
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fleetwright_cli.administration.commands import audit_group, cost_command, delegations_command, memory_group
 from fleetwright_cli.administration.skill_commands import skills_group
-from fleetwright_cli.cluster.options import on_cluster
+from fleetwright_cli.approvals.options import approvals_command, approve_command, deny_command
 from fleetwright_cli.completion import completion_command
 from fleetwright_cli.conformance.command import probe_command
 from fleetwright_cli.evaluation.options import eval_command
 from fleetwright_cli.inspection.commands import agents_command, tasks_command, token_group, why_command
 from fleetwright_cli.inspection.log_command import logs_command
+from fleetwright_cli.team.options import team_group
 from fleetwright_cli.terminal.commands import chat_command, run_command
 from fleetwright_cli.terminal.transport.dev_fleet import default_state
-
-if TYPE_CHECKING:
-    from fleetwright_cli.cluster.client import ClusterClient
 
 
 @click.group()
@@ -44,6 +41,10 @@ main.add_command(delegations_command)
 main.add_command(completion_command)
 main.add_command(eval_command)
 main.add_command(probe_command)
+main.add_command(approvals_command)
+main.add_command(approve_command)
+main.add_command(deny_command)
+main.add_command(team_group)
 
 
 @main.command("offline-model")
@@ -169,151 +170,6 @@ def say(
     way_on = f"to answer: --task {reply.task_id}" if reply.waits else f"to continue: --context {reply.context_id}"
     click.echo(f"[{reply.spent}]\n{reply.text}\n({way_on})")
     sys.exit(0 if reply.completed else 1)
-
-
-@main.command("approvals")
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List the approvals of all namespaces.")
-@click.option("--watch", is_flag=True, help="Print every change until interrupted.")
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
-@on_cluster
-def approvals(cluster: "ClusterClient", everywhere: bool, watch: bool, output: str) -> None:
-    """List the tool calls that wait for a person, and those that were decided."""
-    from fleetwright_cli.approvals import command
-
-    command.show(cluster, output, everywhere=everywhere, watch=watch)
-
-
-@main.command("approve")
-@click.argument("name")
-@click.option("--reason", default=None, help="Why, for the record.")
-@click.option(
-    "--arguments",
-    "file",
-    type=click.Path(path_type=Path, exists=True, allow_dash=True, dir_okay=False),
-    help="A JSON or YAML file with all arguments, to run the call with these instead.",
-)
-@click.option("--wait", default=0.0, help="Seconds to wait until the agent has accepted the decision.")
-@on_cluster
-def approve(cluster: "ClusterClient", name: str, reason: str | None, file: Path | None, wait: float) -> None:
-    """Approve the tool call of the approval NAME."""
-    from fleetwright_cli.approvals import command
-
-    command.approve(cluster, name, reason=reason, file=file, wait=wait)
-
-
-@main.command("deny")
-@click.argument("name")
-@click.option("--reason", required=True, help="Why. The agent's model reads it.")
-@click.option("--wait", default=0.0, help="Seconds to wait until the agent has accepted the decision.")
-@on_cluster
-def deny(cluster: "ClusterClient", name: str, reason: str, wait: float) -> None:
-    """Deny the tool call of the approval NAME."""
-    from fleetwright_cli.approvals import command
-
-    command.deny(cluster, name, reason=reason, wait=wait)
-
-
-@main.group()
-def team() -> None:
-    """Show, suspend, resize, export and import an agent with its descendants."""
-
-
-@team.command("tree")
-@click.argument("lead", required=False)
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
-@on_cluster
-def team_tree(cluster: "ClusterClient", lead: str | None, output: str) -> None:
-    """Show the team of LEAD, or all teams of the namespace."""
-    from fleetwright_cli.team import command
-
-    command.tree(cluster, lead, output)
-
-
-@team.command("suspend")
-@click.argument("lead")
-@click.option("--wait", default=0.0, help="Seconds to wait until every agent is suspended.")
-@on_cluster
-def team_suspend(cluster: "ClusterClient", lead: str, wait: float) -> None:
-    """Suspend LEAD and its descendants. Their memory stays."""
-    from fleetwright_cli.team import command
-
-    command.suspend(cluster, lead, wait=wait)
-
-
-@team.command("resume")
-@click.argument("lead")
-@click.option("--wait", default=0.0, help="Seconds to wait until every agent runs.")
-@on_cluster
-def team_resume(cluster: "ClusterClient", lead: str, wait: float) -> None:
-    """Resume LEAD and its descendants."""
-    from fleetwright_cli.team import command
-
-    command.resume(cluster, lead, wait=wait)
-
-
-@team.command("export")
-@click.argument("lead")
-@on_cluster
-def team_export(cluster: "ClusterClient", lead: str) -> None:
-    """Print LEAD and its descendants, with their skills and MCP servers, as manifests for kubectl apply."""
-    from fleetwright_cli.team import command
-
-    command.export(cluster, lead)
-
-
-@team.command("import")
-@click.option("-f", "--filename", "file", required=True, type=click.Path(path_type=Path, exists=True, allow_dash=True))
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that another field manager owns.")
-@on_cluster
-def team_import(cluster: "ClusterClient", file: Path, force_conflicts: bool) -> None:
-    """Apply what `team export` printed."""
-    from fleetwright_cli.team import command
-
-    command.import_(cluster, file, force=force_conflicts)
-
-
-@team.command("expand")
-@click.argument("lead")
-@click.option(
-    "-f",
-    "--filename",
-    "file",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="A list of sub-agents, as in spec.subAgents; those of LEAD by default.",
-)
-@click.option("--dry-run", is_flag=True, help="Change nothing.")
-@click.option("-o", "--output", type=click.Choice(["text", "yaml"]), default="text", show_default=True)
-@on_cluster
-def team_expand(cluster: "ClusterClient", lead: str, file: Path | None, dry_run: bool, output: str) -> None:
-    """Make an agent of each sub-agent of LEAD, with LEAD as its parent."""
-    from fleetwright_cli.team.expand_command import expand
-
-    expand(cluster, lead, file=file, dry_run=dry_run, output=output)
-
-
-@team.command("collapse")
-@click.argument("lead")
-@click.option("--no-handoff", is_flag=True, help="Do not ask the children for a handoff.")
-@click.option("--force", is_flag=True, help="Also delete children with running tasks, or if these are unknown.")
-@click.option("--yes", is_flag=True, help="Do not ask whether to delete the children.")
-@click.option("--dry-run", is_flag=True, help="Change nothing, and ask no child.")
-@click.option("-o", "--output", type=click.Choice(["text", "yaml"]), default="text", show_default=True)
-@on_cluster
-def team_collapse(
-    cluster: "ClusterClient", lead: str, no_handoff: bool, force: bool, yes: bool, dry_run: bool, output: str
-) -> None:
-    """Make a sub-agent of each child of LEAD, and delete the children. Each child writes a handoff first."""
-    from fleetwright_cli.team.collapse_command import collapse
-
-    collapse(
-        cluster,
-        lead,
-        with_handoff=not no_handoff,
-        force=force,
-        confirmed=yes,
-        dry_run=dry_run,
-        output=output,
-    )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ from fleetwright_gateway.identity.errors import IdentityError, Unauthenticated
 from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, Principal
 from fleetwright_gateway.proxy.budget_check import BudgetCheck
 from fleetwright_gateway.proxy.credentials import RequestCredentials
-from fleetwright_gateway.proxy.envelope import ENVELOPE, HEADER, InvalidBody, repaired
+from fleetwright_gateway.proxy.envelope import HEADER as REPAIR
+from fleetwright_gateway.proxy.envelope import requested_body
 from fleetwright_gateway.proxy.forwarder import (
     REFUSED,
     NotAccepted,
@@ -170,7 +171,11 @@ class AgentProxy:
     ) -> None:
         """Forward a request whose caller, agent and size were checked. Raises: Refused, ResponseAborted."""
         asked = Headers(scope=scope)
-        idle, body = self._idle_seconds(asked, agent), _completed(body, asked)
+        try:
+            idle = idle_seconds(asked.get(TIMEOUT, ""), agent.spec.fleet.idle_timeout, self._default_idle_seconds)
+            body = requested_body(body, asked.get(REPAIR, ""), new_id=lambda: str(uuid.uuid4()))
+        except ValueError as error:
+            raise Refused(400, str(error)) from None
         self._budgets.require(agent, scope["method"], path.rest, body)
         credentials = RequestCredentials(self._tokens, admitted, chain, agent)
         authorization = credentials.authorization()
@@ -252,13 +257,6 @@ class AgentProxy:
         except HoldLimit as error:
             raise Refused(429, error.sentence, {"Retry-After": str(error.retry_seconds)}) from None
 
-    def _idle_seconds(self, headers: Headers, agent: AgentView) -> float:
-        """Raises: Refused."""
-        try:
-            return idle_seconds(headers.get(TIMEOUT, ""), agent.spec.fleet.idle_timeout, self._default_idle_seconds)
-        except ValueError as error:
-            raise Refused(400, str(error)) from None
-
     def _url(self, target: Target, path: AgentPath, query: bytes) -> str:
         suffix = f"?{query.decode('ascii', 'replace')}" if query else ""
         return target.pod.url("a2a", f"{path.rest}{suffix}", default=self._agent_port)
@@ -294,18 +292,6 @@ class _Call:
 
 def _delegated(credentials: RequestCredentials, delivery: Delivery) -> Sequence[tuple[str, str]]:
     return () if delivery.task_id is None else credentials.delegation(delivery.task_id)
-
-
-def _completed(body: bytes, headers: Headers) -> bytes:
-    """Return the body, with a complete envelope if the caller asks for it. Raises: Refused."""
-    if (wanted := headers.get(HEADER, "")) not in ("", ENVELOPE):
-        raise Refused(400, f"Fleetwright-Repair must be {ENVELOPE!r}; leave out the header to send the body as it is.")
-    if not wanted or not body:
-        return body
-    try:
-        return repaired(body, new_id=lambda: str(uuid.uuid4()))
-    except InvalidBody as error:
-        raise Refused(400, str(error)) from None
 
 
 def _extra(admitted: Admitted, target: Target) -> Sequence[tuple[bytes, bytes]]:

@@ -17,8 +17,19 @@ HEADER: Final = "fleetwright-repair"
 ENVELOPE: Final = "envelope"
 
 
-class InvalidBody(Exception):  # noqa: N818 - an answer to the caller
-    """The body cannot be repaired."""
+class InvalidBody(ValueError):  # noqa: N818 - an answer to the caller
+    """The body cannot be repaired, or the header is invalid."""
+
+
+def requested_body(body: bytes, header: str, *, new_id: Callable[[], str]) -> bytes:
+    """Return the body, with a complete envelope if the header asks for it.
+
+    Raises:
+        InvalidBody: The body is not a JSON object, or the header has another value. The message is for the caller.
+    """
+    if header not in ("", ENVELOPE):
+        raise InvalidBody(f"Fleetwright-Repair must be {ENVELOPE!r}; leave out the header to send the body as it is.")
+    return repaired(body, new_id=new_id) if header and body else body
 
 
 def repaired(body: bytes, *, new_id: Callable[[], str]) -> bytes:

@@ -11,7 +11,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from a2a.types.a2a_pb2 import SendMessageRequest
-from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFoundError, UnsupportedOperationError
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 
 from fleetwright_a2a.authentication import Delegation
 from fleetwright_a2a.card import Card
@@ -19,9 +19,8 @@ from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.errors import LimitReached, ServiceUnavailable, TooManyPending
 from fleetwright_a2a.extensions import TRACE
 from fleetwright_a2a.http.concurrency_limits import ConcurrencyLimit, Release
-from fleetwright_a2a.task_events import INTERRUPTED, TERMINAL, copy_of, state_word
+from fleetwright_a2a.task_events import TERMINAL, copy_of, state_word
 from fleetwright_agent.config.file_watcher import FileWatcher
-from fleetwright_agent.protocol.frames import InterruptKind
 from fleetwright_agent.protocol.interrupts import pause_of
 from fleetwright_agent.server.executors.port import TaskJob
 from fleetwright_agent.server.extensions import OF_CALLERS
@@ -33,6 +32,7 @@ from fleetwright_agent.server.tasks.interrupt_replies import answers_another, re
 from fleetwright_agent.server.tasks.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood
 from fleetwright_agent.server.tasks.new_task import Origin, job_of, new_task
 from fleetwright_agent.server.tasks.output_modes import check_output_modes
+from fleetwright_agent.server.tasks.retransmissions import Retransmissions, waits
 from fleetwright_agent.server.tasks.size_limits import is_full
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.tasks.records import (
@@ -89,6 +89,7 @@ class MessageAcceptor:
         self._supported = supported
         self._most_waiting = most_waiting
         self._log = log
+        self._retransmissions = Retransmissions(log, tasks, clock)
         self._tasks = tasks
         self._runs = runs
         self._cards = tuple(cards)
@@ -134,8 +135,8 @@ class MessageAcceptor:
             release = self._shares.take(owner)
         except LimitReached:
             # A message that was already sent before gets its response despite the limit.
-            if known := await self._known(owner, request, called):
-                return (await self._again(owner, known, called))[0], _nothing
+            if known := await self._retransmissions.known(owner, request, called):
+                return await self._retransmissions.task_of(owner, known, called), _nothing
             # An answer to a waiting task is also accepted despite the limit, because the task cannot end without it.
             if not await self._waits(owner, request.message.task_id):
                 raise
@@ -164,14 +165,7 @@ class MessageAcceptor:
 
     async def _waits(self, owner: str, task_id: str) -> bool:
         live = await self._tasks.find(owner, task_id) if task_id else None
-        return live is not None and _waiting(live)
-
-    async def _known(self, owner: str, request: SendMessageRequest, called: str | None) -> DuplicateClaim | None:
-        """Return the task that an earlier, identical request created or continued."""
-        first = await self._log.known(claim_of(owner, request))
-        if first or not called:
-            return first
-        return await self._log.known(claim_of(owner, further(request, called)))
+        return live is not None and waits(live)
 
     async def _taken(self, owner: str, request: SendMessageRequest, called: str | None, origin: Origin) -> _Taken:
         if origin.delegation is not None and request.message.task_id not in ("", origin.delegation.task_id):
@@ -194,22 +188,11 @@ class MessageAcceptor:
             named = claim_of(owner, answer)
             if live is None:
                 return await self._begin(claim_of(owner, request), request, origin, also=named if called else None)
-            if known := await self._known(owner, request, called):
-                if not await self._answers_anew(live, claim_of(owner, request), named):
-                    return await self._again(owner, known, called)
+            if known := await self._retransmissions.known(owner, request, called):
+                if not await self._retransmissions.answers_anew(live, claim_of(owner, request), named):
+                    return await self._retransmissions.task_of(owner, known, called), None
                 answer = further(request, "")
             return await self._follow(claim_of(owner, answer), answer, origin)
-
-    async def _answers_anew(self, live: ActiveTask, begun: Claim, named: Claim) -> bool:
-        """Return whether a known message is a new answer to a waiting task, and not a retransmission.
-
-        A caller may use one request id for all requests. If the caller has used the id for other content before, the
-        message counts as new. This does not apply to approvals, which must be unambiguous.
-        """
-        pause = pause_of(live.task) if _waiting(live) else None
-        if not _waiting(live) or (pause is not None and pause.kind is InterruptKind.APPROVAL):
-            return False
-        return await self._log.known(begun) is None and await self._log.is_reused(named)
 
     async def _begin(
         self, claim: Claim, request: SendMessageRequest, origin: Origin, *, also: Claim | None = None
@@ -232,7 +215,7 @@ class MessageAcceptor:
             dedup_key=origin.dedup_key,
         )
         if isinstance(answer, DuplicateClaim):
-            return await self._again(claim.owner, answer)
+            return await self._retransmissions.task_of(claim.owner, answer), None
         if isinstance(answer, TaskIdInUse):
             raise InvalidParamsError(_TASK_ID_IN_USE if origin.delegation is None else _DELEGATION_IN_USE)
         if isinstance(answer, TooManyWaitingTasks):
@@ -252,7 +235,7 @@ class MessageAcceptor:
             raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
         if known := await self._log.known(claim):
             # The same message was accepted before, when the task was in the right state for it.
-            return await self._again(claim.owner, known)
+            return await self._retransmissions.task_of(claim.owner, known), None
         checked = await self._answers.check(live, message)
         former = live.task
         if is_full(former, message):
@@ -267,7 +250,7 @@ class MessageAcceptor:
         self._admission.admit(claim.owner, begins=False)
         answer = await live.resume(claim, kept, origin.delegation)
         if isinstance(answer, DuplicateClaim):
-            return await self._again(claim.owner, answer)
+            return await self._retransmissions.task_of(claim.owner, answer), None
         if isinstance(answer, MessageNotAccepted):
             state = state_word(live.state)
             raise UnsupportedOperationError(
@@ -277,15 +260,6 @@ class MessageAcceptor:
         if pause is not None:
             record_answer(self._metrics, live.task_id, pause, kept, now_ns=now)
         return live, job_of(live, kept, pause, former)
-
-    async def _again(self, owner: str, known: DuplicateClaim, called: str | None = None) -> _Taken:
-        live = await self._tasks.find(owner, known.task_id)
-        if live is None:
-            raise TaskNotFoundError
-        # A caller with message ids has repeated the message. A caller without them may have reused a request id.
-        if called is not None and _waiting(live) and self._clock.now_ns() - live.updated_ns > _PLAUSIBLE_NS:
-            raise InvalidRequestError(_SAID_BEFORE)
-        return live, None
 
 
 _ADVICE_ENDED = "send the message without taskId to continue in its context"
@@ -303,18 +277,6 @@ _DELEGATION_IN_USE: Final = (
     "Fleetwright-Delegation: another message has begun the task of this delegation. Get a new delegation for each"
     " message that begins a task, or name the existing task in message.taskId"
 )
-
-
-_PLAUSIBLE_NS: Final = 60 * 1_000_000_000
-"""A repeated message counts as a retransmission for this time after the task has begun to wait."""
-_SAID_BEFORE: Final = (
-    "A request with this id has already sent this message to the task. Answer the agent's question in a request with a"
-    " new id, and not with the message that began the task"
-)
-
-
-def _waiting(live: ActiveTask) -> bool:
-    return live.state in INTERRUPTED and not live.busy
 
 
 def _nothing() -> None:
