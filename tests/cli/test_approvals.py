@@ -15,7 +15,9 @@ NOW = datetime(2026, 3, 1, 12, 1, 30, tzinfo=UTC)
 ALICE = Decision("Approved", "alice")
 
 
-def approval(name="clerk-1", *, phase="Pending", created="2026-03-01T12:00:00Z", conditions=(), request=None, **spec):
+def approval(
+    name="clerk-1", *, phase="Pending", created="2026-03-01T12:00:00Z", conditions=(), decided="", request=None, **spec
+):
     asked = {
         "agent": "clerk", "task": "t", "context": "c", "ask": "a", "tool": "orders__refund", "title": "Refund order 7",
         "preview": "20 EUR", "arguments": {"order": 7}, "argumentsDigest": f"sha256:{'a' * 64}",
@@ -27,12 +29,15 @@ def approval(name="clerk-1", *, phase="Pending", created="2026-03-01T12:00:00Z",
         "kind": "Approval",
         "metadata": {"name": name, "namespace": "shop", "creationTimestamp": created, "resourceVersion": "1"},
         "spec": {"request": {**asked, **(request or {})}, **spec},
-        "status": {"phase": phase, "conditions": list(conditions)},
+        "status": {"phase": phase, "conditions": list(conditions), **({"decided": decided} if decided else {})},
     }
 
 
-DECIDED = {"type": "Decided", "status": "True", "reason": "Approved", "lastTransitionTime": "2026-03-01T12:00:30Z"}
-DONE = approval(phase="Approved", conditions=[DECIDED], decision="Approved", decidedBy="alice", reason="fine")
+DECIDED = {"type": "Decided", "status": "True", "reason": "Approved"}
+AT = "2026-03-01T12:00:30Z"
+DONE = approval(
+    phase="Approved", conditions=[DECIDED], decided=AT, decision="Approved", decidedBy="alice", reason="fine"
+)
 
 
 def test_table_lists_what_waits_first():

@@ -160,7 +160,7 @@ async def test_decision_is_delivered_once_and_recorded(fleet, api, objects, runt
         "argumentsDigest": ASK["argumentsDigest"],
     }
     found = status(api)
-    assert (found["phase"], found["delivered"], found["closed"]) == ("Denied", NOW, NOW)
+    assert (found["phase"], found["decided"], found["delivered"], found["closed"]) == ("Denied", NOW, NOW, NOW)
     (requested,) = [event for event in api.all("Event") if event["reason"] == "ApprovalRequested"]
     assert (requested["involvedObject"]["name"], requested["type"]) == ("poet", "Normal")
     assert requested["message"] == f"{NAME} waits for a decision about orders__refund"

@@ -41,10 +41,8 @@ def phase_of(approval: Object) -> str:
 
 def decided_at(approval: Object) -> str:
     """Return the time of the decision; empty if there is none, or if the time is unknown."""
-    conditions = (approval.get("status") or {}).get("conditions") or ()
-    stated = [each for each in conditions if each["type"] == "Decided" and each["status"] == "True"]
-    if stated:
-        return str(stated[0]["lastTransitionTime"])
+    if decided := (approval.get("status") or {}).get("decided"):
+        return str(decided)
     # The operator has not reported the decision yet. The API server records the time of each field's last change.
     managers = approval["metadata"].get("managedFields") or ()
     times = [each.get("time") for each in managers if "f:decision" in (each.get("fieldsV1") or {}).get("f:spec", {})]

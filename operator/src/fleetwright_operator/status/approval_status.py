@@ -59,13 +59,14 @@ def approval_status(previous: Mapping[str, Any], state: ApprovalState, *, genera
     escalation = [Condition(ESCALATED, True, "NotDecided", state.escalation)] if waits else []
     conditions = [state.decided, *([state.delivery] if state.delivery else []), *escalation]
     times = {"delivered": state.delivered, "closed": state.closed, "escalated": state.escalated}
+    listed = condition_list(conditions, previous=previous.get("conditions", ()), generation=generation, now=now)
+    decided = [each["lastTransitionTime"] for each in listed if (each["type"], each["status"]) == (DECIDED, "True")]
     return {
         "phase": state.phase.value,
+        **({"decided": decided[0]} if decided else {}),
         **{name: format_timestamp(moment) for name, moment in times.items() if moment is not None},
         "observedGeneration": generation,
-        "conditions": condition_list(
-            conditions, previous=previous.get("conditions", ()), generation=generation, now=now
-        ),
+        "conditions": listed,
     }
 
 
