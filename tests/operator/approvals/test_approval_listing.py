@@ -71,6 +71,9 @@ def test_parse_listing_drops_an_unusable_question(changes):
         pytest.param({"preview": "a\u202eb"}, "preview", "a\ufffdb", id="changes of direction are replaced"),
         pytest.param({"preview": 7}, "preview", "", id="a preview that is no text"),
         pytest.param({"arguments": {"x": "y" * 4096}}, "arguments", None, id="long arguments are left out"),
+        pytest.param(
+            {"arguments": {f"k{n}": 1 for n in range(257)}}, "arguments", None, id="too many arguments are left out"
+        ),
         pytest.param({"arguments": [1]}, "arguments", None, id="arguments that are no object"),
         pytest.param({"createdAt": "yesterday"}, "created_at", NOW, id="an unusable time of creation"),
         pytest.param({"createdAt": "2026-99-99T00:00:00Z"}, "created_at", NOW, id="an impossible time"),

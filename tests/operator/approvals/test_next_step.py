@@ -229,6 +229,29 @@ def test_next_step_replaces_an_object_whose_arguments_changed():
     assert next_step(observed(body(digest=other, **ALICE))).action is ApprovalAction.DELETE
 
 
+@pytest.mark.parametrize("answers", [(), (DeliveryAnswer.NONE, DeliveryAnswer.INVALID)], ids=["forbidden", "refused"])
+def test_escalation_is_not_repeated_after_a_refused_decision(answers):
+    status = status_of(next_step(observed(body(), escalate="30m", now=2_400)), now=2_400)
+    decision = {"decision": "Approved", "decidedBy": "alice" if answers else AGENT}
+    for answer in answers:
+        decided = body(status=status, **decision)
+        status = status_of(
+            after_delivery(
+                observed(decided, now=2_500), parse_approval(decided).spec, Outcome(answer=answer, message="no")
+            ),
+            status,
+            now=2_500,
+        )
+    if not answers:
+        status = status_of(next_step(observed(body(status=status, **decision), now=2_500)), status, now=2_500)
+    again = next_step(observed(body(status=status), escalate="30m", now=2_600))
+    assert not again.escalates
+    left = status_of(again, status, now=2_600)
+    assert left["escalated"] == format_timestamp(2_400)
+    (escalated,) = (each for each in left["conditions"] if each["type"] == "Escalated")
+    assert "has been waiting since" in escalated["message"]
+
+
 def test_next_step_escalates_once():
     waiting = next_step(observed(body(), escalate="30m"))
     assert (waiting.escalates, waiting.requeue_after) == (False, 600 + 1_800 - NOW)

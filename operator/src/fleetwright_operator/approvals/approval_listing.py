@@ -18,6 +18,8 @@ MAX_OPEN: Final = 100
 """The largest number of open questions of one agent."""
 MAX_ARGUMENTS: Final = 4096
 """The largest number of bytes of arguments that an Approval shows."""
+_MAX_PROPERTIES: Final = 256
+"""The largest number of arguments in the schema of Approvals."""
 NOT_SERVED: Final = object()
 """What a client returns in place of a list if the agent does not have the route."""
 _CHAIN: Final = 16
@@ -140,9 +142,9 @@ def _chain(value: Any) -> tuple[str, ...] | None:
 
 
 def _arguments(value: Any) -> dict[str, Any] | None:
-    if not isinstance(value, dict) or len(canonical_json(value).encode()) > MAX_ARGUMENTS:
+    if not isinstance(value, dict) or len(value) > _MAX_PROPERTIES:
         return None
-    return value
+    return value if len(canonical_json(value).encode()) <= MAX_ARGUMENTS else None
 
 
 def _shown(value: Any, limit: int) -> str:

@@ -87,7 +87,8 @@ def next_step(observed: ObservedApproval) -> Step:
 def after_delivery(observed: ObservedApproval, spec: ApprovalSpec, outcome: Outcome) -> Step:
     """Return the step after the agent has answered a decision, or could not be reached."""
     now = observed.now
-    made = _made(spec)
+    state = stored_approval_state(observed.approval.status if observed.approval else {}) or PENDING
+    made = _made(spec, state)
     kept = Step(requeue_after=observed.retention)
     match outcome.answer:
         case DeliveryAnswer.ACCEPTED:
@@ -107,7 +108,7 @@ def after_delivery(observed: ObservedApproval, spec: ApprovalSpec, outcome: Outc
             return replace(kept, state=replace(_ended(spec, now), delivery=delivery))
         case DeliveryAnswer.INVALID:
             message = f"the agent refused the decision: {outcome.message}; decide again"
-            return _refused(Condition(DELIVERED, False, "InvalidEdit", message))
+            return _refused(spec, state, Condition(DELIVERED, False, "InvalidEdit", message))
         case _:
             return _undelivered(observed, spec, made, outcome.message)
 
@@ -131,22 +132,33 @@ def _decided(spec: ApprovalSpec, state: ApprovalState) -> Step:
     """
     if spec.decided_by in spec.request.forbidden_deciders:
         message = f"{spec.decided_by} may not decide about this request; another person has to decide"
-        return _refused(Condition(DELIVERED, False, "ForbiddenDecider", message))
+        return _refused(spec, state, Condition(DELIVERED, False, "ForbiddenDecider", message))
     if problem := edit_problem(spec):
-        return _refused(Condition(DELIVERED, False, "InvalidEdit", f"{problem}; decide again"))
+        return _refused(spec, state, Condition(DELIVERED, False, "InvalidEdit", f"{problem}; decide again"))
     return Step(action=ApprovalAction.DELIVER, state=state)
 
 
-def _refused(refusal: Condition) -> Step:
-    return Step(action=ApprovalAction.CLEAR, state=replace(PENDING, delivery=refusal))
+def _refused(spec: ApprovalSpec, state: ApprovalState, refusal: Condition) -> Step:
+    return Step(action=ApprovalAction.CLEAR, state=_waiting(spec, refusal=refusal, escalated=state.escalated))
 
 
-def _made(spec: ApprovalSpec) -> ApprovalState:
+def _waiting(spec: ApprovalSpec, *, refusal: Condition | None, escalated: int | None) -> ApprovalState:
+    """Return the state of an Approval that waits for a decision.
+
+    Args:
+        refusal: Why the last decision was refused; None if there was none.
+        escalated: When the wait was reported to the parent agent. It is reported once, also after refused decisions.
+    """
+    request = spec.request
+    message = f"agent {request.agent} has been waiting since {request.created_at} for a decision about {request.tool}"
+    return replace(PENDING, delivery=refusal, escalated=escalated, escalation="" if escalated is None else message)
+
+
+def _made(spec: ApprovalSpec, state: ApprovalState) -> ApprovalState:
     decision = spec.decision or ""
     why = f": {spec.reason}" if spec.reason else ""
-    return ApprovalState(
-        phase=Phase(decision), decided=Condition(DECIDED, True, decision, f"decided by {spec.decided_by}{why}")
-    )
+    decided = Condition(DECIDED, True, decision, f"decided by {spec.decided_by}{why}")
+    return ApprovalState(phase=Phase(decision), decided=decided, escalated=state.escalated)
 
 
 def _undelivered(observed: ObservedApproval, spec: ApprovalSpec, made: ApprovalState, why: str) -> Step:
@@ -184,13 +196,9 @@ def _ended(spec: ApprovalSpec, now: int) -> ApprovalState:
 def _pending(observed: ObservedApproval, spec: ApprovalSpec, state: ApprovalState) -> Step:
     """Return the step for an Approval that waits for a decision."""
     refusal = state.delivery if state.phase is Phase.PENDING else None
-    waiting = replace(PENDING, delivery=refusal, escalated=state.escalated, escalation=state.escalation)
     now, expiry, escalation = observed.now, _expiry(spec), _escalation(observed.agent, spec)
     escalates = escalation is not None and state.escalated is None and now >= escalation
-    if escalates:
-        since = spec.request.created_at
-        message = f"agent {spec.request.agent} has been waiting since {since} for a decision about {spec.request.tool}"
-        waiting = replace(waiting, escalated=now, escalation=message)
+    waiting = _waiting(spec, refusal=refusal, escalated=now if escalates else state.escalated)
     due = [expiry + GRACE if expiry is not None else None, escalation if waiting.escalated is None else None]
     pauses = [moment - now for moment in due if moment is not None and moment > now]
     return Step(state=waiting, requeue_after=min(pauses, default=None), escalates=escalates)

@@ -30,7 +30,7 @@ class ApprovalState:
     closed: int | None = None
     escalated: int | None = None
     escalation: str = ""
-    """The message of the escalation."""
+    """The message of the escalation. It is made anew from the request, and not read from the status."""
 
 
 PENDING = ApprovalState(phase=Phase.PENDING, decided=Condition(DECIDED, False, "Pending", "waits for a decision"))
@@ -40,7 +40,6 @@ def stored_approval_state(status: Mapping[str, Any]) -> ApprovalState | None:
     """Return the state from a status; None for a new Approval, or if the status is damaged."""
     try:
         found = {each["type"]: _condition(each) for each in status["conditions"]}
-        escalation = found.get(ESCALATED)
         return ApprovalState(
             phase=Phase(status["phase"]),
             decided=found[DECIDED],
@@ -48,7 +47,6 @@ def stored_approval_state(status: Mapping[str, Any]) -> ApprovalState | None:
             delivered=_time(status, "delivered"),
             closed=_time(status, "closed"),
             escalated=_time(status, "escalated"),
-            escalation=escalation.message if escalation else "",
         )
     except (KeyError, TypeError, ValueError):
         return None

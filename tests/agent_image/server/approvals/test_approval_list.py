@@ -52,6 +52,8 @@ async def test_open_approval_describes_the_call(open_door: Open, operator_of: An
         pytest.param({"text": "x" * 4000}, True, id="arguments that fit"),
         pytest.param({"text": "x" * 4096}, False, id="arguments that are too large"),
         pytest.param({"text": "x" * 100_000}, False, id="arguments that are not stored as data"),
+        pytest.param({f"k{n}": 1 for n in range(256)}, True, id="as many arguments as an Approval shows"),
+        pytest.param({f"k{n}": 1 for n in range(257)}, False, id="too many arguments"),
         pytest.param({"password": "hunter2-hunter2"}, False, id="arguments with a secret"),
         pytest.param({"note": "mounted-secret"}, False, id="arguments with a mounted secret"),
         pytest.param({"id": 2**60}, False, id="a number that doubles cannot represent"),

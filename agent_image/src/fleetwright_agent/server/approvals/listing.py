@@ -17,6 +17,8 @@ _TITLE: Final = 256
 _PREVIEW: Final = 4096
 _ARGUMENTS: Final = 4096
 """The largest size of arguments that a person may see and change, in bytes."""
+_MAX_PROPERTIES: Final = 256
+"""The largest number of arguments in the schema of Approvals."""
 _CUT: Final = "…"
 
 
@@ -58,9 +60,9 @@ def timestamp(at_ns: int) -> str:
 def shown_arguments(pause: TaskInterrupt, redact: Callable[[Any], Any]) -> Mapping[str, Any] | None:
     """Return the arguments, or None if a person could not see all of them. Only visible arguments can be changed."""
     arguments = pause.arguments
-    if arguments is None or canonical_size(arguments) > _ARGUMENTS or redact(arguments) != arguments:
+    if arguments is None or len(arguments) > _MAX_PROPERTIES or canonical_size(arguments) > _ARGUMENTS:
         return None
-    return arguments
+    return arguments if redact(arguments) == arguments else None
 
 
 def _said(task: Task) -> str:

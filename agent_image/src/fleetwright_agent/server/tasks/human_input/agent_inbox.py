@@ -11,7 +11,7 @@ from fleetwright_a2a.human_input.agent_inbox import (
     human_interrupt,
     inbox_response,
 )
-from fleetwright_agent.protocol.arguments import reviewable
+from fleetwright_agent.protocol.arguments import arguments_digest, reviewable, with_integers
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 from fleetwright_agent.protocol.interrupts import TaskInterrupt
 from fleetwright_agent.tools.human.approval import UNTYPED
@@ -87,16 +87,26 @@ def _decision(response: InboxResponse, pause: TaskInterrupt) -> dict[str, Any]:
         return {"approved": True}
     if response.tool != pause.tool:
         raise ValueError(f"message.parts: args.action must be {pause.tool!r}, the tool that needs the approval")
-    if pause.arguments is not None and _same_as_text(response.arguments, pause.arguments):
+    if pause.arguments is not None and _is_unchanged(response.arguments, pause.arguments):
         return {"approved": True}
     if response.action is InboxAction.ACCEPT:
+        if pause.arguments is None and not response.arguments:
+            return {"approved": True}  # The interrupt had no arguments, because they are too large.
         raise ValueError("message.parts: an acceptance must not change args.args; send an edit")
     return {"approved": True, "arguments": dict(response.arguments), UNTYPED: True}
 
 
-def _same_as_text(edited: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Return whether the edited arguments are those of the question, apart from values that became texts."""
-    return edited.keys() == asked.keys() and all(
-        edited[name] == value or (isinstance(edited[name], str) and edited[name] == json.dumps(value))
-        for name, value in asked.items()
-    )
+def _is_unchanged(edited: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Return whether the edited arguments are those of the question, apart from values that became JSON texts."""
+    restored = {name: _restored(value, asked.get(name, "")) for name, value in edited.items()}
+    return arguments_digest(restored) == arguments_digest(asked)
+
+
+def _restored(value: Any, asked: Any) -> Any:
+    """Return the value of a JSON text, unless the argument was a text in the question too."""
+    if not isinstance(value, str) or isinstance(asked, str):
+        return value
+    try:
+        return with_integers(json.loads(value))
+    except (ValueError, RecursionError):
+        return value
