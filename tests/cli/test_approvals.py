@@ -1,5 +1,6 @@
 """The table of Approvals and decisions about them, on plain objects."""
 
+import json
 from datetime import UTC, datetime
 from importlib.metadata import entry_points
 
@@ -16,7 +17,16 @@ ALICE = Decision("Approved", "alice")
 
 
 def approval(
-    name="clerk-1", *, phase="Pending", created="2026-03-01T12:00:00Z", conditions=(), decided="", request=None, **spec
+    name="clerk-1",
+    *,
+    phase="Pending",
+    created="2026-03-01T12:00:00Z",
+    conditions=(),
+    decided="",
+    request=None,
+    generation=1,
+    observed=1,
+    **spec,
 ):
     asked = {
         "agent": "clerk", "task": "t", "context": "c", "ask": "a", "tool": "orders__refund", "title": "Refund order 7",
@@ -27,9 +37,20 @@ def approval(
     return {
         "apiVersion": "fleetwright.dev/v1alpha1",
         "kind": "Approval",
-        "metadata": {"name": name, "namespace": "shop", "creationTimestamp": created, "resourceVersion": "1"},
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "creationTimestamp": created,
+            "resourceVersion": "1",
+            "generation": generation,
+        },
         "spec": {"request": {**asked, **(request or {})}, **spec},
-        "status": {"phase": phase, "conditions": list(conditions), **({"decided": decided} if decided else {})},
+        "status": {
+            "phase": phase,
+            "observedGeneration": observed,
+            "conditions": list(conditions),
+            **({"decided": decided} if decided else {}),
+        },
     }
 
 
@@ -115,14 +136,44 @@ def test_obstacle_names_the_reason_and_the_remedy(body, decision, says):
     assert bool(problem) is bool(says)
 
 
-def test_decision_is_a_patch_of_a_persons_fields():
-    assert ALICE.patch == {"spec": {"decision": "Approved", "decidedBy": "alice"}}
-    edited = Decision("Approved", "alice", "half", {"order": 8})
-    assert edited.patch["spec"] == {
-        "decision": "Approved", "decidedBy": "alice", "reason": "half", "arguments": {"order": 8},
-    }  # fmt: skip
-    assert is_the_same(approval(**edited.patch["spec"]), edited)
-    assert not is_the_same(approval(**edited.patch["spec"]), ALICE)
+def added(**fields):
+    """Return the JSON Patch that sets these fields of a spec."""
+    return [{"op": "add", "path": f"/spec/{name}", "value": value} for name, value in fields.items()]
+
+
+WITH_NULLS = {"order": 8, "limit": None, "filter": {"until": None, "from": [None, {"at": None}]}}
+
+
+@pytest.mark.parametrize(
+    ("decision", "fields"),
+    [
+        pytest.param(ALICE, {"decision": "Approved", "decidedBy": "alice"}, id="approved"),
+        pytest.param(
+            Decision("Denied", "bob", "no"),
+            {"decision": "Denied", "decidedBy": "bob", "reason": "no"},
+            id="denied with a reason",
+        ),
+        pytest.param(
+            Decision("Approved", "alice", "half", WITH_NULLS),
+            {"decision": "Approved", "decidedBy": "alice", "reason": "half", "arguments": WITH_NULLS},
+            id="arguments with nulls",
+        ),
+        pytest.param(
+            Decision("Approved", "alice", None, {}),
+            {"decision": "Approved", "decidedBy": "alice", "arguments": {}},
+            id="empty arguments",
+        ),
+    ],
+)
+def test_decision_is_a_patch_of_a_persons_fields(decision, fields):
+    assert decision.patch == added(**fields)
+    assert is_the_same(approval(**fields), decision)
+    assert not is_the_same(approval(**fields), Decision("Approved", "carol"))
+
+
+def test_nulls_in_the_arguments_make_another_decision():
+    fields = {"decision": "Approved", "decidedBy": "alice", "arguments": {"order": 8}}
+    assert not is_the_same(approval(**fields), Decision("Approved", "alice", None, {"order": 8, "limit": None}))
 
 
 @pytest.mark.parametrize(
@@ -152,20 +203,28 @@ def test_read_arguments_names_the_file_and_the_remedy(text, says):
 
 
 class Cluster:
-    """A cluster with one Approval, on which another person may decide first."""
+    """A cluster with one Approval, on which another person may decide first.
+
+    Args:
+        refusal: The error of every patch. The Approval is `then` afterwards.
+        statuses: The statuses that the operator writes after the decision, one before each read.
+    """
 
     namespace = "shop"
 
-    def __init__(self, body, *, refusal="", then=None):
+    def __init__(self, body, *, refusal="", then=None, statuses=()):
         self.body = body
         self.refusal = refusal
         self.then = then
+        self.statuses = list(statuses)
         self.patches = []
 
     def username(self):
         return "alice"
 
     def get(self, kind, name):
+        if self.patches and self.statuses:
+            self.body = {**self.body, "status": self.statuses.pop(0)}
         return self.body
 
     def list(self, kind, *, everywhere=False):
@@ -175,12 +234,15 @@ class Cluster:
         yield self.body
         yield {**self.body, "metadata": {**self.body["metadata"], "resourceVersion": "2"}}
 
-    def merge(self, kind, name, patch):
-        self.patches.append(patch)
+    def json_patch(self, kind, name, operations):
+        self.patches.append(operations)
         if self.refusal:
             self.body = self.then or self.body
             raise click.ClickException(self.refusal)
-        self.body = {**self.body, "spec": {**self.body["spec"], **patch["spec"]}}
+        assert {each["op"] for each in operations} == {"add"}
+        changes = {each["path"].removeprefix("/spec/"): each["value"] for each in operations}
+        metadata = {**self.body["metadata"], "generation": self.body["metadata"]["generation"] + 1}
+        self.body = {**self.body, "metadata": metadata, "spec": {**self.body["spec"], **changes}}
         return self.body
 
 
@@ -188,8 +250,18 @@ def test_approve_sends_one_patch_and_tells_the_decision(capsys):
     cluster = Cluster(approval())
     command.approve(cluster, "clerk-1", reason="fine", file=None, wait=0)
     command.approve(cluster, "clerk-1", reason="fine", file=None, wait=0)
-    assert cluster.patches == [{"spec": {"decision": "Approved", "decidedBy": "alice", "reason": "fine"}}]
+    assert cluster.patches == [added(decision="Approved", decidedBy="alice", reason="fine")]
     assert capsys.readouterr().out == "clerk-1: Approved by alice (fine)\n" * 2
+
+
+def test_approve_keeps_nulls_of_the_arguments_file(tmp_path):
+    file = tmp_path / "arguments.json"
+    file.write_text(json.dumps(WITH_NULLS))
+    cluster = Cluster(approval())
+    for _ in range(2):
+        command.approve(cluster, "clerk-1", reason=None, file=file, wait=0)
+    assert cluster.body["spec"]["arguments"] == WITH_NULLS
+    assert len(cluster.patches) == 1
 
 
 def test_second_decision_tells_who_decided_and_when():
@@ -218,7 +290,63 @@ def test_approve_waits_for_the_answer_of_the_agent(capsys):
     body = approval(conditions=[DECIDED, refused], decision="Approved", decidedBy="alice")
     with pytest.raises(click.ClickException, match="order: too big"):
         command.approve(Cluster(body), "clerk-1", reason=None, file=None, wait=5)
-    assert delivery(approval(conditions=[WAITING])) == (False, "not delivered yet")
+
+
+REFUSED_EDIT = {**ACCEPTED, "status": "False", "reason": "InvalidEdit", "message": "order: too big; decide again"}
+TOO_LATE = {**ACCEPTED, "status": "False", "reason": "DecidedBefore", "message": "bob had already decided Denied"}
+NOT_YET = "the operator has not delivered the decision yet"
+
+
+@pytest.mark.parametrize(
+    ("condition", "observed", "wanted"),
+    [
+        pytest.param(None, 3, (False, NOT_YET), id="no condition"),
+        pytest.param(REFUSED_EDIT, 2, (False, NOT_YET), id="the refusal of an earlier decision"),
+        pytest.param(REFUSED_EDIT, -1, (False, NOT_YET), id="the default status"),
+        pytest.param(WAITING, 3, (False, "not delivered yet"), id="the agent has not answered"),
+        pytest.param(ACCEPTED, 3, (True, ACCEPTED["message"]), id="accepted"),
+        pytest.param(REFUSED_EDIT, 3, (True, REFUSED_EDIT["message"]), id="refused"),
+        pytest.param(REFUSED_EDIT, 4, (True, REFUSED_EDIT["message"]), id="refused, and the operator has cleared it"),
+        pytest.param(TOO_LATE, 3, (True, TOO_LATE["message"]), id="another decision was first"),
+    ],
+)
+def test_delivery_ignores_the_status_of_earlier_generations(condition, observed, wanted):
+    body = approval(conditions=[condition] if condition else [], generation=3, observed=observed)
+    assert delivery(body, generation=3) == wanted
+
+
+def status(condition, observed, *, phase="Pending", **more):
+    return {"phase": phase, "observedGeneration": observed, "conditions": [condition], **more}
+
+
+@pytest.mark.parametrize(
+    ("last", "says"),
+    [
+        pytest.param(
+            status(ACCEPTED, 4, phase="Approved", delivered="2026-03-01T12:02:00Z"),
+            "Approved was accepted by the agent.",
+            id="accepted",
+        ),
+        pytest.param(
+            status({**REFUSED_EDIT, "message": "order: too small; decide again"}, 4), "too small", id="refused again"
+        ),
+        pytest.param(status(TOO_LATE, 4, phase="Denied"), "bob had already decided", id="too late"),
+    ],
+)
+def test_second_decision_waits_for_its_own_answer(capsys, last, says):
+    """The operator keeps the condition of a refused edit until it has delivered the next decision."""
+    stale = status(REFUSED_EDIT, 3)
+    delivering = status(WAITING, 4, phase="Approved")
+    body = approval(conditions=[REFUSED_EDIT], generation=3, observed=3)
+    cluster = Cluster(body, statuses=[stale, stale, delivering, last])
+    pauses = []
+    if "delivered" in last:
+        command.approve(cluster, "clerk-1", reason=None, file=None, wait=10, sleep=pauses.append)
+        assert says in capsys.readouterr().out
+    else:
+        with pytest.raises(click.ClickException, match=says):
+            command.approve(cluster, "clerk-1", reason=None, file=None, wait=10, sleep=pauses.append)
+    assert (len(pauses), cluster.statuses) == (3, [])
 
 
 def test_show_watches_changes_in_the_columns_of_the_table(capsys):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from e2e.cluster.kubeconfig import write as write_kubeconfig
+from tests.controlplane.conftest import Refusal
 from tests.controlplane.test_approvals import approval, client, manifest, policy, user  # noqa: F401 - fixtures
 from tests.controlplane.test_gateway import token_of
 
@@ -42,6 +43,23 @@ def test_person_lists_and_approves_with_other_arguments(approval, program, space
     assert f"clerk-1: Approved by {user(space, 'alice')}" in done.stdout
     spec = admin.request("GET", approval)["spec"]
     assert (spec["decision"], spec["reason"], spec["arguments"]) == ("Approved", "half", {"order": 8})
+
+
+def test_nulls_in_edited_arguments_reach_the_object(approval, program, space, admin):  # noqa: F811 - a fixture
+    arguments = {"order": 8, "limit": None, "deep": {"until": None, "list": [None, {"at": None}]}}
+    words = ("approve", "clerk-1", "--reason", "half", "--arguments", "-")
+    done = program("alice", *words, stdin=json.dumps(arguments))
+    assert done.returncode == 0, done.stderr
+    found = admin.request("GET", approval)
+    assert found["spec"]["arguments"] == arguments
+    # The same decision changes nothing. The API server refuses the JSON Patch of another decision.
+    assert program("alice", *words, stdin=json.dumps(arguments)).returncode == 0
+    assert admin.request("GET", approval)["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+    fields = {"decision": "Denied", "decidedBy": user(space, "bob"), "reason": "no"}
+    for changes in (fields, {"arguments": {"order": 8}}):
+        patch = [{"op": "add", "path": f"/spec/{name}", "value": value} for name, value in changes.items()]
+        with pytest.raises(Refusal, match=f"{user(space, 'alice')} has already decided Approved"):
+            admin.request("PATCH", approval, patch, "application/json-patch+json")
 
 
 def test_second_person_learns_who_decided_and_when(approval, program, space):  # noqa: F811 - a fixture

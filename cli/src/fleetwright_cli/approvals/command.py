@@ -24,6 +24,7 @@ from fleetwright_cli.approvals.table import Object, name_of, ordered, rows
 from fleetwright_cli.cluster.client import ClusterClient
 from fleetwright_cli.cluster.tables import render, widths_of
 
+Sleep = Callable[[float], None]
 _PAUSE_SECONDS: Final = 0.5
 
 
@@ -55,7 +56,15 @@ def show(
                 click.echo(yaml.safe_dump(changed, sort_keys=False, explicit_start=True), nl=False)
 
 
-def approve(cluster: ClusterClient, name: str, *, reason: str | None, file: Path | None, wait: float) -> None:
+def approve(
+    cluster: ClusterClient,
+    name: str,
+    *,
+    reason: str | None,
+    file: Path | None,
+    wait: float,
+    sleep: Sleep = time.sleep,
+) -> None:
     """Approve a call. Args: `file` has other arguments, with which the call runs; `-` means the standard input."""
     arguments = None
     if file is not None:
@@ -64,47 +73,42 @@ def approve(cluster: ClusterClient, name: str, *, reason: str | None, file: Path
             arguments = read_arguments(text, str(file))
         except ValueError as error:
             raise click.ClickException(str(error)) from None
-    _decide(cluster, name, Decision("Approved", cluster.username(), reason, arguments), wait=wait)
+    _decide(cluster, name, Decision("Approved", cluster.username(), reason, arguments), wait, sleep)
 
 
-def deny(cluster: ClusterClient, name: str, *, reason: str, wait: float) -> None:
+def deny(cluster: ClusterClient, name: str, *, reason: str, wait: float, sleep: Sleep = time.sleep) -> None:
     """Deny a call. The agent's model reads the reason."""
-    _decide(cluster, name, Decision("Denied", cluster.username(), reason), wait=wait)
+    _decide(cluster, name, Decision("Denied", cluster.username(), reason), wait, sleep)
 
 
-def _decide(cluster: ClusterClient, name: str, decision: Decision, *, wait: float) -> None:
+def _decide(cluster: ClusterClient, name: str, decision: Decision, wait: float, sleep: Sleep) -> None:
     found = cluster.get(names.APPROVAL, name)
     if not is_the_same(found, decision):
         if problem := obstacle(found, decision):
             raise click.ClickException(problem)
         try:
-            found = cluster.merge(names.APPROVAL, name, decision.patch)
+            found = cluster.json_patch(names.APPROVAL, name, decision.patch)
         except click.ClickException as refused:
             # Another person may have decided meanwhile. The API server accepts one decision.
             latest = cluster.get(names.APPROVAL, name)
             raise click.ClickException(obstacle(latest, decision) or refused.message) from None
     click.echo(f"{name}: {first_decision(found)}")
     if wait:
-        _await(cluster, name, decision, wait)
+        _await(cluster, found, decision, wait, sleep)
 
 
-def _await(
-    cluster: ClusterClient,
-    name: str,
-    decision: Decision,
-    wait: float,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
+def _await(cluster: ClusterClient, decided: Object, decision: Decision, wait: float, sleep: Sleep) -> None:
     """Print the agent's answer to the decision.
+
+    Args: `decided` is the Approval with the decision, as the API server has returned it.
 
     Raises:
         click.ClickException: The agent has refused the decision, or has not answered in time.
     """
     deadline = time.monotonic() + wait
     while True:
-        found = cluster.get(names.APPROVAL, name)
-        answered, message = delivery(found)
+        found = cluster.get(names.APPROVAL, name_of(decided))
+        answered, message = delivery(found, generation=decided["metadata"]["generation"])
         if answered or time.monotonic() >= deadline:
             break
         sleep(_PAUSE_SECONDS)

@@ -20,10 +20,15 @@ class Decision:
     arguments: Mapping[str, Any] | None = None
 
     @property
-    def patch(self) -> dict[str, Any]:
-        """A JSON merge patch. Members of the request are never part of it."""
+    def patch(self) -> list[dict[str, Any]]:
+        """A JSON Patch (RFC 6902). Members of the request are never part of it.
+
+        A merge patch (RFC 7396) would remove the members of the arguments that are null, at every depth.
+        """
         fields = {"decision": self.decision, "decidedBy": self.by, "reason": self.reason, "arguments": self.arguments}
-        return {"spec": {key: value for key, value in fields.items() if value is not None}}
+        return [
+            {"op": "add", "path": f"/spec/{key}", "value": value} for key, value in fields.items() if value is not None
+        ]
 
 
 def obstacle(approval: Object, decision: Decision) -> str:
@@ -63,9 +68,15 @@ def is_the_same(approval: Object, decision: Decision) -> bool:
     return made == decision
 
 
-def delivery(approval: Object) -> tuple[bool, str]:
-    """Return whether the agent has answered the decision, and its answer for the user."""
-    conditions = (approval.get("status") or {}).get("conditions") or ()
+def delivery(approval: Object, *, generation: int) -> tuple[bool, str]:
+    """Return whether the agent has answered the decision, and its answer for the user.
+
+    Args: `generation` is the generation of the Approval with this decision. The status of an earlier generation may
+        still have the refusal of an earlier decision.
+    """
+    status = approval.get("status") or {}
+    is_current = status.get("observedGeneration", -1) >= generation
+    conditions = (status.get("conditions") or ()) if is_current else ()
     found = next((each for each in conditions if each["type"] == "Delivered"), None)
     if found is None:
         return False, "the operator has not delivered the decision yet"
