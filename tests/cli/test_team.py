@@ -1,14 +1,18 @@
-"""The tree of a team and its bundle, on plain objects."""
+"""The tree of a team, its suspension and its bundle, on plain objects."""
 
+import click
 import pytest
 import yaml
 
+from fleetwright_cli.team import command
+from fleetwright_cli.team.agent_status import running_tasks
 from fleetwright_cli.team.bundle import config_maps_of, document, portable, secrets_of
-from fleetwright_cli.team.tree import members, render, tops
+from fleetwright_cli.team.tree import members, render, stay_suspended, tops
 
 
-def agent(name, parent=None, **status):
-    spec = {"instructions": "Help."} | ({"fleet": {"parent": {"name": parent}}} if parent else {})
+def agent(name, parent=None, *, suspend=False, suspend_team=False, **status):
+    fleet = ({"parent": {"name": parent}} if parent else {}) | ({"suspendTeam": True} if suspend_team else {})
+    spec = {"instructions": "Help."} | ({"fleet": fleet} if fleet else {}) | ({"suspend": True} if suspend else {})
     return {
         "apiVersion": "fleetwright.dev/v1alpha1",
         "kind": "Agent",
@@ -55,6 +59,115 @@ def test_tree_is_drawn_with_phase_and_readiness():
         "│  └─ below  -        Unknown  -",
         "└─ two       Running  True     Available",
     ]
+
+
+SUSPENDED = {"phase": "Suspended", "conditions": [{**READY[0], "status": "False", "reason": "Suspended"}]}
+SUSPENDING = {"phase": "Suspended", "conditions": [{**READY[0], "status": "False", "reason": "Suspending"}]}
+RUNNING = {"phase": "Running", "conditions": READY}
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        pytest.param({**RUNNING, "activity": {"runningTasks": 2}}, 2, id="running"),
+        pytest.param(RUNNING, None, id="running without a report"),
+        pytest.param({"phase": "Asleep", "activity": {"runningTasks": 2}}, 0, id="asleep"),
+        pytest.param({**SUSPENDED, "activity": {"runningTasks": 2}}, 0, id="suspended"),
+        pytest.param({**SUSPENDING, "activity": {"runningTasks": 2}}, 2, id="a pod that finishes its tasks"),
+        pytest.param(SUSPENDING, None, id="a pod that finishes its tasks, without a report"),
+    ],
+)
+def test_running_tasks_counts_those_of_a_pod_that_ends(status, wanted):
+    assert running_tasks(agent("a", **status)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("agents", "wanted"),
+    [
+        pytest.param([agent("a"), agent("b", "a")], set(), id="none"),
+        pytest.param([agent("a"), agent("b", "a", suspend=True), agent("c", "b")], {"b"}, id="only itself"),
+        pytest.param([agent("a"), agent("b", "a", suspend_team=True), agent("c", "b")], set(), id="not suspended"),
+        pytest.param(
+            [agent("a"), agent("b", "a", suspend=True, suspend_team=True), agent("c", "b"), agent("d", "c")],
+            {"b", "c", "d"},
+            id="with its team",
+        ),
+        pytest.param(
+            [agent("a", "c"), agent("b", "a"), agent("c", "b", suspend=True, suspend_team=True)], {"c"}, id="a cycle"
+        ),
+    ],
+)
+def test_stay_suspended_includes_members_below(agents, wanted):
+    assert stay_suspended(list(members(agents[0], agents))) == wanted
+
+
+class Cluster:
+    """A cluster whose agents have the next of some lists of statuses at each read."""
+
+    namespace = "n"
+
+    def __init__(self, agents, *steps):
+        self.agents = {each["metadata"]["name"]: each for each in agents}
+        self.steps = list(steps)
+        self.patches = []
+
+    def merge(self, kind, name, patch):
+        self.patches.append((name, patch))
+
+    def list(self, kind):
+        changes = self.steps.pop(0) if self.steps else {}
+        self.agents |= {name: {**self.agents[name], "status": status} for name, status in changes.items()}
+        return list(self.agents.values())
+
+
+def test_suspend_waits_until_pods_have_ended(capsys):
+    team = [agent("lead", **RUNNING), agent("one", "lead", **RUNNING)]
+    steps = [{}, {"lead": SUSPENDED, "one": SUSPENDING}, {}, {"one": SUSPENDED}]
+    cluster, pauses = Cluster(team, *steps), []
+    command.suspend(cluster, "lead", wait=60, sleep=pauses.append)
+    assert (len(pauses), cluster.steps) == (3, [])
+    assert capsys.readouterr().out.startswith("Suspended lead and its team of 2.")
+    assert cluster.patches == [("lead", {"spec": {"suspend": True, "fleet": {"suspendTeam": True}}})]
+
+
+def test_suspend_without_wait_reports_a_pod_that_ends(capsys):
+    cluster = Cluster([agent("lead", **SUSPENDING)])
+    command.suspend(cluster, "lead", wait=0)
+    assert capsys.readouterr().out.startswith("Suspended lead; the team follows.")
+
+
+@pytest.mark.parametrize(
+    ("children", "step"),
+    [
+        pytest.param([agent("one", "lead", **SUSPENDED)], {"one": RUNNING}, id="it runs"),
+        pytest.param([agent("one", "lead", **SUSPENDED)], {"one": {"phase": "Degraded"}}, id="it is degraded"),
+        pytest.param([agent("one", "lead", **SUSPENDED)], {"one": {"phase": "Asleep"}}, id="it sleeps"),
+        pytest.param(
+            [agent("one", "lead", suspend=True, suspend_team=True, **SUSPENDED), agent("below", "one", **SUSPENDED)],
+            {},
+            id="a sub-lead that stays suspended with its team",
+        ),
+    ],
+)
+def test_resume_waits_for_members_that_can_start(capsys, children, step):
+    cluster, pauses = Cluster([agent("lead", **SUSPENDED), *children], {}, {"lead": RUNNING, **step}), []
+    command.resume(cluster, "lead", wait=60, sleep=pauses.append)
+    assert len(pauses) == 1
+    assert capsys.readouterr().out.startswith("Resumed lead and its team of ")
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        pytest.param(agent("one", "lead", **SUSPENDING), id="suspending"),
+        pytest.param(agent("one", "lead", phase="Pending"), id="pending"),
+        pytest.param(agent("one", "lead", phase="Failed"), id="failed"),
+    ],
+)
+def test_resume_names_members_that_do_not_start(child):
+    cluster = Cluster([agent("lead", **RUNNING), child])
+    with pytest.raises(click.ClickException, match=r"not done after .* one$"):
+        command.resume(cluster, "lead", wait=0.01, sleep=lambda _: None)
 
 
 def test_portable_manifest_keeps_only_what_a_user_writes():

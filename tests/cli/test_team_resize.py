@@ -363,6 +363,9 @@ BARE = agent("lead", {key: value for key, value in SPEC.items() if key != "subAg
 CHILD = agent("reader", child_spec("reader"), **READY)
 
 
+SUSPENDING = {"phase": "Suspended", "conditions": [{"type": "Ready", "status": "False", "reason": "Suspending"}]}
+
+
 def other(name, **spec):
     return agent(name, {"instructions": "x", "model": MODEL, **spec})
 
@@ -379,6 +382,11 @@ def other(name, **spec):
         pytest.param([BARE, CHILD, other("b", peers=[{"name": "reader"}])], "Agent b names reader", id="a peer"),
         pytest.param([BARE, {**CHILD, "status": {"activity": {"runningTasks": 2}}}], "tasks run on reader", id="busy"),
         pytest.param([BARE, {**CHILD, "status": {"phase": "Running"}}], "does not show whether", id="unknown activity"),
+        pytest.param(
+            [BARE, {**CHILD, "status": {**SUSPENDING, "activity": {"runningTasks": 5}}}],
+            "tasks run on reader",
+            id="a suspended child that finishes its tasks",
+        ),
         pytest.param([BARE, CHILD], "nothing was changed", id="a child that does not answer"),
     ],
 )

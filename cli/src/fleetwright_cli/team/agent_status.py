@@ -35,14 +35,23 @@ def is_awake(agent: Agent) -> bool:
     return phase_of(agent) in _AWAKE
 
 
+def is_suspended(agent: Agent) -> bool:
+    """Return whether the agent is suspended and its pod has ended.
+
+    The operator also writes the phase `Suspended` while the pod finishes its tasks. `Ready` then has another reason.
+    """
+    return phase_of(agent) == "Suspended" and condition_of(agent, "Ready").get("reason") != "Suspending"
+
+
 def running_tasks(agent: Agent) -> int | None:
     """Return the number of running tasks, or None if it is unknown.
 
     The operator refreshes this number at most every ten minutes.
 
-    An agent that sleeps or is suspended has no process, and therefore runs none.
+    An agent that sleeps or is suspended has no process, and therefore runs none. While the pod of a suspended agent
+    finishes its tasks, the number is that of the status.
     """
-    if phase_of(agent) in {"Asleep", "Suspended"}:
+    if phase_of(agent) == "Asleep" or is_suspended(agent):
         return 0
     found: int | None = ((agent.get("status") or {}).get("activity") or {}).get("runningTasks")
     return found

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +15,10 @@ from fleetwright_api.skill_selection import selects
 from fleetwright_api.spec.agent import AgentView, parse_agent
 from fleetwright_cli.cluster.client import CONFIG_MAP, ClusterClient
 from fleetwright_cli.cluster.refusals import FieldConflict
+from fleetwright_cli.team.agent_status import is_awake, is_suspended, phase_of
 from fleetwright_cli.team.bundle import config_maps_of, document, portable, without_parent
 from fleetwright_cli.team.requirements import requirement_lines, requirements_of
-from fleetwright_cli.team.tree import Member, members, name_of, render, tops
+from fleetwright_cli.team.tree import Member, members, name_of, render, stay_suspended, tops
 
 _KINDS: Final = (CONFIG_MAP, names.SKILL, names.MCP_SERVER, names.AGENT)
 _PAUSE_SECONDS: Final = 1.0
@@ -41,13 +42,13 @@ def tree(cluster: ClusterClient, lead: str | None, output: str) -> None:
 def suspend(cluster: ClusterClient, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Suspend an agent and, through `spec.fleet.suspendTeam`, its descendants."""
     cluster.merge(names.AGENT, lead, {"spec": {"suspend": True, "fleet": {"suspendTeam": True}}})
-    _report(cluster, lead, "Suspended", wait, sleep, lambda member: member.phase == "Suspended")
+    _report(cluster, lead, "Suspended", wait, sleep, _not_suspended)
 
 
 def resume(cluster: ClusterClient, lead: str, *, wait: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Resume an agent and those of its descendants that are not suspended by their own spec."""
     cluster.merge(names.AGENT, lead, {"spec": {"suspend": False}})
-    _report(cluster, lead, "Resumed", wait, sleep, _is_up)
+    _report(cluster, lead, "Resumed", wait, sleep, _not_resumed)
 
 
 def export(cluster: ClusterClient, lead: str) -> None:
@@ -128,14 +129,17 @@ def _report(
     verb: str,
     wait: float,
     sleep: Callable[[float], None],
-    is_done: Callable[[Member], bool],
+    unfinished: Callable[[Sequence[Member]], list[str]],
 ) -> None:
-    """Print the team once every member is done, or after `wait` seconds; without `wait` at once."""
+    """Print the team once every member is done, or after `wait` seconds; without `wait` at once.
+
+    Args: `unfinished` returns the names of the members that are not done.
+    """
     deadline = time.monotonic() + wait
     while True:
         agents = cluster.list(names.AGENT)
         team = list(members(_agent(agents, lead, cluster), agents))
-        left = [member.name for member in team if not is_done(member)]
+        left = unfinished(team)
         if not left or time.monotonic() >= deadline:
             break
         sleep(_PAUSE_SECONDS)
@@ -145,8 +149,15 @@ def _report(
         raise click.ClickException(f"not done after {wait:.0f} s: {', '.join(left)}")
 
 
-def _is_up(member: Member) -> bool:
-    return parse_agent(member.agent).spec.suspend or member.phase in {"Running", "Asleep"}
+def _not_suspended(team: Sequence[Member]) -> list[str]:
+    return [member.name for member in team if not is_suspended(member.agent)]
+
+
+def _not_resumed(team: Sequence[Member]) -> list[str]:
+    """Return the names of the members that neither run nor sleep, without those that stay suspended."""
+    done = stay_suspended(team)
+    up = {member.name for member in team if is_awake(member.agent) or phase_of(member.agent) == "Asleep"}
+    return [member.name for member in team if member.name not in done | up]
 
 
 def _check(manifest: Any, place: str, namespace: str) -> None:

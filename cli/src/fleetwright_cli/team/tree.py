@@ -76,6 +76,23 @@ def members(top: Object, agents: Sequence[Object]) -> Iterator[Member]:
     return walk(top, ())
 
 
+def stay_suspended(team: Sequence[Member]) -> frozenset[str]:
+    """Return the names of the members that their own spec suspends, or that a member above them suspends.
+
+    Args: `team` has parents before their children, as `members` yields them.
+    """
+    suspended: set[str] = set()
+    suspends_below: set[str] = set()
+    for member in team:
+        spec = parse_agent(member.agent).spec
+        is_below = spec.fleet.parent is not None and spec.fleet.parent.name in suspends_below
+        if is_below or spec.suspend:
+            suspended.add(member.name)
+        if is_below or (spec.suspend and spec.fleet.suspend_team):
+            suspends_below.add(member.name)
+    return frozenset(suspended)
+
+
 def render(found: Sequence[Member]) -> str:
     """Return a table with the tree in its first column."""
     rows = [("NAME", "PHASE", "READY", "REASON"), *(_row(member) for member in found)]
