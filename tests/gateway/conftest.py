@@ -36,7 +36,7 @@ async def upstream(process_ring: None) -> AsyncIterator[Upstream]:
     agent = Upstream()
     app = web.Application(client_max_size=4 * 1024 * 1024)
     app.router.add_route("*", "/{path:.*}", agent.handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     listener = listen(0, host="127.0.0.1")
     agent.port = listener.getsockname()[1]

@@ -1,5 +1,6 @@
 """What the event streams show: equal to a new list after every change, with work in proportion to the change."""
 
+import asyncio
 import random
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from fleetwright_gateway.access.visibility import Visibility
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.cluster.synchroniser import Synchroniser
 from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, PersonPrincipal, Principal, User
+from fleetwright_gateway.registry.events import EventStreams
 from fleetwright_gateway.registry.live_view import LiveView, Seen
 from fleetwright_gateway.registry.search_index import SearchIndex
 
@@ -168,3 +170,49 @@ def spec(chance: random.Random) -> dict:
     peer = {"name": f"a{chance.randrange(8)}", "namespace": chance.choice(SPACES)}
     selected = {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"tier": "x"}}}}
     return {"fleet": fleet, "peers": [peer], "allowedCallers": selected}
+
+
+async def test_change_of_a_hidden_agent_is_not_noticed(api):
+    """A comment at the moment of the change would tell the caller that something hidden has changed."""
+    listings = Listings(api)
+    api.add_agent("shown")
+    api.add_agent("secret", namespace="elsewhere")
+    api.grants.add(("ada", "team", ""))
+    await listings.follow()
+    loop = asyncio.get_running_loop()
+
+    def change(phase: str) -> None:
+        api.set_status(names.AGENT, "secret", {"phase": phase}, namespace="elsewhere")
+
+    async with EventStreams(listings, listings.fleet).open(ADA) as events:
+        assert await anext(events) == ": open\n\n"
+        begun = loop.time()
+        for seconds in (1.0, 6.0, 14.0):
+            loop.call_later(seconds, change, f"Running{seconds}")
+        assert await anext(events) == ": keep-alive\n\n"
+        assert loop.time() - begun == pytest.approx(15.0, abs=0.01)
+        api.set_status(names.AGENT, "shown", {"phase": "Running"})
+        assert "event: online" in await anext(events)
+        assert loop.time() - begun == pytest.approx(15.2, abs=0.01)
+
+
+@pytest.mark.parametrize("method", ["find", "listed"])
+async def test_agent_that_changes_during_a_review_is_shown_as_it_is(api, method):
+    listings = Listings(api)
+    api.add_agent("a1", status={"phase": "Asleep"})
+    api.grants |= {("ada", "team", ""), ("ada", "team", "a1")}
+    await listings.follow()
+    held = listings.fleet.agents["team", "a1"]
+
+    class SlowReviews(FleetApi):
+        async def create(self, resource, body):
+            api.set_status(names.AGENT, "a1", {"phase": "Running"})
+            return await api.create(resource, body)
+
+    clock = Clock(now_ns=lambda: int(NOW * 1e9), monotonic=lambda: 0.0)
+    visibility = Visibility(listings.fleet, AccessReviewer(SlowReviews(), clock=clock))
+    found = await getattr(visibility, method)(ADA, "team", "a1")
+    assert found.status["phase"] == "Running"
+    # A document of an earlier version must not stay in the index.
+    assert listings.index.document(held).phase == "Asleep"
+    assert [each.phase for each in await listings.list(ADA, "team")] == ["Running"]

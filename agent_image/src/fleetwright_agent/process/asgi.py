@@ -30,7 +30,9 @@ def asgi_app(dependencies: Dependencies, *, admission: Admission) -> ASGIApp:
         keepalive=dependencies.keepalive_seconds,
     )
     # Every endpoint handles its own errors; the server answers and logs any other exception.
-    app: ASGIApp = Router(routes=[*calls, *card_routes(dependencies.card), *dependencies.admin.routes])
+    # A redirect to a path without its slash would name the pod's own address.
+    served = [*calls, *card_routes(dependencies.card), *dependencies.admin.routes]
+    app: ASGIApp = Router(routes=served, redirect_slashes=False)
     app = BodyLimit(app, limit=config.limits.max_request_bytes)
     approvals = approval_routes(
         dependencies.open_approvals,
@@ -38,7 +40,7 @@ def asgi_app(dependencies: Dependencies, *, admission: Admission) -> ASGIApp:
         unavailable=lambda: admission(Operation.SEND),
     )
     # The operator is outside the rate limit, because its requests follow those of all callers.
-    operator = BodyLimit(Router(routes=approvals))
+    operator = BodyLimit(Router(routes=approvals, redirect_slashes=False))
     if per_minute := config.limits.max_requests_per_minute:
         app = RateLimit(app, per_minute=per_minute, clock=parts.clock)
     app = AuthenticationMiddleware(

@@ -36,7 +36,9 @@ class Visibility:
         if isinstance(principal, AgentPrincipal):
             return agent if agent is not None and self._is_edge(principal, (namespace, name)) else None
         # The review comes first, so that the time of the answer does not tell whether the agent exists.
-        return agent if await self._reviewer.may_invoke(principal.user, namespace, name) else None
+        if not await self._reviewer.may_invoke(principal.user, namespace, name):
+            return None
+        return self._fleet.agents.get((namespace, name))  # The agent may have changed meanwhile.
 
     async def list(self, principal: Principal, namespace: str = "") -> Sequence[AgentView]:
         """Return the agents that the principal may call, sorted by namespace and name, without replaced agents.
@@ -60,7 +62,10 @@ class Visibility:
         if agent is None or is_replaced(agent):
             return None
         if isinstance(principal, PersonPrincipal):
-            return agent if await self._reviewer.may_invoke_all(principal.user, namespace) else None
+            if not await self._reviewer.may_invoke_all(principal.user, namespace):
+                return None
+            agent = self._fleet.agents.get((namespace, name))  # The agent may have changed meanwhile.
+            return None if agent is None or is_replaced(agent) else agent
         if isinstance(principal, AgentPrincipal):
             is_other = principal.identity != (namespace, name)
             return agent if is_other and self._is_edge(principal, (namespace, name)) else None
@@ -81,16 +86,16 @@ class Visibility:
 
     async def reason(self, principal: Principal, namespace: str, name: str) -> str | None:
         """Explain why the principal may call the agent; None if it may not, or if another agent has replaced it."""
-        there = self._fleet.agents.get((namespace, name))
-        if there is not None and is_replaced(there):
+        # The agent is found first, so that the time of the answer does not tell whether a hidden agent was replaced.
+        agent = await self.find(principal, namespace, name)
+        if agent is None or is_replaced(agent):
             return None
         if isinstance(principal, AgentPrincipal):
             labels = self._fleet.namespace_labels
             return communication_reason(principal.identity, (namespace, name), self._fleet.agents, labels)
-        agent = await self.find(principal, namespace, name)
         if isinstance(principal, ClientPrincipal):
-            return None if agent is None else "is a client of the agent"
-        return None if agent is None else "may create agents/invoke in the agent's namespace"
+            return "is a client of the agent"
+        return "may create agents/invoke in the agent's namespace"
 
     def _is_edge(self, principal: AgentPrincipal, callee: Identity) -> bool:
         return may_communicate(principal.identity, callee, self._fleet.agents, self._fleet.namespace_labels)

@@ -100,7 +100,11 @@ def _config_map(body: Object) -> Mapping[str, Any]:
     data = body.get("data", {})
     card, outside, inside = (data.get(key) for key in _CARD_KEYS)
     texts = {"outside": outside, "inside": inside}
-    parsed = {"card": _parsed(card), CLIENTS: _clients(_parsed(data.get(names.CLIENTS_KEY)))}
+    document = _parsed(card)
+    parsed = {
+        "card": document if isinstance(document, dict) else None,
+        CLIENTS: _clients(_parsed(data.get(names.CLIENTS_KEY))),
+    }
     return {key: found for key, found in (parsed | texts).items() if found}
 
 

@@ -74,7 +74,10 @@ def target_of(audience: str, bases: Sequence[str]) -> Identity | None:
     """Return the agent that an audience names, or None. Args: `bases` are the addresses of the gateway."""
     text = audience
     if "://" in audience:
-        parts = urlsplit(audience)
+        try:
+            parts = urlsplit(audience)
+        except ValueError:
+            return None
         if f"{parts.scheme}://{parts.netloc}" not in bases or parts.query or parts.fragment:
             return None
         if not parts.path.startswith(_PREFIX):

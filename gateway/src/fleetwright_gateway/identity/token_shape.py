@@ -9,6 +9,8 @@ from collections.abc import Collection
 from typing import Any, Final
 
 MAX_TOKEN: Final = 8 * 1024
+_LATEST: Final = 2**53
+"""No expiry is later than this time in seconds, and every earlier time is exact as a float."""
 
 
 def expiry_of(token: str, *, issuers: Collection[str], audiences: Collection[str], now: float) -> float | None:
@@ -23,11 +25,12 @@ def expiry_of(token: str, *, issuers: Collection[str], audiences: Collection[str
     claims = _claims(token)
     expiry, audience = claims.get("exp"), claims.get("aud")
     named = [audience] if isinstance(audience, str) else audience if isinstance(audience, list) else []
-    if isinstance(expiry, bool) or not isinstance(expiry, int | float) or expiry <= now:
+    if isinstance(expiry, bool) or not isinstance(expiry, int | float) or not now < expiry < _LATEST:
         return None
     if not any(isinstance(each, str) and each in audiences for each in named):
         return None
-    return None if issuers and claims.get("iss") not in issuers else float(expiry)
+    issuer = claims.get("iss")
+    return None if issuers and not (isinstance(issuer, str) and issuer in issuers) else float(expiry)
 
 
 def issuer_of(token: str) -> str | None:

@@ -31,6 +31,7 @@ from fleetwright_gateway.proxy.envelope import HEADER as REPAIR
 from fleetwright_gateway.proxy.envelope import requested_body
 from fleetwright_gateway.proxy.forwarder import (
     REFUSED,
+    UNREACHABLE,
     NotAccepted,
     OutboundRequest,
     ProxyError,
@@ -199,13 +200,14 @@ class AgentProxy:
                 headers=[*headers, authorization, *_delegated(credentials, delivery)],
                 body=body,
                 idle_seconds=idle,
-                may_repeat=is_first and agent.spec.sleep is not None,
+                may_repeat=is_first and agent.spec.sleep is not None and wakes(),
                 delegate=credentials.delegation,
             )
             try:
-                await self._send_on(delivery.deliver, request, admitted, receive, send, extra=_extra(admitted, target))
+                extra = _extra(admitted, target)
+                await self._send_on(delivery.deliver, request, admitted, agent, receive, send, extra=extra)
             except NotAccepted:
-                continue  # The pod ends or restarts, which the cache does not show yet. The request waits for it.
+                continue  # The pod ends or restarts, which the cache does not show yet. The request waits for the next.
             return
 
     async def _send_on(
@@ -213,6 +215,7 @@ class AgentProxy:
         deliver: Deliver,
         request: OutboundRequest,
         admitted: Admitted,
+        agent: AgentView,
         receive: Receive,
         send: Send,
         *,
@@ -231,6 +234,8 @@ class AgentProxy:
         except NotAccepted:
             raise
         except ProxyError as error:
+            if error.reason == UNREACHABLE and request.may_repeat and self._waker.forget_probe(agent):
+                raise NotAccepted from None
             if error.reason == REFUSED and isinstance(admitted.principal, ClientPrincipal):
                 # The agent itself has checked the client's token, which may have been revoked a moment ago.
                 raise self._admission.refusal(Unauthenticated("client", error.sentence)) from None

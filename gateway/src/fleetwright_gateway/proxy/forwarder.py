@@ -23,6 +23,8 @@ from fleetwright_gateway.proxy.headers import to_caller
 MAX_RESPONSE: Final = 10 * 1024 * 1024
 REFUSED: Final = "refused"
 """The reason of a `ProxyError` if the agent does not accept the token of the request."""
+UNREACHABLE: Final = "unreachable"
+"""The reason of a `ProxyError` if no connection to the pod was made, so that the agent received nothing."""
 SIZE: Final = "size"
 """The reason of a `ProxyError` if the answer of the agent is too large."""
 _UNAVAILABLE: Final = 503
@@ -30,6 +32,7 @@ _EVENT_STREAM: Final = "text/event-stream"
 _OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _READ_BYTES: Final = 16 * 1024
 _KEEPALIVE_SECONDS: Final = 30
+_SEND_SECONDS: Final = 300.0
 _SLOW: Final = "The agent did not answer in time. It may still work on it."
 
 
@@ -45,7 +48,7 @@ class ProxyError(Exception):
 
 
 class NotAccepted(ProxyError):  # noqa: N818 - an answer of the agent
-    """The agent process no longer accepts messages, or cannot be reached. The agent has received nothing."""
+    """The agent process no longer accepts messages. The gateway may send the request to the next process."""
 
     def __init__(self) -> None:
         super().__init__(503, "not_accepted", "The agent is shutting down.", retry_seconds=1)
@@ -76,8 +79,12 @@ class OutboundRequest:
 
 
 class Forwarder:
-    def __init__(self, *, connect_seconds: float, max_response: int = MAX_RESPONSE) -> None:
+    def __init__(
+        self, *, connect_seconds: float, max_response: int = MAX_RESPONSE, send_seconds: float = _SEND_SECONDS
+    ) -> None:
+        """Args: `send_seconds` is the time for which a caller may read nothing of a response."""
         self._connect_seconds = connect_seconds
+        self._send_seconds = send_seconds
         self._max_response = max_response
         self._session = client_session()
 
@@ -90,7 +97,7 @@ class Forwarder:
         """Forward a request and return the status of the response. `extra` are headers for the caller.
 
         Raises:
-            NotAccepted: The agent did not accept or receive the request, and the request may be repeated.
+            NotAccepted: The agent did not accept the request, and the request may be repeated.
             ProxyError: Nothing was sent to the caller yet.
             ResponseAborted: The response ended early.
         """
@@ -126,9 +133,7 @@ class Forwarder:
                 timeout=timeout(self._connect_seconds, request.idle_seconds),
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-            if request.may_repeat:
-                raise NotAccepted from None
-            raise ProxyError(502, "unreachable", "The agent's pod cannot be reached.", retry_seconds=2) from None
+            raise ProxyError(502, UNREACHABLE, "The agent's pod cannot be reached.", retry_seconds=2) from None
         except TimeoutError:
             raise ProxyError(504, "timeout", _SLOW) from None
         except (aiohttp.ClientError, OSError):
@@ -145,6 +150,9 @@ class Forwarder:
         """Check the status and the stated size of a response. Raises: NotAccepted, ProxyError."""
         if may_repeat and answer.status == _UNAVAILABLE and NOT_ACCEPTED in answer.headers:
             raise NotAccepted
+        if answer.status < 200:
+            # An agent may not turn the connection of the caller into another protocol.
+            raise ProxyError(502, "protocol", f"The agent answered with the status {answer.status}.")
         if answer.status == 401:
             raise ProxyError(502, REFUSED, "The agent does not accept the token of the request. Try again later.")
         if not is_event_stream(answer) and (answer.content_length or 0) > self._max_response:
@@ -177,14 +185,18 @@ class Forwarder:
                     raise ResponseAborted(f"the answer is larger than {limit} bytes")
                 # Most answers arrive in one piece, which is then the only message for the HTTP server.
                 more = not answer.content.at_eof()
-                await send({"type": "http.response.body", "body": piece, "more_body": more})
+                try:
+                    async with asyncio.timeout(self._send_seconds):
+                        await send({"type": "http.response.body", "body": piece, "more_body": more})
+                except TimeoutError:
+                    raise ResponseAborted(f"the caller has read nothing for {self._send_seconds} s") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ResponseAborted(f"the agent's response ended early: {type(error).__name__}") from None
 
 
 def client_session() -> aiohttp.ClientSession:
     """Return a session for requests to pods, which passes headers and bodies unchanged."""
-    return aiohttp.ClientSession(
+    session = aiohttp.ClientSession(
         # Only addresses of pods are used, so nothing is ever resolved, and no proxy of the environment applies.
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -193,6 +205,9 @@ def client_session() -> aiohttp.ClientSession:
         read_bufsize=_READ_BYTES,
         trust_env=False,
     )
+    # aiohttp would repeat a GET or DELETE whose connection was lost. It has no public setting for this.
+    session._retry_connection = False  # noqa: SLF001
+    return session
 
 
 @functools.lru_cache(maxsize=64)

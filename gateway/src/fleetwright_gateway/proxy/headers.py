@@ -44,6 +44,8 @@ _OF_ONE_CONNECTION: Final = frozenset(
         "www-authenticate",
     }
 )
+_OF_POD: Final = frozenset({"content-location", "location"})
+"""The headers with addresses at the agent's pod, which no caller should use."""
 _OF_GATEWAY: Final = frozenset(
     {
         "fleetwright-cold-start",
@@ -78,5 +80,5 @@ def to_caller(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
     }
     for name, value in listed:
         text = name.decode("latin-1")
-        if text not in _OF_ONE_CONNECTION and text not in _OF_GATEWAY and text not in named:
+        if text not in _OF_ONE_CONNECTION and text not in _OF_GATEWAY and text not in _OF_POD and text not in named:
             yield name, value

@@ -77,7 +77,7 @@ class ArdEntries:
             "metadata": {
                 "namespace": view.namespace,
                 "phase": document.phase,
-                "skills": [str(each.get("id", "")) for each in document.skills],
+                "skills": [each.id for each in document.skills],
             },
         }
 
@@ -166,7 +166,7 @@ def _next(token: str | None) -> dict[str, str]:
 
 
 def _queries(document: Document) -> list[str]:
-    told = [document.description, *(str(each.get("description", "")) for each in document.skills)]
+    told = [document.description, *(each.description for each in document.skills)]
     told += [f"What can {document.view.name} do?", f"Ask {document.view.name} for help"]
     return list(dict.fromkeys(text for text in told if text))[:_QUERIES]
 

@@ -6,7 +6,6 @@ way as a deletion. Changes are collected for a short time, because a rollout cha
 
 import asyncio
 import json
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -72,19 +71,20 @@ class EventStreams:
         view.distrust()
         try:
             yield ": open\n\n"
-            checked = time.monotonic()
+            spoken = checked = _now()
             async with asyncio.timeout(_STREAM_SECONDS):
                 while True:
-                    await _wait(changed)
+                    await _wait(changed, until=min(spoken, checked) + _QUIET_SECONDS)
                     changed.clear()
                     events = await view.refresh()
-                    if time.monotonic() - checked >= _QUIET_SECONDS:
+                    if _now() - checked >= _QUIET_SECONDS:
                         events += await view.check_permissions()
-                        checked = time.monotonic()
-                    yield (
-                        "".join(_event(kind, place, view.seen.get(place)) for kind, place in events)
-                        or ": keep-alive\n\n"
-                    )
+                        checked = _now()
+                    told = "".join(_event(kind, place, view.seen.get(place)) for kind, place in events)
+                    # A change of a hidden agent must not be noticed, so a comment is sent only when it is due.
+                    if told or _now() - spoken >= _QUIET_SECONDS:
+                        spoken = _now()
+                        yield told or ": keep-alive\n\n"
         except (TimeoutError, Refused):
             return
         finally:
@@ -108,10 +108,14 @@ class EventResponse(Response):
             await StreamingResponse(events, media_type=self.media_type, headers=headers)(scope, receive, send)
 
 
-async def _wait(changed: asyncio.Event) -> None:
-    """Wait for changes, or for the time at which permissions are checked again."""
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def _wait(changed: asyncio.Event, *, until: float) -> None:
+    """Wait for changes, or for the time at which the stream has to send something."""
     try:
-        async with asyncio.timeout(_QUIET_SECONDS):
+        async with asyncio.timeout(until - _now()):
             await changed.wait()
     except TimeoutError:
         return

@@ -21,6 +21,16 @@ _IN_SKILLS: Final = 3
 _IN_DESCRIPTION: Final = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill of a card."""
+
+    id: str
+    name: str
+    description: str
+    tags: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """The searchable content of one agent."""
@@ -28,7 +38,7 @@ class Document:
     view: AgentView
     card: Mapping[str, Any]
     """Empty if the operator has not written a card yet."""
-    skills: tuple[Mapping[str, Any], ...]
+    skills: tuple["Skill", ...]
     tags: frozenset[str]
     texts: tuple[str, str, str]
     """In lower case: the name, the skills and tags, and the description."""
@@ -111,7 +121,10 @@ class SearchIndex:
     def document(self, agent: AgentView) -> Document:
         found = self._documents.get(agent.uid)
         if found is None:
-            found = self._documents[agent.uid] = _document(agent, self._fleet.card_of(agent) or {})
+            found = _document(agent, self._fleet.card_of(agent) or {})
+            # A caller may hold an earlier version of the agent. Its document must not stay in the index.
+            if self._fleet.agents.get((agent.namespace, agent.name)) is agent:
+                self._documents[agent.uid] = found
         return found
 
     def _forget(self, change: Change) -> None:
@@ -125,16 +138,24 @@ class SearchIndex:
 
 
 def _has_skill(document: Document, skill: str) -> bool:
-    return any(skill in (each.get("id"), each.get("name")) for each in document.skills)
+    return any(skill in (each.id, each.name) for each in document.skills)
 
 
 def _document(agent: AgentView, card: Mapping[str, Any]) -> Document:
     listed = card.get("skills")
-    skills = tuple(each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
-    tags = frozenset(str(tag) for skill in skills for tag in skill.get("tags") or ())
-    told = [str(skill.get(key, "")) for skill in skills for key in ("id", "name", "description")]
+    skills = tuple(_skill(each) for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
+    tags = frozenset(tag for skill in skills for tag in skill.tags)
+    told = [text for skill in skills for text in (skill.id, skill.name, skill.description)]
     description = str(card.get("description") or agent.spec.description)
     name = f"{agent.name} {card.get('name', '')}".lower()
     offered = " ".join([*told, *sorted(tags)]).lower()
     texts = (name, offered, f"{description} {agent.namespace}".lower())
     return Document(view=agent, card=card, skills=skills, tags=tags, texts=texts, text="\n".join(texts))
+
+
+def _skill(listed: Mapping[str, Any]) -> Skill:
+    """Return a skill without malformed values. Users of a namespace can change cards."""
+    identity, name, description = (str(listed.get(key, "")) for key in ("id", "name", "description"))
+    tags = listed.get("tags")
+    known = tuple(str(tag) for tag in tags) if isinstance(tags, list) else ()
+    return Skill(identity, name, description, known)

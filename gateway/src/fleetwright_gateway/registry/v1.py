@@ -121,12 +121,7 @@ def _fields(document: Document, base: str) -> dict[str, Any]:
         "version": view.spec.version,
         "phase": document.phase,
         "skills": [
-            SkillModel(
-                id=str(each.get("id", "")),
-                name=str(each.get("name", "")),
-                description=str(each.get("description", "")),
-                tags=[str(tag) for tag in each.get("tags") or ()],
-            )
+            SkillModel(id=each.id, name=each.name, description=each.description, tags=list(each.tags))
             for each in document.skills
         ],
         "outcomes": outcomes,

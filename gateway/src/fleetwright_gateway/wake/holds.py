@@ -11,6 +11,7 @@ from fleetwright_api.call_authorization import Identity
 
 _PER_AGENT: Final = 100
 _BYTES: Final = 64 * 1024 * 1024
+_BYTES_OF_A_CALLER: Final = 16 * 1024 * 1024
 _PER_MINUTE: Final = 20
 _MOST_BUCKETS: Final = 4096
 
@@ -35,21 +36,28 @@ class Holds:
         self._per_minute = per_minute
         self._waiting: Counter[Identity] = Counter()
         self._bytes = 0
+        self._bytes_of: Counter[str] = Counter()
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     @contextmanager
-    def hold(self, agent: Identity, *, size: int) -> Generator[None, None, None]:
+    def hold(self, agent: Identity, *, caller: str, size: int) -> Generator[None, None, None]:
         """Count a waiting request. Raises: HoldLimit."""
         if self._waiting[agent] >= self._per_agent:
             raise HoldLimit("Too many requests wait for this agent to wake.", retry_seconds=5)
         if self._bytes + size > self._max_bytes:
             raise HoldLimit("Too many requests wait for agents to wake.", retry_seconds=5)
+        if self._bytes_of[caller] + size > _BYTES_OF_A_CALLER:
+            raise HoldLimit("Too many requests of this caller wait for agents to wake.", retry_seconds=5)
         self._waiting[agent] += 1
         self._bytes += size
+        self._bytes_of[caller] += size
         try:
             yield
         finally:
             self._bytes -= size
+            self._bytes_of[caller] -= size
+            if not self._bytes_of[caller]:
+                del self._bytes_of[caller]
             self._waiting[agent] -= 1
             if not self._waiting[agent]:
                 del self._waiting[agent]

@@ -6,6 +6,7 @@ The gateway then asks the pod itself whether it is ready, because Kubernetes rep
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ ASLEEP: Final = "Asleep"
 SUSPENDED: Final = "Suspended"
 _POLL_SECONDS: Final = 0.1
 _MOST_WAKES: Final = 10
+_MOST_WAKES_OF_A_CALLER: Final = 5
 _PROBE_SECONDS: Final = 15.0
 """The time for which the answer to a probe counts. The kubelet reports the readiness of a pod some seconds later."""
 _PATCH_SECONDS: Final = 5.0
@@ -80,6 +82,8 @@ class Waker:
         self._metrics = metrics
         self._seconds = seconds
         self._running: dict[_Wake, asyncio.Task[Pod]] = {}
+        self._callers: Counter[str] = Counter()
+        """The number of running wakes that each caller has started."""
         self._probed: dict[Identity, tuple[str, float]] = {}
         """The uid of a pod that was ready when it was probed, and the time until which this counts, by agent."""
 
@@ -119,7 +123,10 @@ class Waker:
         if not may_wake():
             raise NotAwake("The agent sleeps. Only messages and requests about tasks wake it.", retry_seconds=60)
         started = self._clock.monotonic()
-        with self._holds.hold(identity_of(agent), size=size), self._metrics.held_requests.track_inprogress():
+        with (
+            self._holds.hold(identity_of(agent), caller=caller, size=size),
+            self._metrics.held_requests.track_inprogress(),
+        ):
             woken = await asyncio.shield(self._wake(agent, caller, is_probed=is_probed))
         return Target(woken, cold_start_ms=round((self._clock.monotonic() - started) * 1000))
 
@@ -139,6 +146,13 @@ class Waker:
         uid, until = self._probed.get(key, ("", 0.0))
         return pod if uid == pod.uid and self._clock.monotonic() < until else None
 
+    def forget_probe(self, agent: AgentView) -> bool:
+        """Forget that a probe has found the agent's pod ready. Return whether there was such a probe.
+
+        The container of a woken agent may end before the kubelet has reported it as ready.
+        """
+        return self._probed.pop(identity_of(agent), None) is not None
+
     def _note_probe(self, agent: AgentView, pod: Pod) -> None:
         now = self._clock.monotonic()
         self._probed = {key: each for key, each in self._probed.items() if now < each[1]}
@@ -150,13 +164,20 @@ class Waker:
         if task is None:
             if len(self._running) >= _MOST_WAKES:
                 raise HoldLimit("Too many agents wake at the moment.", retry_seconds=2)
+            if self._callers[caller] >= _MOST_WAKES_OF_A_CALLER:
+                sentence = f"This caller may wake {_MOST_WAKES_OF_A_CALLER} agents at the same time."
+                raise HoldLimit(sentence, retry_seconds=2)
             self._holds.count_wake(caller)
+            self._callers[caller] += 1
             task = self._running[key] = asyncio.create_task(self._woken(agent, is_probed=is_probed))
-            task.add_done_callback(lambda done: self._ended(key, done))
+            task.add_done_callback(lambda done: self._ended(key, caller, done))
         return task
 
-    def _ended(self, key: _Wake, task: "asyncio.Task[Pod]") -> None:
+    def _ended(self, key: _Wake, caller: str, task: "asyncio.Task[Pod]") -> None:
         self._running.pop(key, None)
+        self._callers[caller] -= 1
+        if not self._callers[caller]:
+            del self._callers[caller]
         if not task.cancelled():
             failed = task.exception()  # Each waiting request raises it as well.
             self._metrics.wakes.labels("failed" if failed else "awake").inc()

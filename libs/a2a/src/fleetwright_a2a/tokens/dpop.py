@@ -163,7 +163,8 @@ class ProofVerifier:
                 raise InvalidProof("the proof has another type or algorithm")
             key = self._key(header["jwk"])
             claims = json.loads(jws.deserialize_compact(proof, key, algorithms=[ALGORITHM]).payload)
-        except (JoseError, ValueError, TypeError, KeyError, RecursionError):
+        except (AttributeError, JoseError, ValueError, TypeError, KeyError, RecursionError):
+            # Without a JSON object as header, joserfc returns another value than a dictionary.
             raise InvalidProof("the proof is malformed, or its signature is not valid") from None
         if not isinstance(claims, dict):
             raise InvalidProof("the proof has no claims")
@@ -196,7 +197,7 @@ def _check(claims: Mapping[str, Any], request: ProofRequest, now: float) -> None
         raise InvalidProof("a claim is missing or malformed")
     if not (name.isascii() and url.isascii()):
         raise InvalidProof("a claim is missing or malformed")
-    if abs(now - issued) > MAX_AGE_SECONDS:
+    if not now - MAX_AGE_SECONDS <= issued <= now + MAX_AGE_SECONDS:
         raise InvalidProof("the proof is too old, or from the future")
     if claims.get("htm") != request.method:
         raise InvalidProof("the proof is for another method")
