@@ -75,4 +75,4 @@ class BackgroundTasks:
         except PeerUnreachable as error:
             _log.warning("the result of a task is not known yet", extra={"peer": task.peer, "why": str(error)})
             return None
-        return BackgroundResult(task, text, ok=True, frames=tuple(frames)) if text else None
+        return None if text is None else BackgroundResult(task, text, ok=True, frames=tuple(frames))

@@ -187,8 +187,10 @@ class PeerConversations:
         log_begun(place, call, heard.task_id)
         return heard.task_id
 
-    async def result(self, peer: Peer, task: DelegatedTask, turn: TurnRequest, emit: Callable[[Frame], None]) -> str:
-        """Return the result of a task that was begun before, or an empty text while the peer works on it.
+    async def result(
+        self, peer: Peer, task: DelegatedTask, turn: TurnRequest, emit: Callable[[Frame], None]
+    ) -> str | None:
+        """Return the result of a task that was begun before, or None while the peer works on it.
 
         Raises:
             ToolError: There is no result, and there will be none.
@@ -198,7 +200,7 @@ class PeerConversations:
         try:
             heard = await self._result(peer, task, turn, emit)
             if heard is None:
-                return ""
+                return None
             text = outcome(peer.name, heard)
         except ToolError as error:
             await self._records.ended(place, task.task_id, PeerCallStatus.FAILED, str(error))

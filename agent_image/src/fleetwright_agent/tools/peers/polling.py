@@ -86,7 +86,7 @@ def outcome(peer: str, heard: PeerResponse) -> str:
         )
     if heard.state != TaskState.TASK_STATE_COMPLETED:
         raise ToolError(f"{peer} stopped answering before it was done")
-    return heard.text
+    return heard.answer or f"{peer} has completed the task without text."
 
 
 async def cancel(client: Client, context: ClientCallContext, task_id: str) -> None:

@@ -33,12 +33,11 @@ class PeerResponse:
         self.has_begun = False
         """True once the peer has sent an event."""
         self.state = TaskState.TASK_STATE_UNSPECIFIED
-        self.sentence = ""
-        """The text of the newest status."""
         self.wants_approval = False
         """True if the peer waits for the approval of a person, which an agent cannot give."""
         self.is_reviewed = False
         """True if the peer waits for people who decide without an answer to the task."""
+        self._status_text = ""
         self._texts: dict[str, str] = {}
         self._costs: dict[str, Decimal] = {}
         self._last_cost: Decimal | None = None
@@ -46,6 +45,16 @@ class PeerResponse:
     @property
     def text(self) -> str:
         return "".join(self._texts.values())[:MOST_CHARACTERS]
+
+    @property
+    def sentence(self) -> str:
+        """The text of the newest status, shortened."""
+        return self._status_text[:_SENTENCE]
+
+    @property
+    def answer(self) -> str:
+        """The text of the artifacts. If they have none, the text of the newest status, in which some agents answer."""
+        return self.text or self._status_text
 
     @property
     def costs(self) -> list[Decimal]:
@@ -85,7 +94,7 @@ class PeerResponse:
 
     def _rest(self, status: TaskStatus) -> None:
         self.state = status.state
-        self.sentence = "".join(_texts(status.message.parts))[:_SENTENCE]
+        self._status_text = "".join(_texts(status.message.parts))[:MOST_CHARACTERS]
         self.wants_approval = wants_approval(status)
         self.is_reviewed = self.wants_approval and (read(status.message, ASK) or {}).get("by") == Approver.REVIEWERS
         self._last_cost = _cost(status.message)
