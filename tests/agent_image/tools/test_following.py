@@ -21,6 +21,7 @@ from a2a.types import (
 )
 
 from fleetwright_a2a.outbound.bounded_responses import TooLarge
+from fleetwright_agent.tools.peers.authorization import TaskAuthorization
 from fleetwright_agent.tools.peers.polling import poll_task
 
 WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED
@@ -32,6 +33,14 @@ def gone() -> Exception:
     error = A2AClientError("network")
     error.__cause__ = httpx.ConnectError("nobody listens")
     return error
+
+
+async def no_headers() -> dict[str, str]:
+    return {}
+
+
+def authorization() -> TaskAuthorization:
+    return TaskAuthorization(ClientCallContext(), no_headers)
 
 
 class Peer:
@@ -87,7 +96,7 @@ AWAY = [
 @pytest.mark.parametrize("breaks", AWAY)
 async def test_poll_task_waits_for_a_restarting_peer(breaks) -> None:
     peer = Peer(gone(), answered(502), answered(503), answered(504), cooked(WORKING), cooked(), breaks=breaks)
-    heard = await poll_task(peer, SAID, ClientCallContext(), look=0.001)  # type: ignore[arg-type] - what is used of it
+    heard = await poll_task(peer, SAID, authorization(), look=0.001)  # type: ignore[arg-type] - what is used of it
     assert (heard.state, heard.text) == (COMPLETED, "Soup.")
     assert (peer.sent, peer.cancelled) == (1, 0)
 
@@ -95,7 +104,7 @@ async def test_poll_task_waits_for_a_restarting_peer(breaks) -> None:
 async def test_poll_task_gives_up_on_a_peer_that_stays_away() -> None:
     peer = Peer(gone())
     with pytest.raises(A2AClientError):
-        await poll_task(peer, SAID, ClientCallContext(), look=0.001, away=0.05)  # type: ignore[arg-type] - what is used of it
+        await poll_task(peer, SAID, authorization(), look=0.001, away=0.05)  # type: ignore[arg-type] - what is used of it
     assert peer.cancelled == 1
 
 
@@ -110,7 +119,7 @@ LOST = [
 @pytest.mark.parametrize("peer", LOST)
 async def test_poll_task_raises_permanent_errors_at_once(peer) -> None:
     with pytest.raises((A2AClientError, httpx.HTTPError)):
-        await poll_task(peer, SAID, ClientCallContext(), look=0.001)
+        await poll_task(peer, SAID, authorization(), look=0.001)
 
 
 def asked(**about: str) -> Task:
@@ -122,11 +131,11 @@ def asked(**about: str) -> Task:
 
 async def test_poll_task_waits_while_reviewers_decide() -> None:
     peer = Peer(asked(by="Reviewers"), asked(by="Reviewers"), cooked())
-    heard = await poll_task(peer, SAID, ClientCallContext(), look=0.001)
+    heard = await poll_task(peer, SAID, authorization(), look=0.001)
     assert (heard.state, heard.text, peer.sent, peer.cancelled) == (COMPLETED, "Soup.", 1, 0)
 
 
 async def test_poll_task_cancels_an_approval_that_nobody_else_gives() -> None:
     peer = Peer(asked(), cooked())
-    heard = await poll_task(peer, SAID, ClientCallContext(), look=0.001)
+    heard = await poll_task(peer, SAID, authorization(), look=0.001)
     assert (heard.wants_approval, peer.cancelled) == (True, 1)

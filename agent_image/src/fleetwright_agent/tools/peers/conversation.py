@@ -2,7 +2,8 @@
 
 The agent fetches the card from the declared address, and calls the peer there whatever address the card names. The
 card's address is for outside callers, and a card must not redirect this agent's credential. The credential is read
-before each call; headers of the caller are never forwarded. The call path in the message's metadata prevents loops.
+before each call, and again before each later request about its task. Headers of the caller are never forwarded. The
+call path in the message's metadata prevents loops.
 
 The model answers a peer's question with another call, which names the peer's task. This module never grants an approval
 that a peer wants from a person.
@@ -35,6 +36,7 @@ from fleetwright_agent.storage.open_questions import (
     QuestionKey,
 )
 from fleetwright_agent.tools.peers.answers import open_question
+from fleetwright_agent.tools.peers.authorization import TaskAuthorization
 from fleetwright_agent.tools.peers.call_records import CallRecords, PeerCallRecord
 from fleetwright_agent.tools.peers.failures import causes_of, meaning_of, status_of
 from fleetwright_agent.tools.peers.polling import GOES_ON, asks, cancel, outcome, poll_task
@@ -57,9 +59,9 @@ None if the call sends no message.
 Raises ToolError if this agent holds no credential for the peer.
 """
 _RESULT_SECONDS = 5.0
+"""The time limit for reading a task that was begun before. A turn waits for the answer."""
 _GONE = (403, 404, 410)
 """The statuses of a peer that does not exist any more, or that this agent may no longer call."""
-"""The time limit for reading a task that was begun before. A turn waits for the answer."""
 _LEAVE_SECONDS = 5.0
 """The time limit for cancelling a peer's task, including the request for the peer's card."""
 
@@ -93,7 +95,7 @@ class PeerConversations:
         authorize: Returns the headers with the current credentials for a peer.
         keeps: Returns True for the names of peers whose questions this instance ends.
         outlived: True if the store survives a restart.
-        sleep: Waits before a request is repeated.
+        sleep: Waits before a request is repeated, and before a task is read again.
         """
         self._me = me
         self._client = client
@@ -117,8 +119,9 @@ class PeerConversations:
         with contextlib.suppress(Exception):
             if peer is not None:
                 async with asyncio.timeout(_LEAVE_SECONDS):
-                    reached = await self._reached(peer, question.place.owner, question.asked_in)
-                    await cancel(*reached, question.task_id)
+                    owner, task_id = question.place.owner, question.asked_in
+                    client, context = await self._reached(peer, owner, task_id)
+                    await cancel(client, self._authorization(peer, owner, task_id, context), question.task_id)
 
     async def ask(self, peer: Peer, call: ToolCall) -> str:
         """Send the call's `message` to a peer, and return its answer or its question.
@@ -234,7 +237,7 @@ class PeerConversations:
         if asks(heard):
             await self._questions.put(OpenQuestion(_place(peer, turn), heard.task_id, turn.task_id))
         elif heard.wants_approval:
-            await cancel(client, context, task.task_id)
+            await cancel(client, self._authorization(peer, turn.owner, turn.task_id, context), task.task_id)
         if (cost := sum(heard.costs, Decimal(0))) > 0:
             emit(PeerCost(peer.name, cost))
         return heard
@@ -258,13 +261,18 @@ class PeerConversations:
             await record.dispatched(task_id)
 
         request = message_request(place, call, path, ask)
-        heard = await poll_task(client, request, context, begun=begun, retries=retries)
+        authorization = self._authorization(peer, call.turn.owner, call.turn.task_id, context)
+        heard = await poll_task(client, request, authorization, begun=begun, retries=retries, sleep=self._sleep)
         if asks(heard):
             await self._questions.put(OpenQuestion(place, heard.task_id, call.turn.task_id))
         # A peer reports the total of its task, including the cost before its question, which was already charged.
         if (since := sum(heard.costs, Decimal(0)) - told) > 0:
             call.emit(PeerCost(peer.name, since))
         return heard
+
+    def _authorization(self, peer: Peer, owner: str, task_id: str, context: ClientCallContext) -> TaskAuthorization:
+        """Return the authorization of the requests about a task of the peer that send no message to it."""
+        return TaskAuthorization(context, partial(self._authorize, peer, owner, task_id, None))
 
     async def _reached(
         self, peer: Peer, owner: str, task_id: str, *, continues: str | None = None, streaming: bool = True
