@@ -20,7 +20,7 @@ INSIDE = "http://fleetwright-gateway.system"
 OUTSIDE = "https://agents.example.com"
 
 
-def token_text(name: str, *, audience: str = AUDIENCE, expires: float = NOW + 3600, issuer: str = ISSUER) -> str:
+def token_text(name: str, *, audience: str = AUDIENCE, expires: float = NOW + 3600, issuer: Any = ISSUER) -> str:
     """Return a text with the shape of a Kubernetes token. Its signature is the name, and no test verifies it."""
     claims = {"iss": issuer, "aud": [audience], "exp": expires, "sub": name}
     parts = [json.dumps({"alg": "RS256"}), json.dumps(claims), name]

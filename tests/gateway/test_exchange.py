@@ -1,5 +1,6 @@
 """The token exchange: what an agent gets for a direct call, and the attacks that the gateway refuses."""
 
+import base64
 import json
 import uuid
 from collections.abc import Mapping, Sequence
@@ -145,6 +146,10 @@ async def test_exchange_demands_the_current_nonce(exchange):
     assert (await exchange.post()).status == 200
 
 
+def encoded(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
 PROOFS = {
     "no proof": lambda _: [],
     "two proofs": lambda it: [it.proof(), it.proof()],
@@ -153,6 +158,9 @@ PROOFS = {
     "an old proof": lambda it: [it.proof(now=NOW - 61)],
     "a proof for a token": lambda it: [it.proof(token="other")],
     "garbage": lambda _: ["x"],
+    "a header that is a text": lambda _: [f"{encoded('alg')}.e30.AA"],
+    "a header that is a list": lambda _: [f"{encoded(['alg'])}.e30.AA"],
+    "a time beyond all limits": lambda it: [it.proof(now=10**400)],
 }
 
 
@@ -181,6 +189,7 @@ FORMS: dict[str, Any] = {
     "a hidden agent": ({"audience": "team/hidden"}, "invalid_target", "audience"),
     "no such agent": ({"audience": "team/nobody"}, "invalid_target", "audience"),
     "itself": ({"audience": "team/caller"}, "invalid_target", "audience"),
+    "no URL": ({"audience": "http://["}, "invalid_target", "audience"),
     "no name": ({"audience": "callee"}, "invalid_target", "audience"),
     "a long task": ({"audience_task": "x" * 129}, "invalid_request", "audience_task"),
     "a task with a line break": ({"audience_task": "a\nb"}, "invalid_request", "audience_task"),

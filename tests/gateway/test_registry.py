@@ -211,6 +211,21 @@ async def test_replaced_agent_still_lists_its_own_peers(api, client):
     assert listed(page) == ["team/callee"]
 
 
+async def test_replaced_agent_is_hidden_in_the_same_way_as_a_missing_one(api, client):
+    """The number of reviews, and so the time of the answer, does not tell that a hidden agent was replaced."""
+    api.add_agent("old", namespace="elsewhere", spec={"fleet": {"forwardedTo": {"name": "new"}}})
+    token = api.add_person("mallory")
+    reviews = []
+    for name in ("old", "missing"):
+        before = len(api.access_reviews)
+        asked = {"namespace": "elsewhere", "name": name}
+        answer = await json_of(client, "/v1/check-access", token=token, json=asked)
+        assert answer == {"allowed": False, "reason": None}
+        reviews.append(len(api.access_reviews) - before)
+    # The first question also asks about the whole namespace, and this answer is cached.
+    assert reviews[0] >= reviews[1] > 0
+
+
 async def test_replaced_agent_may_not_be_called(api, client):
     api.add_agent("callee", spec={"fleet": {"reach": "Direct", "forwardedTo": {"name": "caller"}}})
     asked = {"namespace": "team", "name": "callee"}

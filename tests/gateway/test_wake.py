@@ -343,11 +343,37 @@ async def test_waker_bounds_the_wakes_at_once(api):
         api.add_agent(f"agent-{number}", spec={"sleep": {"afterIdle": "15m"}}, status=ASLEEP)
         api.add_deployment(f"agent-{number}")
     await rig.follow()
-    waiting = [asyncio.create_task(rig.target(f"agent-{number}")) for number in range(10)]
+    callers = [f"user:{number % 2}" for number in range(11)]
+    waiting = [
+        asyncio.create_task(rig.target(f"agent-{number}", caller=callers[number]))
+        for number in (0, 2, 4, 6, 8, 1, 3, 5, 7)
+    ]
+    await asyncio.sleep(0.5)
+    with pytest.raises(HoldLimit, match="This caller may wake 5 agents at the same time"):
+        await rig.target("agent-10", caller="user:0")
+    waiting.append(asyncio.create_task(rig.target("agent-9", caller="user:1")))
     await asyncio.sleep(0.5)
     with pytest.raises(HoldLimit, match="Too many agents wake"):
-        await rig.target("agent-10")
+        await rig.target("agent-10", caller="user:2")
     for number in range(10):
         rig.start_pod(f"agent-{number}")
     await asyncio.gather(*waiting)
     assert replace(await rig.target("agent-0"), cold_start_ms=None).pod.ip == "10.0.0.5"
+    # The wakes have ended, so they count no longer.
+    again = asyncio.create_task(rig.target("agent-10", caller="user:0"))
+    await asyncio.sleep(0.5)
+    rig.start_pod("agent-10")
+    await again
+
+
+async def test_waker_bounds_the_bytes_of_one_caller(rig):
+    mebibyte = 1024 * 1024
+    waiting = [asyncio.create_task(rig.target(size=mebibyte)) for _ in range(16)]
+    await asyncio.sleep(0.5)
+    with pytest.raises(HoldLimit, match="Too many requests of this caller"):
+        await rig.target(size=1)
+    waiting.append(asyncio.create_task(rig.target(caller="user:eve", size=mebibyte)))
+    await asyncio.sleep(0.5)
+    rig.start_pod()
+    await asyncio.gather(*waiting)
+    assert (await rig.target(size=mebibyte)).cold_start_ms is None

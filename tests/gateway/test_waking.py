@@ -172,16 +172,31 @@ async def test_message_that_is_refused_twice_gets_the_answer_of_the_pod(api, cli
     assert [each.path for each in upstream.received] == ["/a2a", "/readyz", "/a2a"]
 
 
-async def test_message_waits_until_a_restarted_container_can_be_reached(api, client, upstream):
-    """The container ended, which the cache does not show yet. The agent received nothing, so the message may wait."""
+@pytest.mark.parametrize("wakes", [True, False], ids=["message", "card"])
+async def test_request_waits_until_a_restarted_container_can_be_reached(api, client, upstream, wakes):
+    """The container of a woken agent ends before the kubelet has reported it as ready. The agent received nothing."""
+    api.remove("Pod", "callee-1-a")
+    api.add_agent("callee", spec={"fleet": {"reach": "Direct"}, "sleep": {"afterIdle": "15m"}}, status=ASLEEP)
+    api.add_pod("callee-1-b", owner=api.find("ReplicaSet", "callee-1"), account="callee", ready=False)
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
+    async with asyncio.timeout(100):
+        assert await client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) == 200
+        api.set_status("Pod", "callee-1-b", {**status, "podIP": "127.0.0.9"})
+        if not wakes:
+            assert await client.status("GET", f"{CALLEE}/extendedAgentCard", token=caller_token(api)) == 502
+            return
+        sending = asyncio.create_task(client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE))
+        while api.writes.count("merge Agent callee") < 2:  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.01)
+        api.set_status("Pod", "callee-1-b", {**status, "podIP": "127.0.0.1"})
+        assert await sending == 200
+    assert [each.path for each in upstream.received] == ["/readyz", "/a2a", "/readyz", "/a2a"]
+
+
+async def test_unreachable_pod_that_the_kubelet_reports_as_ready_is_a_failure(api, client, upstream):
     api.add_agent("callee", spec={"fleet": {"reach": "Direct"}, "sleep": {"afterIdle": "15m"}})
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     api.set_status("Pod", "callee-1-a", {**status, "podIP": "127.0.0.9"})
-    sending = asyncio.create_task(client.status("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE))
-    async with asyncio.timeout(100):
-        while "merge Agent callee" not in api.writes:  # noqa: ASYNC110 - it looks from outside
-            await asyncio.sleep(0.01)
-    api.set_status("Pod", "callee-1-a", {**status, "podIP": "127.0.0.1"})
-    async with asyncio.timeout(100):
-        assert await sending == 200
-    assert [each.path for each in upstream.received] == ["/readyz", "/a2a"]
+    async with client.request("POST", f"{CALLEE}/a2a", token=caller_token(api), json=MESSAGE) as answer:
+        assert (answer.status, answer.headers["Fleetwright-Failure"]) == (502, "unreachable")
+    assert not [write for write in api.writes if write.startswith("merge")]
