@@ -32,6 +32,7 @@ from fleetwright_operator.reconcilers.agent_facts import (
     agent_facts,
     agent_health,
     audit_trail,
+    deployments_of,
     ingress_facts,
     serving_note,
     wants_pod,
@@ -46,6 +47,7 @@ from fleetwright_operator.reconcilers.workspace import WorkspaceOutcome, Workspa
 from fleetwright_operator.rollout import preflight_result
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
 from fleetwright_operator.rollout.sleep import SleepState, next_state, next_step_after, stored_state
+from fleetwright_operator.rollout.wake import start_pods
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.activity_status import activity_status
 from fleetwright_operator.status.agent_reports import AgentReports
@@ -133,14 +135,21 @@ class AgentReconciler:
     ) -> StageOutcomes:
         """Apply only what decides who may call, and keep the running revision.
 
-        A caller that lost its permission loses its access even while the new spec is invalid.
+        A caller that lost its permission loses its access even while the new spec is invalid. A sleeping agent wakes
+        with the revision of its Deployment.
         """
         access = agent_access(
             observed.agent, held.tokens, pending=held.pending, callers=observed.callers, settings=self.settings
         )
         stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, access))
+        facts = {} if stopped else ingress_facts(observed, self.settings)
         await self._refresh_pods(observed)
         await self.preflights.interrupt(observed)
+        deployments = deployments_of(observed)
+        if stopped is None and deployments and self._must_wake(observed, deployments[0]):
+            # The agent's own Deployment is the last one, so that a refusal of another one is retried.
+            stopped = await start_pods(self.cluster, reversed(deployments))
+            facts = facts if stopped else {**facts, "sleep": None}
         record = audit_trail(observed, now=self.now())
         return StageOutcomes(
             accepted=accepted,
@@ -148,8 +157,20 @@ class AgentReconciler:
             programmed=stopped,
             serving=serving_note(observed),
             audit_cut=lost_lines(record),
-            facts={"auditTrail": record, **({} if stopped else ingress_facts(observed, self.settings))},
+            facts={"auditTrail": record, **facts},
         )
+
+    def _must_wake(self, observed: ObservedAgent, deployment: CachedObject) -> bool:
+        """Return whether the status of a blocked agent shows a sleep that ends now.
+
+        The state of a suspended agent is kept, so that a request wakes the agent after it is resumed. A blocked agent
+        does not go to sleep, so a sleep whose pod still serves ends as well.
+        """
+        if not observed.entry.projection["status"].get("sleep") or observed.agent.spec.suspend:
+            return False
+        if wants_pod(observed):
+            return True
+        return self._sleep_state(observed, deployment.projection["revision"], has_pod=False) is None
 
     async def _write(self, observed: ObservedAgent, held: AgentCredentials) -> tuple[StageOutcomes, WorkspaceOutcome]:
         children = agent_children(agent_parts(observed, held, self.settings), self.settings)

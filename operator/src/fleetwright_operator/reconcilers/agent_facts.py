@@ -4,6 +4,7 @@ from typing import Any
 
 from fleetwright_api import names
 from fleetwright_kube.cache import Cache
+from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.timestamps import format_timestamp
 from fleetwright_operator.build.agent import AgentChildren, ingress_peers
 from fleetwright_operator.build.auth_files import client_names
@@ -48,10 +49,25 @@ def wants_pod(observed: ObservedAgent) -> bool:
     return deployment is not None and deployment.projection["replicas"] != 0
 
 
+def deployments_of(observed: ObservedAgent) -> list[CachedObject]:
+    """Return the agent's own Deployment, and after it those of its workspace. Empty if it has no Deployment."""
+    workspace, own = observed.workspace, observed.child("Deployment", observed.entry.name)
+    others = [workspace.deployment, workspace.proxy] if workspace else []
+    if own is None or not _is_controlled(own, observed.entry):
+        return []
+    return [own, *(each for each in others if each is not None and _is_controlled(each, observed.entry))]
+
+
+def _is_controlled(deployment: CachedObject, agent: CachedObject) -> bool:
+    controller = deployment.controller
+    return controller is not None and controller.uid == agent.uid and not deployment.deleting
+
+
 def serving_note(observed: ObservedAgent) -> str:
     """Return which revision keeps serving, as the end of a message; empty if none serves."""
     deployment = observed.child("Deployment", observed.entry.name)
-    if deployment is None or not deployment.projection["status"].get("availableReplicas"):
+    # The status of a Deployment may still count a pod that ends because the agent sleeps.
+    if deployment is None or not wants_pod(observed) or not deployment.projection["status"].get("availableReplicas"):
         return ""
     return f"; revision {deployment.projection['revision']} keeps serving"
 

@@ -121,6 +121,9 @@ def _is_due(wakes_at: int | None, now: int) -> bool:
 def next_step_after(before: Mapping[str, Any], after: Mapping[str, Any], *, now: int) -> int | None:
     """Return the seconds until the next reconcile that a sleep needs; None if it needs none.
 
+    A time of own work in the past is ignored. A reconcile that could not wake the agent keeps it, so it would requeue
+    the Agent forever. The event that ends the cause, or the retry of a refused write, wakes the agent.
+
     Args:
         before: The status before this reconcile.
         after: The status that this reconcile writes. If it is the first with this sleep, the next one ends the pod.
@@ -131,7 +134,7 @@ def next_step_after(before: Mapping[str, Any], after: Mapping[str, Any], *, now:
         return None
     if stored_state(before) != state:
         return 0
-    return None if state.wakes_at is None else max(0, state.wakes_at - now)
+    return None if state.wakes_at is None or _is_due(state.wakes_at, now) else state.wakes_at - now
 
 
 def _is_idle(activity: Activity, after: int) -> bool:

@@ -46,6 +46,8 @@ def _skill_not_found(observed: ObservedAgent, name: str) -> str:
     deployment = observed.child("Deployment", observed.entry.name)
     if deployment is None or skill_volume(name) not in deployment.projection["volumes"]:
         return missing
+    if deployment.projection["replicas"] == 0:
+        return missing  # No revision serves while the agent sleeps or is suspended.
     return f"{missing}; revision {deployment.projection['revision']} keeps serving with the old files"
 
 
