@@ -1,6 +1,7 @@
 """Agents of one team reach each other through the gateway, and an idle agent sleeps until a message wakes it."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from e2e.cluster.deploy import SYSTEM
+from e2e.scenarios.edges import ACCEPTED, REFUSED, Edge
 from e2e.scenarios.fleet import GATEWAY, Answer, Caller, Fleet, agent, answer, message, text_of, user
 from e2e.scenarios.sleeping import allow_sleep, phase_of, wait_for_sleep
 
@@ -245,25 +247,33 @@ def test_gateway_has_two_replicas_and_a_disruption_budget(team: Team) -> None:
     team.fleet.until(lambda: status("poddisruptionbudget")["disruptionsAllowed"] == 1, "one of them may be disrupted")
 
 
-def test_withdrawn_edge_is_refused_soon(team: Team) -> None:
-    space = team.fleet.namespace
-    question = 'Ask agent "writer" the message "What is the motto of the house?"'
-    assert "plain words" in team.ask(question)
+def test_third_agent_knows_the_person_who_began(team: Team) -> None:
+    """The lead asks the editor, which sleeps at first, and the editor asks the writer. Anna may not call the editor."""
+    space, anna = team.fleet.namespace, team.person("anna")
+    allow_sleep(team.fleet, "editor")
+    wait_for_sleep(team.fleet, "editor")
+    question = 'Ask agent "editor" the message "Ask the writer: What is the motto of the house?"'
 
-    def refused() -> bool:
-        called = [each for each in team.gateway_log() if each.get("caller") == f"agent:{space}/researcher"]
-        return 404 in [each.get("status") for each in called if each.get("agent") == f"{space}/writer"]
+    def is_answered() -> bool:
+        # A start on a busy machine may take longer than the gateway holds a message.
+        told = team.send("lead", question, token=anna)
+        return "plain words" in text_of(told.result["task"])
 
-    assert not refused()
-    _set_reach(team.fleet, "None")
-    try:
-        waited = team.fleet.until(lambda: "plain words" not in team.ask(question), "the call is refused", seconds=55)
-        print(f"refused {waited:.1f} s after the patch, with the time of a turn")
-        assert refused()
-    finally:
-        _set_reach(team.fleet, "Direct")
+    team.fleet.until(is_answered, "the editor wakes, and all three agents answer")
+    calls = {(each.get("caller"), each.get("agent"), each.get("principal")) for each in team.gateway_log()}
+    assert (f"agent:{space}/editor", f"{space}/writer", f"user:system:serviceaccount:{space}:anna") in calls
 
 
-def _set_reach(fleet: Fleet, reach: str) -> None:
-    patch = json.dumps({"spec": {"fleet": {"reach": reach}}})
-    fleet.run("patch", "agent/writer", "--type=merge", "-p", patch)
+def test_withdrawn_edge_is_refused_although_the_token_is_valid(team: Team) -> None:
+    """Both through the gateway and in direct calls, within ten times the promised two seconds."""
+    edge = Edge(team.fleet)
+    edge.create()
+    with edge.polled() as answers:
+        team.fleet.until(lambda: answers.status == ACCEPTED, "the caller is accepted")
+        began = time.monotonic()
+        edge.withdraw()
+        team.fleet.until(lambda: answers.status == REFUSED, "the caller is refused", seconds=20, pause=0.05)
+        print({name: f"refused after {since - began:.2f} s" for name, since in answers.since.items()})
+        edge.grant()
+        team.fleet.until(lambda: answers.status == ACCEPTED, "the same token is accepted again")
+    edge.delete()

@@ -224,7 +224,7 @@ def test_gateway_has_a_pod_monitor(render: Render) -> None:
     assert {port["port"] for port in monitor["podMetricsEndpoints"]} == {"ops"}
 
 
-def test_guide_replaces_stolen_keys_with_the_objects_of_the_chart(render: Render) -> None:
+def test_command_against_stolen_keys_names_the_objects_of_the_chart(render: Render) -> None:
     """The command of the guide is written for a release with the name `fleetwright`."""
     deployment = named(render(gateway=ON), "Deployment")
     (volume,) = [each for each in deployment["spec"]["template"]["spec"]["volumes"] if each["name"] == "keys"]

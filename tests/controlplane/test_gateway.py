@@ -1,5 +1,6 @@
 """The gateway against a real API server, with exactly the chart's rights."""
 
+import base64
 import json
 import os
 import shutil
@@ -179,3 +180,26 @@ def test_admission_policy_allows_the_gateway_to_wake_only(control_plane, account
         with pytest.raises(refusal, match=says):
             gateway.merge("Agent", space.name, "callee", patch)
     admin.merge("Agent", space.name, "callee", {"metadata": {"labels": {"team": "b"}}})
+
+
+def test_deleted_signing_keys_are_replaced_without_overlap(gated, space, admin):
+    """After a theft, the command of the guide deletes the Secret. The rights of the chart suffice to write another."""
+    name = "gated-fleetwright-gateway-keys"
+    where = f"/api/v1/namespaces/{SYSTEM}/secrets/{name}"
+    space.agent("callee", fleet={"reach": "Direct"})
+
+    def trusted() -> set[str]:
+        return {
+            key["kid"] for key in json.loads(space.secret("callee-auth").get("gateway.json", '{"keys": []}'))["keys"]
+        }
+
+    def ring() -> set[str]:
+        data = admin.request("GET", where)["data"]
+        return {key["kid"] for key in json.loads(base64.b64decode(data["keys.json"]))["keys"]}
+
+    space.eventually(lambda: trusted(), "the agent has the keys of the gateway")
+    stolen = trusted()
+    assert stolen >= ring()
+    admin.request("DELETE", where)
+    space.eventually(lambda: trusted().isdisjoint(stolen) and trusted(), "the agent trusts other keys only")
+    assert trusted() == ring()

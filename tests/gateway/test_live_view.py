@@ -216,3 +216,20 @@ async def test_agent_that_changes_during_a_review_is_shown_as_it_is(api, method)
     # A document of an earlier version must not stay in the index.
     assert listings.index.document(held).phase == "Asleep"
     assert [each.phase for each in await listings.list(ADA, "team")] == ["Running"]
+
+
+async def test_list_follows_added_replaced_and_deleted_agents(api, listings):
+    async def listed() -> list[tuple[str, str]]:
+        return [(each.namespace, each.name) for each in await listings.visibility.list(ADA)]
+
+    def expected(*, without: str = "") -> list[tuple[str, str]]:
+        return sorted(each for each in listings.fleet.agents if each != ("other", without))
+
+    assert await listed() == expected()
+    api.add_agent("a05", namespace="other")
+    assert await listed() == expected()
+    api.add_agent("a05", namespace="other", spec={"fleet": {"forwardedTo": {"name": "a1"}}})
+    assert await listed() == expected(without="a05")
+    api.remove(names.AGENT, "a3", namespace="other")
+    assert await listed() == expected(without="a05")
+    assert [each.name for each in await listings.visibility.list(ADA, "team")] == [f"a{number}" for number in range(8)]

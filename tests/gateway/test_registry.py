@@ -110,6 +110,14 @@ async def test_list_filters_agents(api, client, query, found):
     assert page["total"] == len(found)
 
 
+@pytest.mark.parametrize("path", ["/v1/agents", "/v1/agents/team/callee/peers"])
+async def test_best_matches_of_a_text_come_first(api, client, path):
+    api.add_agent("zoe-waiter", spec={"fleet": {"reach": "Direct"}, "description": "Serves soup."})
+    api.add_agent("alma", spec={"fleet": {"reach": "Direct"}, "description": "Knows every waiter."})
+    page = await json_of(client, f"{path}?text=soup%20waiter", token=person(api, "team"))
+    assert listed(page) == ["team/zoe-waiter", "team/alma"]
+
+
 async def test_list_returns_pages(api, client):
     token, names_found, following = person(api, "team"), [], ""
     for _ in range(3):

@@ -561,6 +561,15 @@ LAST = {"type": "http.request", "body": b": 1}", "more_body": False}
 GONE = {"type": "http.disconnect"}
 
 
+@pytest.mark.parametrize(("verb", "path"), [("POST", "/message:send/"), ("GET", "/tasks/")])
+async def test_path_with_a_trailing_slash_is_no_redirect(open_door: Open, verb: str, path: str) -> None:
+    """A redirect would name the address of the pod, and a client might send its message there."""
+    door = await open_door()
+    async with door.http() as http:
+        answer = await http.request(verb, path, json={} if verb == "POST" else None)
+    assert (answer.status_code, answer.headers.get("location")) == (404, None)
+
+
 @pytest.mark.parametrize(
     ("messages", "wanted"),
     [

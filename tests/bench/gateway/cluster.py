@@ -10,19 +10,18 @@ from fleetwright_api import names
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_kube.port import Object
 
-_NAMESPACES = 100
+NAMESPACES = 100
 
 
-def filled_fleet(many: int) -> Fleet:
-    fleet = Fleet()
+def fill(fleet: Fleet, many: int) -> None:
+    """Add agents with all their objects."""
     versions = itertools.count(1)
     for number in range(many):
-        for kind, body in _objects(f"team-{number % _NAMESPACES}", f"agent-{number}"):
+        for kind, body in _objects(f"team-{number % NAMESPACES}", f"agent-{number}"):
             body["metadata"]["resourceVersion"] = str(next(versions))
             change = fleet.cache.put(kind, body)
             if change is not None:
                 fleet.on_change(change)
-    return fleet
 
 
 def _objects(namespace: str, name: str) -> Iterator[tuple[str, Object]]:

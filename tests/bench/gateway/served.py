@@ -1,6 +1,8 @@
 """The gateway as a process, with an in-memory cluster whose one agent is a real server.
 
-python -m tests.bench.gateway.served FOLDER PORT OPS-PORT AGENT-PORT
+python -m tests.bench.gateway.served FOLDER PORT OPS-PORT AGENT-PORT OTHER-AGENTS CALLER-TOKEN PERSON-TOKEN
+
+The other agents exist only in the cache. The person may call all of them.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from pathlib import Path
 import uvloop
 from tests.bench.echo.environment import python_of
 from tests.bench.echo.served import CHECKOUT, Served
+from tests.bench.gateway.cluster import NAMESPACES, fill
 from tests.gateway.fleet_api import FleetApi, token_text
 from tests.ports import free_port, free_ports
 
@@ -25,13 +28,15 @@ from fleetwright_gateway.settings import GatewaySettings
 ISSUER = "http://fleetwright-gateway.bench"
 AUDIENCE = "uid-of-echo"
 CALLER = token_text("caller", expires=time.time() + 86_400)
+PERSON = token_text("ada", expires=time.time() + 86_400)
 _SOURCES = (".", "gateway/src", "libs/a2a/src", "libs/api/src", "libs/kube/src")
 _TEAM = {"fleet": {"reach": "Direct"}}
 
 
-def gateway(folder: Path, *, agent_port: int) -> Served:
+def gateway(folder: Path, *, agent_port: int, others: int = 0) -> Served:
     port, ops = free_ports()
-    words = ["-m", "tests.bench.gateway.served", str(folder), str(port), str(ops), str(agent_port), CALLER]
+    numbers = [str(each) for each in (port, ops, agent_port, others)]
+    words = ["-m", "tests.bench.gateway.served", str(folder), *numbers, CALLER, PERSON]
     return Served([str(python_of("gateway")), *words], port, ops, "/readyz", environment=_environment())
 
 
@@ -47,20 +52,23 @@ def _environment() -> dict[str, str]:
     return {"PYTHONPATH": sources, "SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": "/nonexistent"}
 
 
-def write_keys(folder: Path, agent_root: Path) -> None:
-    """Write the signing key of the gateway, and the public key into the agent's files."""
+def write_keys(folder: Path, agent_root: Path | None = None) -> None:
+    """Write the signing key of the gateway, and the public key into the files of an agent."""
     from joserfc.jwk import ECKey
 
     key = ECKey.generate_key("P-256", auto_kid=True)
     (folder / "keys.json").write_text(json.dumps({"keys": [{**key.as_dict(private=True), "iat": 0}]}))
     trust = {"version": 1, "issuer": ISSUER, "audience": AUDIENCE, "keys": [key.as_dict(private=False)]}
-    (agent_root / "etc/fleetwright/auth/gateway.json").write_text(json.dumps(trust))
+    if agent_root is not None:
+        (agent_root / "etc/fleetwright/auth/gateway.json").write_text(json.dumps(trust))
 
 
-async def _main(folder: Path, port: int, ops: int, agent_port: int, token: str) -> None:
+async def _main(folder: Path, port: int, ops: int, agent_port: int, others: int, *, caller: str, person: str) -> None:
     api = FleetApi()
     known = api.add_running_agent("caller", namespace="bench", spec=_TEAM)
-    api.tokens[token] = api.tokens[known]
+    api.tokens[caller] = api.tokens[known]
+    api.tokens[person] = api.tokens[api.add_person("ada")]
+    api.grants |= {("ada", f"team-{number}", "") for number in range(NAMESPACES)}
     api.put({"kind": "Agent", "metadata": {"namespace": "bench", "name": "echo", "uid": AUDIENCE}, "spec": _TEAM})
     api.add_pod("echo-1-a", namespace="bench", owner=api.add_deployment("echo", namespace="bench"), account="echo")
     settings = GatewaySettings(
@@ -74,6 +82,7 @@ async def _main(folder: Path, port: int, ops: int, agent_port: int, token: str) 
     leave_on_signal(leaving)
     async with build_gateway(api, settings) as built:
         await built.synchroniser.fill()
+        fill(built.fleet, others)
         collect_less_often()
         freeze_objects()
         sockets = {"traffic_socket": listen(port), "ops_socket": listen(ops)}
@@ -84,4 +93,4 @@ if __name__ == "__main__":
     with Path(os.devnull).open("w") as nowhere:
         # One line for each request is part of the gateway's work.
         logging.basicConfig(level="INFO", stream=nowhere)
-        uvloop.run(_main(Path(sys.argv[1]), *map(int, sys.argv[2:5]), sys.argv[5]))
+        uvloop.run(_main(Path(sys.argv[1]), *map(int, sys.argv[2:6]), caller=sys.argv[6], person=sys.argv[7]))

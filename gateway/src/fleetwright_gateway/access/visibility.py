@@ -9,6 +9,7 @@ from fleetwright_api.fleet.communication import colleagues, communication_reason
 from fleetwright_api.spec.agent import AgentView
 from fleetwright_gateway.access.access_reviewer import AccessReviewer
 from fleetwright_gateway.access.forwarding import is_replaced
+from fleetwright_gateway.access.listed_agents import ListedAgents
 from fleetwright_gateway.cluster.fleet import Fleet
 from fleetwright_gateway.identity.principals import AgentPrincipal, ClientPrincipal, PersonPrincipal, Principal
 
@@ -21,6 +22,7 @@ class Visibility:
     def __init__(self, fleet: Fleet, reviewer: AccessReviewer) -> None:
         self._fleet = fleet
         self._reviewer = reviewer
+        self._listed = ListedAgents(fleet)
 
     async def find(self, principal: Principal, namespace: str, name: str) -> AgentView | None:
         """Return an agent that the principal may call; None if it may not, or if there is no such agent.
@@ -52,9 +54,7 @@ class Visibility:
         if isinstance(principal, AgentPrincipal):
             near = colleagues(principal.identity, agents, self._fleet.namespace_labels)
             return [agents[each] for each in near if namespace in {"", each[0]} and not is_replaced(agents[each])]
-        allowed = await self.spaces(principal, namespace)
-        agents_there = (agent for agent in self._fleet.sorted_agents if agent.namespace in allowed)
-        return [agent for agent in agents_there if not is_replaced(agent)]
+        return self._listed.of(await self.spaces(principal, namespace))
 
     async def listed(self, principal: Principal, namespace: str, name: str) -> AgentView | None:
         """Return an agent if `list` contains it, without listing the others."""

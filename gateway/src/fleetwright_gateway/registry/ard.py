@@ -7,7 +7,6 @@ facets (`/explore`) are optional and not offered. There is no federation with ot
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -114,10 +113,12 @@ def ard_routes(directory: Directory, entries: ArdEntries) -> APIRouter:
     @router.post("/search", summary="Search by text")
     async def search(request: Request, asked: SearchRequest) -> Any:
         source, query = entries.source(request), TextQuery(asked.query.text)
-        found = [(points, each) for each in await described(request) if (points := query.score(each))]
         # A filter is compared with whole entries, so only the agents that the text has found are compared.
-        ranked = [each for each in found if not asked.query.filter or entries.match(each[1], asked)]
-        ranked.sort(key=itemgetter(0), reverse=True)
+        ranked = [
+            (points, each)
+            for points, each in query.ranked(await described(request))
+            if not asked.query.filter or entries.match(each, asked)
+        ]
         page = page_of(ranked, size=asked.page_size, token=asked.page_token)
         results = [{**entries.entry(each, source), "score": points, "source": source} for points, each in page.items]
         return {"results": results, "referrals": [], **_next(page.next_token)}

@@ -5,8 +5,9 @@ holds one document for each agent, which is built once for each version of the A
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
 from fleetwright_api import names
@@ -64,26 +65,22 @@ class TextQuery:
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", tuple(_WORD.findall(self.text.lower())))
 
-    def matches(self, document: Document) -> bool:
-        """Return whether at least one word of the query occurs in the document."""
-        text = document.text
-        for word in self.words:  # noqa: SIM110 - a generator would take three times as long for each document
-            if word in text:
-                return True
-        return False
+    def ranked(self, documents: Iterable[Document]) -> list[tuple[int, Document]]:
+        """Return the documents that contain at least one word, with their scores, the highest score first.
 
-    def score(self, document: Document) -> int:
-        """Return how well an agent matches, from 0 to 100. If the name has every word, the score is 100."""
-        name, offered, description = document.texts
-        points = 0
-        for word in self.words:
-            if word in name:
-                points += _IN_NAME
-            elif word in offered:
-                points += _IN_SKILLS
-            elif word in description:
-                points += _IN_DESCRIPTION
-        return round(100 * points / (_IN_NAME * len(self.words))) if points else 0
+        A score is from 1 to 100. It is 100 if the name has every word. Documents with equal scores keep their order.
+        """
+        found, most = [], _IN_NAME * len(self.words)
+        for document in documents:
+            points, text = 0, document.text
+            for word in self.words:
+                if word in text:  # Few documents contain a word, so the joined text is searched first.
+                    name, offered, _ = document.texts
+                    points += _IN_NAME if word in name else _IN_SKILLS if word in offered else _IN_DESCRIPTION
+            if points:
+                found.append((round(100 * points / most), document))
+        found.sort(key=itemgetter(0), reverse=True)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +91,7 @@ class Filters:
     phase: str = ""
 
     def apply(self, documents: Sequence[Document]) -> Sequence[Document]:
-        """Return the documents that match every filter that is set."""
+        """Return the documents that match every filter that is set. With a text, the best matches come first."""
         if self.phase:
             documents = [each for each in documents if each.phase == self.phase]
         if self.tag:
@@ -102,8 +99,7 @@ class Filters:
         if self.skill:
             documents = [each for each in documents if _has_skill(each, self.skill)]
         if self.text:
-            query = TextQuery(self.text)
-            documents = [each for each in documents if query.matches(each)]
+            documents = [document for _, document in TextQuery(self.text).ranked(documents)]
         return documents
 
 
