@@ -14,7 +14,7 @@ from tests.gateway.test_forwarder import agent, connected
 from tests.gateway.test_proxy import CALLEE, MESSAGE, caller_token
 
 from fleetwright_api import names
-from fleetwright_gateway.proxy.forwarder import Forwarder, ProxyError, ResponseAborted
+from fleetwright_gateway.proxy.forwarder import Forwarder, ProxyError
 
 pytestmark = pytest.mark.process
 
@@ -91,20 +91,3 @@ async def test_proxy_never_repeats_a_request_whose_connection_was_lost(api, clie
     async with client.request(verb, f"{CALLEE}/tasks/x", token=caller_token(api), **body) as answer:
         assert (answer.status, answer.headers["Fleetwright-Failure"]) == (502, "lost")
     assert [each.method for each in upstream.received] == [verb]
-
-
-async def test_caller_that_reads_nothing_loses_its_response(process_ring):
-    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"{}")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
-        writer.close()
-
-    async def send(message: Message) -> None:
-        if message["type"] == "http.response.body":
-            await asyncio.Event().wait()
-
-    forwarder = Forwarder(connect_seconds=5, send_seconds=0.01)
-    async with agent(answers) as request, asyncio.timeout(100):
-        with pytest.raises(ResponseAborted, match="read nothing"):
-            await forwarder.forward(request, connected, send)
-    await forwarder.aclose()

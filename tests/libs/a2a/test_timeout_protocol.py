@@ -32,11 +32,11 @@ async def app(scope, receive, send):
 
 
 @asynccontextmanager
-async def connected(ws="none") -> AsyncIterator[Connected]:
+async def connected(ws="none", protocol=TimeoutProtocol) -> AsyncIterator[Connected]:
     """Yield the server's connections, and the streams of one client."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
-        uvicorn.Config(app, http=TimeoutProtocol, ws=ws, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+        uvicorn.Config(app, http=protocol, ws=ws, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
     )
     serving = asyncio.create_task(server._serve([listener]))
     reader, writer = await asyncio.open_connection(*listener.getsockname())
@@ -82,6 +82,33 @@ async def test_a_slow_reader_pauses_the_writer():
         async with asyncio.timeout(60):
             await reader.readuntil(b"\r\n\r\n")
             assert len(await reader.readexactly(PIECES * len(PIECE))) == PIECES * len(PIECE)
+
+
+class Impatient(TimeoutProtocol):
+    unread_seconds = 0.05
+
+
+async def test_caller_that_reads_nothing_loses_its_connection():
+    """The server keeps nothing of the response, and the caller cannot take the part it has for a complete response."""
+    async with connected(protocol=Impatient) as (connections, reader, writer):
+        writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: bool(connections))
+        await until(lambda: not connections)
+        async with asyncio.timeout(60):
+            with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+                await reader.readexactly(PIECES * len(PIECE))
+
+
+async def test_caller_that_pauses_for_less_keeps_its_connection():
+    async with connected() as (connections, reader, writer):
+        for _ in range(2):
+            writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
+            await until(lambda: any(each.flow.write_paused for each in connections))
+            async with asyncio.timeout(60):
+                await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(PIECES * len(PIECE))
+            (protocol,) = connections
+            await until(lambda: protocol._unread is None)  # noqa: B023 - it is awaited at once
 
 
 async def test_connection_close_ends_after_the_whole_body():

@@ -32,7 +32,6 @@ _EVENT_STREAM: Final = "text/event-stream"
 _OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _READ_BYTES: Final = 16 * 1024
 _KEEPALIVE_SECONDS: Final = 30
-_SEND_SECONDS: Final = 300.0
 _SLOW: Final = "The agent did not answer in time. It may still work on it."
 
 
@@ -79,12 +78,8 @@ class OutboundRequest:
 
 
 class Forwarder:
-    def __init__(
-        self, *, connect_seconds: float, max_response: int = MAX_RESPONSE, send_seconds: float = _SEND_SECONDS
-    ) -> None:
-        """Args: `send_seconds` is the time for which a caller may read nothing of a response."""
+    def __init__(self, *, connect_seconds: float, max_response: int = MAX_RESPONSE) -> None:
         self._connect_seconds = connect_seconds
-        self._send_seconds = send_seconds
         self._max_response = max_response
         self._session = client_session()
 
@@ -185,11 +180,7 @@ class Forwarder:
                     raise ResponseAborted(f"the answer is larger than {limit} bytes")
                 # Most answers arrive in one piece, which is then the only message for the HTTP server.
                 more = not answer.content.at_eof()
-                try:
-                    async with asyncio.timeout(self._send_seconds):
-                        await send({"type": "http.response.body", "body": piece, "more_body": more})
-                except TimeoutError:
-                    raise ResponseAborted(f"the caller has read nothing for {self._send_seconds} s") from None
+                await send({"type": "http.response.body", "body": piece, "more_body": more})
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ResponseAborted(f"the agent's response ended early: {type(error).__name__}") from None
 

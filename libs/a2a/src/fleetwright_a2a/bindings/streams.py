@@ -17,8 +17,6 @@ _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"
 _GRACE_SECONDS: Final = 3
 KEEPALIVE_SECONDS: Final = 15.0
 """Proxies close idle connections, some of them after half a minute."""
-UNREAD_SECONDS: Final = 300.0
-"""A client that reads nothing for this long is considered gone; it may subscribe again."""
 
 
 async def nothing() -> AsyncGenerator[Params, None]:
@@ -62,7 +60,6 @@ def streamed(
 
     response = EventSourceResponse(events(), shutdown_grace_period=_GRACE_SECONDS)
     response.ping_interval = keepalive
-    response.send_timeout = UNREAD_SECONDS
     response.headers.update({"Cache-Control": "no-cache, no-store", **headers})
     return response
 

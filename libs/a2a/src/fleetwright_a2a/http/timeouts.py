@@ -1,4 +1,4 @@
-"""Limits on the time and the size of HTTP/1.1 requests: a connection that exceeds a limit is closed.
+"""Limits on HTTP/1.1 requests and on the reading of responses: a connection that exceeds a limit is closed.
 
 The HTTP server underneath has no such limits. Without them, an incomplete header would hold a connection indefinitely.
 Endless headers or trailers would fill the memory (RFC 9112 §7.1.2 lets a chunked body end with trailers).
@@ -14,20 +14,24 @@ from fleetwright_a2a.http.write_coalescing import CoalescingTransport
 HEADER_SECONDS: Final = 9.0
 REQUEST_SECONDS: Final = 9.5
 """Counted from the end of the headers. Longer than the limit for bodies in `edge.py`, which sends an error response."""
+UNREAD_SECONDS: Final = 300.0
+"""The time for which a caller may read nothing of a response."""
 MAX_HEADER: Final = 64 * 1024
 """In bytes. The same number bounds trailers and the framing between two pieces of a body."""
 
 
 class TimeoutProtocol(HttpToolsProtocol):
-    """HTTP/1.1 with a deadline and a size for headers, a size for trailers, and a deadline for whole requests."""
+    """HTTP/1.1 with deadlines for headers, whole requests and unread responses, and a size for headers and trailers."""
 
     header_seconds = HEADER_SECONDS
     request_seconds = REQUEST_SECONDS
+    unread_seconds = UNREAD_SECONDS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._deadline: asyncio.TimerHandle | None = None
         self._whole: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         self._size = 0
         self._received = 0
         """Bytes received on this connection that are not known to belong to the body of a request."""
@@ -41,7 +45,17 @@ class TimeoutProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_done()
         self._request_done()
+        self._read_again()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        # Closing would wait until the caller has read what is buffered, so the connection is aborted.
+        self._unread = self.loop.call_later(self.unread_seconds, self.transport.abort)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._read_again()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         cycle = cast("RequestResponseCycle | None", self.cycle)  # the parent's annotation omits the initial None
@@ -93,6 +107,11 @@ class TimeoutProtocol(HttpToolsProtocol):
         if self._whole is not None:
             self._whole.cancel()
             self._whole = None
+
+    def _read_again(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _close_late(self) -> None:
         self._deadline = None
