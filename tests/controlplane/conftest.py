@@ -519,7 +519,7 @@ def chart_of() -> Callable[..., list[Object]]:
 
 @pytest.fixture(scope="session")
 def rendered_chart(chart_of: Callable[..., list[Object]]) -> list[Object]:
-    return chart_of("fleetwright")
+    return chart_of("fleetwright", approvals={"allowedAnnotations": ["example.com/changed-by"]})
 
 
 @pytest.fixture(scope="session")

@@ -186,6 +186,11 @@ REFUSED = [
     pytest.param(
         {"metadata": {"annotations": {"example.com/note": "x"}}}, "not labels, annotations", id="an annotation"
     ),
+    pytest.param(
+        {"metadata": {"annotations": {"kubectl.kubernetes.io/x": "y"}}},
+        "not labels, annotations",
+        id="another of kubectl",
+    ),
     pytest.param({"metadata": {"annotations": {KEPT: "x"}}}, "not labels, annotations", id="a changed annotation"),
     pytest.param({"metadata": {"annotations": {KEPT: None}}}, "not labels, annotations", id="a removed annotation"),
     pytest.param({"metadata": {"finalizers": ["example.com/stay"]}}, "not labels, annotations", id="a finalizer"),
@@ -209,9 +214,9 @@ def test_person_may_change_only_the_decision(approval, client, patch, says):
 
 
 def test_person_may_decide_with_kubectl_apply(approval, client, space):
-    """`kubectl apply` stores what it has sent in an annotation."""
+    """`kubectl apply` stores what it has sent in an annotation. The installation allows one annotation of a webhook."""
     client("operator").request("PATCH", approval, {"metadata": {"annotations": {KEPT: "old"}}}, MERGE)
-    applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "example.com/changed-by": "alice"}
     decision = {"decision": "Denied", "decidedBy": user(space, "alice")}
     found = client("alice").request("PATCH", approval, {"metadata": {"annotations": applied}, "spec": decision}, MERGE)
     assert found["metadata"]["annotations"] == {KEPT: "old", **applied}

@@ -184,7 +184,7 @@ def test_admission_policy_allows_the_gateway_to_wake_only(control_plane, account
 
 def test_deleted_signing_keys_are_replaced_without_overlap(gated, space, admin):
     """After a theft, the command of the guide deletes the Secret. The rights of the chart suffice to write another."""
-    name = "gated-fleetwright-gateway-keys"
+    name = "gated-gateway-keys"
     where = f"/api/v1/namespaces/{SYSTEM}/secrets/{name}"
     space.agent("callee", fleet={"reach": "Direct"})
 

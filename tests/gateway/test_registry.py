@@ -219,7 +219,7 @@ async def test_replaced_agent_still_lists_its_own_peers(api, client):
     assert listed(page) == ["team/callee"]
 
 
-async def test_replaced_agent_is_hidden_in_the_same_way_as_a_missing_one(api, client):
+async def test_replaced_agent_is_hidden_in_the_way_of_a_missing_one(api, client):
     """The number of reviews, and so the time of the answer, does not tell that a hidden agent was replaced."""
     api.add_agent("old", namespace="elsewhere", spec={"fleet": {"forwardedTo": {"name": "new"}}})
     token = api.add_person("mallory")

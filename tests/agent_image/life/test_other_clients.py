@@ -335,10 +335,13 @@ async def test_inbox_acceptance_of_a_question_is_refused(agent, message, states)
 
 
 async def test_inbox_edit_fills_a_form(agent, states):
-    steps = [{"schema": {"type": "object", "properties": {"guests": {"type": "integer"}}}}]
+    fields = {"guests": {"type": "integer"}, "days": {"type": "integer"}, "note": {"type": "string"}}
+    steps = [{"schema": {"type": "object", "properties": fields}}]
     async with agent() as guest:
         task = await guest.say(f'Request the user input "Delivery" with {json.dumps(steps)}')
-        filled = {"type": "edit", "args": {"action": "request_user_input", "args": {"guests": "4"}}}
+        values = {"guests": "4", "days": "", "note": ""}
+        filled = {"type": "edit", "args": {"action": "request_user_input", "args": values}}
         done = await guest.say(None, data=[filled], taskId=task["id"])
     assert states(done) == "completed"
-    assert '{"guests": 4}' in answer(done)
+    found = answer(done)
+    assert json.loads(found[found.index("{") :]) == {"guests": 4, "note": ""}

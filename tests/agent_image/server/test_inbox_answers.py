@@ -65,7 +65,7 @@ def test_changed_argument_is_an_edit(name: str, value: Any) -> None:
         answer(InboxAction.ACCEPT, edited)
 
 
-def test_acceptance_of_hidden_arguments_may_repeat_the_empty_arguments() -> None:
+def test_acceptance_of_hidden_arguments_may_repeat_the_empty_ones() -> None:
     assert answer(InboxAction.ACCEPT, {}, asked=None) == {"approved": True}
     assert answer(InboxAction.EDIT, {}, asked=None)["arguments"] == {}
     with pytest.raises(ValueError, match="send an edit"):

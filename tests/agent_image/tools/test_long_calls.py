@@ -252,7 +252,7 @@ async def test_poll_without_a_new_token_names_the_reason(desk: Desk) -> None:
     assert desk.time.seconds == LIFE
 
 
-async def test_cancel_uses_the_former_token_after_the_end_of_the_delegation(tmp_path: Path) -> None:
+async def test_cancel_uses_the_former_token_after_the_delegation(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     await desk.begin_task(expires_at=100)
     desk.network.began = asyncio.Event()

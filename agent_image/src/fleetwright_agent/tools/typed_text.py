@@ -27,10 +27,15 @@ def typed_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     return {name: typed_value(value, known.get(name)) for name, value in arguments.items()}
 
 
-def typed_value(value: Any, schema: Any) -> Any:
+def allows_text(schema: Any) -> bool:
     allowed = frozenset(_types(schema))
-    if not isinstance(value, str) or "string" in allowed or not allowed:
+    return not allowed or "string" in allowed
+
+
+def typed_value(value: Any, schema: Any) -> Any:
+    if not isinstance(value, str) or allows_text(schema):
         return value
+    allowed = frozenset(_types(schema))
     found = _parsed(value.strip())
     for name in allowed:
         if isinstance(found, _TYPES.get(name, ())) and (name == "boolean" or not isinstance(found, bool)):

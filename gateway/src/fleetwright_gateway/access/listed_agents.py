@@ -17,23 +17,23 @@ from fleetwright_kube.cache import Change
 class ListedAgents:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._known: dict[str, Sequence[AgentView]] = {}
+        self._cached: dict[str, Sequence[AgentView]] = {}
         fleet.observe(self._forget)
 
-    def of(self, namespaces: Iterable[str]) -> Sequence[AgentView]:
+    def in_namespaces(self, namespaces: Iterable[str]) -> Sequence[AgentView]:
         """Return the agents of these namespaces, sorted by namespace and name."""
         wanted = sorted(namespaces)
-        if any(each not in self._known for each in wanted):
-            self._add(frozenset(wanted) - self._known.keys())
-        return list(chain.from_iterable(self._known[each] for each in wanted))
+        if any(each not in self._cached for each in wanted):
+            self._add(frozenset(wanted) - self._cached.keys())
+        return list(chain.from_iterable(self._cached[each] for each in wanted))
 
     def _add(self, namespaces: Iterable[str]) -> None:
         found: dict[str, list[AgentView]] = {each: [] for each in namespaces}
         for agent in self._fleet.sorted_agents:
             if agent.namespace in found and not is_replaced(agent):
                 found[agent.namespace].append(agent)
-        self._known |= found
+        self._cached |= found
 
     def _forget(self, change: Change) -> None:
         if change.entry.kind == names.AGENT:
-            self._known.pop(change.entry.namespace, None)
+            self._cached.pop(change.entry.namespace, None)

@@ -54,7 +54,7 @@ class Visibility:
         if isinstance(principal, AgentPrincipal):
             near = colleagues(principal.identity, agents, self._fleet.namespace_labels)
             return [agents[each] for each in near if namespace in {"", each[0]} and not is_replaced(agents[each])]
-        return self._listed.of(await self.spaces(principal, namespace))
+        return self._listed.in_namespaces(await self.spaces(principal, namespace))
 
     async def listed(self, principal: Principal, namespace: str, name: str) -> AgentView | None:
         """Return an agent if `list` contains it, without listing the others."""

@@ -44,7 +44,7 @@ _OF_ONE_CONNECTION: Final = frozenset(
         "www-authenticate",
     }
 )
-_OF_POD: Final = frozenset({"content-location", "location"})
+_POD_ADDRESSES: Final = frozenset({"content-location", "location"})
 """The headers with addresses at the agent's pod, which no caller should use."""
 _OF_GATEWAY: Final = frozenset(
     {
@@ -80,5 +80,10 @@ def to_caller(headers: RawHeaders) -> Iterator[tuple[bytes, bytes]]:
     }
     for name, value in listed:
         text = name.decode("latin-1")
-        if text not in _OF_ONE_CONNECTION and text not in _OF_GATEWAY and text not in _OF_POD and text not in named:
+        if (
+            text not in _OF_ONE_CONNECTION
+            and text not in _OF_GATEWAY
+            and text not in _POD_ADDRESSES
+            and text not in named
+        ):
             yield name, value

@@ -71,20 +71,20 @@ class EventStreams:
         view.distrust()
         try:
             yield ": open\n\n"
-            spoken = checked = _now()
+            last_sent = checked = _now()
             async with asyncio.timeout(_STREAM_SECONDS):
                 while True:
-                    await _wait(changed, until=min(spoken, checked) + _QUIET_SECONDS)
+                    await _wait(changed, until=min(last_sent, checked) + _QUIET_SECONDS)
                     changed.clear()
                     events = await view.refresh()
                     if _now() - checked >= _QUIET_SECONDS:
                         events += await view.check_permissions()
                         checked = _now()
-                    told = "".join(_event(kind, place, view.seen.get(place)) for kind, place in events)
+                    text = "".join(_event(kind, place, view.seen.get(place)) for kind, place in events)
                     # A change of a hidden agent must not be noticed, so a comment is sent only when it is due.
-                    if told or _now() - spoken >= _QUIET_SECONDS:
-                        spoken = _now()
-                        yield told or ": keep-alive\n\n"
+                    if text or _now() - last_sent >= _QUIET_SECONDS:
+                        last_sent = _now()
+                        yield text or ": keep-alive\n\n"
         except (TimeoutError, Refused):
             return
         finally:

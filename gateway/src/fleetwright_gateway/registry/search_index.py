@@ -78,7 +78,7 @@ class TextQuery:
                     name, offered, _ = document.texts
                     points += _IN_NAME if word in name else _IN_SKILLS if word in offered else _IN_DESCRIPTION
             if points:
-                found.append((round(100 * points / most), document))
+                found.append((max(1, round(100 * points / most)), document))
         found.sort(key=itemgetter(0), reverse=True)
         return found
 

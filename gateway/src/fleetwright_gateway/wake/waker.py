@@ -147,11 +147,13 @@ class Waker:
         return pod if uid == pod.uid and self._clock.monotonic() < until else None
 
     def forget_probe(self, agent: AgentView) -> bool:
-        """Forget that a probe has found the agent's pod ready. Return whether there was such a probe.
+        """Forget that a probe has found the agent's pod ready. Return whether the kubelet does not report it as ready.
 
-        The container of a woken agent may end before the kubelet has reported it as ready.
+        The container of a woken agent may end before the kubelet has reported it as ready. Several requests may notice.
         """
-        return self._probed.pop(identity_of(agent), None) is not None
+        self._probed.pop(identity_of(agent), None)
+        pod = self._fleet.running_pod(agent)
+        return pod is None or not pod.ready
 
     def _note_probe(self, agent: AgentView, pod: Pod) -> None:
         now = self._clock.monotonic()
@@ -163,10 +165,10 @@ class Waker:
         task = self._running.get(key)
         if task is None:
             if len(self._running) >= _MOST_WAKES:
-                raise HoldLimit("Too many agents wake at the moment.", retry_seconds=2)
+                raise HoldLimit("Too many agents wake at the moment.", retry_seconds=5)
             if self._callers[caller] >= _MOST_WAKES_OF_A_CALLER:
                 sentence = f"This caller may wake {_MOST_WAKES_OF_A_CALLER} agents at the same time."
-                raise HoldLimit(sentence, retry_seconds=2)
+                raise HoldLimit(sentence, retry_seconds=5)
             self._holds.count_wake(caller)
             self._callers[caller] += 1
             task = self._running[key] = asyncio.create_task(self._woken(agent, is_probed=is_probed))

@@ -16,7 +16,7 @@ from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest
 from fleetwright_agent.protocol.interrupts import TaskInterrupt
 from fleetwright_agent.tools.human.approval import UNTYPED
 from fleetwright_agent.tools.human.form_questions import form_questions
-from fleetwright_agent.tools.typed_text import typed_value
+from fleetwright_agent.tools.typed_text import allows_text, typed_value
 
 _IGNORED = "The person did not answer."
 _QUESTION = "question"
@@ -74,7 +74,12 @@ def inbox_answer(response: InboxResponse, pause: TaskInterrupt) -> Any:
     if pause.kind is not InterruptKind.FORM or response.arguments is None:
         raise ValueError("message.parts: type must be response or ignore, because the task waits for an answer")
     schemas = {field.name: field.schema for field in form_questions(pause.form or {})}
-    return {name: typed_value(value, schemas.get(name)) for name, value in response.arguments.items()}
+    return {
+        name: typed_value(value, schemas.get(name))
+        for name, value in response.arguments.items()
+        # The interrupt has an empty text for a field without a default value, and the user interface returns it.
+        if value != "" or allows_text(schemas.get(name))
+    }
 
 
 def _decision(response: InboxResponse, pause: TaskInterrupt) -> dict[str, Any]:
