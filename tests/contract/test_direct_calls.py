@@ -3,6 +3,7 @@
 All three programs run in memory. The transport of the caller takes the place of the network.
 """
 
+import asyncio
 import hashlib
 import json
 from pathlib import Path
@@ -32,6 +33,7 @@ from fleetwright_agent.storage.tasks.records import Claim
 from fleetwright_agent.tools.peers.direct import DirectCalls
 from fleetwright_agent.tools.peers.dpop_auth import DPoPAuth, DPoPKey
 from fleetwright_agent.tools.peers.exchange import TokenExchange
+from fleetwright_agent.tools.peers.failures import PrincipalNotAccepted
 from fleetwright_agent.tools.peers.tool import PeerTools, opaque_token
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_gateway.app import build_gateway
@@ -103,21 +105,23 @@ class World:
         write(self.desk.gateway_token_file, pod)
         write(self.desk.peer_token_file("team", "writer"), OPAQUE)
         self.auth = DPoPAuth(
-            proof_key := DPoPKey(self.clock.now), opaque=lambda url: opaque_token([PEER], self.desk, url)
+            proof_key := DPoPKey(self.clock.now),
+            opaque=lambda url: opaque_token([PEER], self.desk, url),
+            monotonic=lambda: self.seconds,
         )
         self.client = httpx.AsyncClient(transport=self.network, auth=self.auth)
         self.waits: list[float] = []
         exchange = TokenExchange(
             URL, self.client, proof_key, read_token=self._pod_token, now=self.clock.now, sleep=self._sleep
         )
-        direct = DirectCalls(exchange, self.auth, self.log, now=self.clock.now)
+        self.direct = DirectCalls(exchange, self.auth, self.log, now=self.clock.now)
         self.tools = PeerTools(
             "team/desk",
             [PEER],
             self.desk,
             self.client,
             memory_storage().questions,
-            direct=direct,
+            direct=self.direct,
             records=call_records(),
         )
 
@@ -258,6 +262,16 @@ async def asks(world: World) -> None:
         await world.ask()
 
 
+async def give_keys_to_peer(world: World) -> None:
+    """Write the keys, and wait until the peer has read them. It looks at its files every 50 milliseconds."""
+    world.write_peer_files()
+    headers = {"Authorization": "DPoP eyJ.x.x", "DPoP": "x"}
+    client = httpx.AsyncClient(transport=world.network.peer, headers=headers)
+    async with asyncio.timeout(10):
+        while "DPoP" not in (await client.post(f"{PEER.url}/a2a", json={})).headers["www-authenticate"]:  # noqa: ASYNC110 - the peer sends no event
+            await asyncio.sleep(0)
+
+
 async def test_withdrawn_caller_is_refused_although_its_token_is_valid(world: World) -> None:
     await world.ask()
     revoked = [{"caller": world.api.uid("desk"), "notBefore": int(NOW) + 30}]
@@ -297,6 +311,55 @@ async def test_opaque_token_is_used_for_a_peer_that_knows_no_proofs(world: World
     world.network.sent.clear()
     await world.ask()
     assert [each.headers["authorization"] for each in world.network.to_peer()] == [f"Bearer {OPAQUE}"]
+
+
+async def test_peer_that_gets_its_keys_later_is_used_properly(world: World) -> None:
+    world.theirs.gateway_file.unlink()
+    await world.ask()
+    await give_keys_to_peer(world)
+    world.seconds += 59
+    world.network.sent.clear()
+    await world.ask()
+    assert {each.headers["authorization"] for each in world.network.to_peer()} == {f"Bearer {OPAQUE}"}
+    world.seconds += 1
+    world.network.sent.clear()
+    await world.ask()
+    assert {each.headers["authorization"].partition(" ")[0] for each in world.network.to_peer()} == {"DPoP"}
+
+
+async def test_call_for_a_principal_fails_at_a_peer_without_keys(world: World) -> None:
+    """Neither the call itself nor an earlier call of the agent for itself makes it a call of the agent."""
+    await world.begin_task_for_ada()
+    world.theirs.gateway_file.unlink()
+    for _ in range(2):
+        world.network.sent.clear()
+        with pytest.raises(ToolError, match="does not accept calls for the caller of this task"):
+            await world.ask(owner="user:ada")
+        assert [each.headers["authorization"].partition(" ")[0] for each in world.network.to_peer()] == ["DPoP"]
+        assert await world.ask(task="u") == "written for agent:team/desk"
+    assert {request.owner for request in world.writer.heard} == {"agent:team/desk"}
+    await give_keys_to_peer(world)
+    assert await world.ask(owner="user:ada") == "written for user:ada via agent:team/desk"
+
+
+async def test_poll_for_a_principal_uses_no_opaque_token(world: World) -> None:
+    """A poll has no delegation of its own, so only its token tells that it is for a principal."""
+    await world.begin_task_for_ada()
+    world.theirs.gateway_file.unlink()
+    token = await world.direct.token_for(PEER, "user:ada", "t")
+    assert token is not None
+    with pytest.raises(PrincipalNotAccepted):
+        await world.client.post(f"{PEER.url}/a2a", json={}, headers=token.headers)
+
+
+async def test_task_without_its_delegation_is_refused(world: World) -> None:
+    """The check also applies while the peer is known to accept no tokens of the gateway."""
+    world.theirs.gateway_file.unlink()
+    await world.ask()
+    world.network.sent.clear()
+    with pytest.raises(ToolError, match="no right to ask other agents for its caller"):
+        await world.ask(owner="user:ada", task="unknown")
+    assert world.network.sent == []
 
 
 async def test_call_for_a_principal_is_never_made_with_an_opaque_token(world: World) -> None:

@@ -144,7 +144,7 @@ class Desk:
         self.pod_token("pod")
         self.log = MemoryTaskLog()
         self.key = DPoPKey(self.time.now)
-        self.auth = DPoPAuth(self.key, opaque=lambda _: None)
+        self.auth = DPoPAuth(self.key, opaque=lambda _: None, monotonic=self.time.now)
         self.client = httpx.AsyncClient(transport=self.network, auth=self.auth)
 
     def pod_token(self, token: str) -> None:

@@ -23,7 +23,8 @@ def build_other_agents(dependencies: TurnDependencies, records: CallRecords, sle
     config, layout = dependencies.config, dependencies.layout
     gateway = [config.gateway.url] if config.gateway else []
     key = DPoPKey(dependencies.clock.now)
-    auth = DPoPAuth(key, opaque=partial(opaque_token, config.peers, layout)) if config.gateway else None
+    opaque, monotonic = partial(opaque_token, config.peers, layout), dependencies.clock.monotonic
+    auth = DPoPAuth(key, opaque=opaque, monotonic=monotonic) if config.gateway else None
     client = peer_client([*(peer.url for peer in config.peers), *gateway], denied=config.denied_ranges, auth=auth)
     direct = None if auth is None else _direct(dependencies, client, key, auth, sleep)
     peers, fleet = _peers(dependencies, client, direct, records, sleep), _fleet(dependencies, client, records, sleep)

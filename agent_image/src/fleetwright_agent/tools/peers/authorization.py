@@ -36,8 +36,9 @@ class TaskAuthorization:
     ) -> _Result:
         """Send a request with new headers, and send it once more if the peer refuses them (401).
 
-        A request without new headers is sent with the previous ones, which may still be valid. The gateway may be away
-        for a moment, and the exchange replaces a token before it expires.
+        If `renew` fails, the request is sent with the previous headers, which may still be valid. The gateway may be
+        away for a moment, and the exchange replaces a token before it expires. In a task without a principal, `renew`
+        does not fail if the gateway issues no token: it then returns headers with the opaque token of this agent.
 
         Args: `renewal_seconds` is the time limit for getting new headers, or None for no limit.
 

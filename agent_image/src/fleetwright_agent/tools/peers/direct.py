@@ -1,7 +1,7 @@
 """Decides how a declared peer is called: with a token of the gateway that is bound to a key, or with an opaque token.
 
 A call for the principal of a task needs a token of the gateway, because an opaque token names this agent only. Without
-a principal, the agent uses the opaque token if the gateway issues none.
+a principal, the agent uses the opaque token if the gateway issues none, or if the peer does not know bound tokens.
 """
 
 import logging
@@ -47,11 +47,12 @@ class DirectCalls:
         Raises:
             ToolError: The principal of the task cannot be named to the peer.
         """
-        if self._auth.is_unable(httpx.URL(peer.url)):
-            return None
+        # Check the delegation first: a call for a principal must never use the opaque token.
         delegation = await usable_delegation(self._delegations, owner, task_id, now=self._now())
+        if delegation is None and self._auth.is_unable(httpx.URL(peer.url)):
+            return None
         try:
-            return await self._exchange.token_for(peer, delegation, continues=continues)
+            token = await self._exchange.token_for(peer, delegation, continues=continues)
         except ExchangeUnavailable as error:
             _log.warning(
                 "no token for a direct call", extra={"peer": f"{peer.namespace}/{peer.name}", "why": str(error)}
@@ -59,3 +60,6 @@ class DirectCalls:
             if delegation is not None:
                 raise ToolError(f"{peer.name} cannot be asked for the caller of this task: {error}") from None
             return None
+        if delegation is None:
+            self._auth.permit_opaque(token.token)
+        return token

@@ -1,15 +1,17 @@
 """Adds a proof of possession (DPoP, RFC 9449) to each request whose token is bound to the key of this process.
 
-If a peer does not know such tokens, the agent repeats the request once, with the token that the operator minted for
-this pair of agents.
+If a peer does not know such tokens, the agent repeats a call for itself once, with the token that the operator minted
+for this pair of agents. A call for a principal fails instead, because that token names this agent only.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
 from fleetwright_a2a.authentication import DELEGATION
+from fleetwright_agent.tools.peers.failures import PrincipalNotAccepted
 
 if TYPE_CHECKING:
     from fleetwright_a2a.tokens.keys import SigningKey
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 SCHEME: Final = "DPoP"
 _NONCE: Final = "DPoP-Nonce"
 _CHALLENGE: Final = "WWW-Authenticate"
+_UNABLE_SECONDS: Final = 60.0
+"""The time for which a peer gets only opaque tokens after it did not know a bound one. It may be starting."""
+_MOST_OWN_TOKENS: Final = 256
 Origin = tuple[str, str, int | None]
 """Scheme, host and port."""
 
@@ -40,24 +45,41 @@ class DPoPKey:
 
 
 class DPoPAuth(httpx.Auth):
-    def __init__(self, key: DPoPKey, *, opaque: Callable[[httpx.URL], str | None]) -> None:
+    def __init__(
+        self, key: DPoPKey, *, opaque: Callable[[httpx.URL], str | None], monotonic: Callable[[], float]
+    ) -> None:
         """
         Args:
             key: The key to which the tokens are bound.
             opaque: Returns the token that the operator minted for the peer at a URL, if there is one.
+            monotonic: Returns seconds that never go back.
         """
         self._key = key
         self._opaque = opaque
         self._nonces: dict[Origin, str] = {}
-        self._unable: set[Origin] = set()
+        self._monotonic = monotonic
+        self._unable: dict[Origin, float] = {}
+        """The peers that do not know bound tokens, and the times until which this is assumed."""
+        self._own_tokens: OrderedDict[str, None] = OrderedDict()
         self.refused: Callable[[str], None] = lambda _: None
         """Called with a token that a peer has refused."""
 
     def is_unable(self, url: httpx.URL) -> bool:
-        """Return whether the peer at this URL does not know tokens that are bound to a key."""
-        return _origin(url) in self._unable
+        """Return whether the peer at this URL has recently not known a token that is bound to a key."""
+        return self._monotonic() < self._unable.get(_origin(url), float("-inf"))
+
+    def permit_opaque(self, token: str) -> None:
+        """Permit the opaque token in place of this token, which names no principal.
+
+        Only the most recent tokens are remembered. A request with any other token fails instead.
+        """
+        self._own_tokens[token] = None
+        self._own_tokens.move_to_end(token)
+        if len(self._own_tokens) > _MOST_OWN_TOKENS:
+            self._own_tokens.popitem(last=False)
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Raises: PrincipalNotAccepted."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme != SCHEME:
             yield request
@@ -74,8 +96,10 @@ class DPoPAuth(httpx.Auth):
             # The peer refused the request before it read the message, so it still processes the message only once.
             request.headers[SCHEME] = self._proof(request, token, origin)
             response = yield request
+        elif SCHEME not in challenge and token not in self._own_tokens:
+            raise PrincipalNotAccepted(request, response)
         elif SCHEME not in challenge and (opaque := self._opaque(request.url)) is not None:
-            self._unable.add(origin)
+            self._unable[origin] = self._monotonic() + _UNABLE_SECONDS
             for name in (SCHEME, DELEGATION):
                 request.headers.pop(name, None)
             request.headers["Authorization"] = f"Bearer {opaque}"

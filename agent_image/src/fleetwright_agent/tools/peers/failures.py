@@ -8,6 +8,13 @@ from fleetwright_a2a.outbound.bounded_responses import TooLarge
 from fleetwright_a2a.outbound.pinned_http import DeniedAddress
 
 
+class PrincipalNotAccepted(httpx.HTTPStatusError):
+    """The peer accepts no token that names a principal: it has no keys of the gateway, or does not know DPoP."""
+
+    def __init__(self, request: httpx.Request, response: httpx.Response) -> None:
+        super().__init__("the peer accepts no token that names a principal", request=request, response=response)
+
+
 def causes_of(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
@@ -30,6 +37,8 @@ def is_disconnected(error: BaseException) -> bool:
 def meaning_of(error: BaseException) -> str:
     """Describe the failure for the model."""
     for cause in causes_of(error):
+        if isinstance(cause, PrincipalNotAccepted):
+            return "it does not accept calls for the caller of this task at the moment; try again later"
         if isinstance(cause, httpx.HTTPStatusError):
             status = cause.response.status_code
             return "it does not accept this agent as a caller (401)" if status == 401 else f"it answered {status}"
