@@ -22,6 +22,7 @@ from a2a.types import (
 
 from fleetwright_a2a.outbound.bounded_responses import TooLarge
 from fleetwright_agent.tools.peers.authorization import TaskAuthorization
+from fleetwright_agent.tools.peers.failures import PrincipalNotAccepted
 from fleetwright_agent.tools.peers.polling import poll_task
 
 WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED
@@ -51,6 +52,7 @@ class Peer:
         self._breaks = breaks
         self._began = began
         self.sent, self.cancelled = 0, 0
+        self.contexts: list[ClientCallContext] = []
 
     async def send_message(
         self, request: SendMessageRequest, *, context: ClientCallContext
@@ -62,6 +64,7 @@ class Peer:
             raise self._breaks
 
     async def get_task(self, request: GetTaskRequest, *, context: ClientCallContext) -> Task:
+        self.contexts.append(context)
         look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
         if isinstance(look, Exception):
             raise look
@@ -77,12 +80,36 @@ def cooked(state: TaskState = COMPLETED) -> Task:
     return Task(id="t", status=TaskStatus(state=state), artifacts=[dish])
 
 
-def answered(status: int) -> A2AClientError:
-    """Return the error of the SDK for an HTTP status."""
-    request = httpx.Request("POST", "http://gateway/agents/n/cook/a2a")
+REQUEST = httpx.Request("POST", "http://gateway/agents/n/cook/a2a")
+
+
+def wrapped(cause: Exception) -> A2AClientError:
+    """Return the error of the SDK for a cause."""
     error = A2AClientError("the request failed")
-    error.__cause__ = httpx.HTTPStatusError("refused", request=request, response=httpx.Response(status))
+    error.__cause__ = cause
     return error
+
+
+def answered(status: int, **headers: str) -> A2AClientError:
+    """Return the error of the SDK for an HTTP status."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    response = httpx.Response(status, headers=named)
+    return wrapped(httpx.HTTPStatusError("refused", request=REQUEST, response=response))
+
+
+class Time:
+    """A clock that advances only while the caller waits, and while a poll times out."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.waits: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.seconds += seconds
 
 
 AWAY = [
@@ -90,6 +117,7 @@ AWAY = [
     pytest.param(gone(), id="its connection broke"),
     pytest.param(httpx.RemoteProtocolError("cut"), id="its stream was cut"),
     pytest.param(answered(503), id="the gateway found no pod"),
+    pytest.param(httpx.ReadTimeout("silent"), id="its stream was silent"),
 ]
 
 
@@ -101,6 +129,48 @@ async def test_poll_task_waits_for_a_restarting_peer(breaks) -> None:
     assert (peer.sent, peer.cancelled) == (1, 0)
 
 
+BUSY = [
+    pytest.param(answered(429, Retry_After="7"), 7, id="too many requests, with a time"),
+    pytest.param(answered(429), 1, id="too many requests, without a time"),
+    pytest.param(answered(429, Retry_After="0"), 1, id="too many requests, at once"),
+    pytest.param(answered(429, Retry_After="3600"), 90, id="too many requests, with a long time"),
+    pytest.param(wrapped(httpx.ConnectTimeout("slow")), 1, id="it accepts no connection in time"),
+    pytest.param(wrapped(httpx.ReadTimeout("slow")), 1, id="it does not answer in time"),
+]
+
+
+@pytest.mark.parametrize(("failure", "wait"), BUSY)
+async def test_poll_task_waits_for_a_busy_peer(failure, wait) -> None:
+    peer, time = Peer(failure, cooked()), Time()
+    heard = await poll_task(peer, SAID, authorization(), sleep=time.sleep, monotonic=time.monotonic)  # type: ignore[arg-type]
+    assert (heard.state, peer.sent, peer.cancelled) == (COMPLETED, 1, 0)
+    assert time.waits == [1, wait]
+
+
+@pytest.mark.parametrize(("failure", "wait"), BUSY)
+async def test_poll_task_gives_up_on_a_peer_that_stays_busy(failure, wait) -> None:
+    peer, time = Peer(failure), Time()
+    with pytest.raises(A2AClientError):
+        await poll_task(peer, SAID, authorization(), sleep=time.sleep, monotonic=time.monotonic)  # type: ignore[arg-type]
+    assert 90 < time.seconds <= 91 + wait
+    assert peer.cancelled == 1
+
+
+async def test_poll_task_waits_for_a_peer_without_its_keys() -> None:
+    """The peer accepted the token when the task began. A refused poll is repeated once at once."""
+    refused = wrapped(PrincipalNotAccepted(REQUEST, httpx.Response(401)))
+    peer, time = Peer(refused, refused, cooked()), Time()
+    heard = await poll_task(peer, SAID, authorization(), sleep=time.sleep, monotonic=time.monotonic)  # type: ignore[arg-type]
+    assert (heard.state, peer.sent, peer.cancelled, time.waits) == (COMPLETED, 1, 0, [1, 1])
+
+
+async def test_each_poll_has_its_own_time_limit() -> None:
+    """The time limit of a stream is longer than the time for which a peer may be unreachable."""
+    peer = Peer(cooked())
+    await poll_task(peer, SAID, authorization(), look=0.001)  # type: ignore[arg-type] - what is used of it
+    assert [context.timeout for context in peer.contexts] == [20]
+
+
 async def test_poll_task_gives_up_on_a_peer_that_stays_away() -> None:
     peer = Peer(gone())
     with pytest.raises(A2AClientError):
@@ -110,9 +180,9 @@ async def test_poll_task_gives_up_on_a_peer_that_stays_away() -> None:
 
 LOST = [
     pytest.param(Peer(cooked(), breaks=gone(), began=False), id="nobody knows whether it took the message"),
-    pytest.param(Peer(cooked(), breaks=httpx.ReadTimeout("silent")), id="it is there and says nothing"),
     pytest.param(Peer(cooked(), breaks=TooLarge("more than is read")), id="it says too much"),
     pytest.param(Peer(answered(403)), id="it may no longer be called"),
+    pytest.param(Peer(answered(401)), id="it refuses the token"),
 ]
 
 

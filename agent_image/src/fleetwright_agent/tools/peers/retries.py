@@ -76,10 +76,16 @@ def retry_seconds(error: BaseException, failed: int) -> float | None:
     return _RESTART_SECONDS * failed
 
 
+def retry_after(response: httpx.Response) -> float | None:
+    """Return the seconds that a response asks to wait, or None if it names no number of seconds."""
+    after = response.headers.get("Retry-After", "").strip()
+    return float(after) if after.isascii() and after.isdecimal() else None
+
+
 def _seconds_of(response: httpx.Response, failed: int) -> float | None:
     if response.status_code in _BUSY:
-        after = response.headers.get("Retry-After", "").strip()
-        wait = float(after) if after.isascii() and after.isdecimal() else _BUSY_SECONDS * failed
+        after = retry_after(response)
+        wait = _BUSY_SECONDS * failed if after is None else after
         return wait if wait <= _MOST_SECONDS else None
     if response.status_code == httpx.codes.BAD_GATEWAY and response.headers.get(_FAILURE) != _SIZE:
         return _RESTART_SECONDS * failed
