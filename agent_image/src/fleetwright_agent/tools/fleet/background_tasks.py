@@ -13,6 +13,7 @@ from fleetwright_agent.protocol.frames import Frame, TurnRequest
 from fleetwright_agent.storage.open_questions import DelegatedTask, DelegatedTasks
 from fleetwright_agent.tools.fleet.background_result import BackgroundResult
 from fleetwright_agent.tools.peers.conversation import PeerConversations, PeerUnreachable, name_of
+from fleetwright_agent.tools.peers.response import PeerResponse
 from fleetwright_agent.tools.port import ToolCall, ToolError
 
 MOST: Final = 20
@@ -53,9 +54,18 @@ class BackgroundTasks:
         )
 
     async def finished(self, turn: TurnRequest) -> list[BackgroundResult]:
-        """Return the results of the tasks of this conversation that are done, the oldest first."""
+        """Return the results of the tasks of this conversation that are done, the oldest first.
+
+        A question of an agent is a result too. There is at most one for each agent, because a conversation has at most
+        one open question of each agent. Tasks with further questions remain stored for a later message.
+        """
         tasks = await self._store.of(turn.owner, turn.context_id)
-        results = await asyncio.gather(*(self._result(task, turn) for task in tasks))
+        found = await asyncio.gather(*(self._read(task, turn) for task in tasks))
+        # Sequentially, so that the oldest question of an agent is the one that is delivered.
+        results = [
+            await self._concluded(task, turn, each) if isinstance(each, PeerResponse) else each
+            for task, each in zip(tasks, found, strict=True)
+        ]
         return [result for result in results if result is not None]
 
     async def delivered(self, tasks: Sequence[DelegatedTask]) -> None:
@@ -63,16 +73,28 @@ class BackgroundTasks:
         for task in tasks:
             await self._store.remove(task)
 
-    async def _result(self, task: DelegatedTask, turn: TurnRequest) -> BackgroundResult | None:
+    async def _read(self, task: DelegatedTask, turn: TurnRequest) -> PeerResponse | BackgroundResult | None:
+        """Return the response of the agent, an error as the result, or None if the result is not known yet."""
+        peer = self._find(task.peer)
+        if peer is None:
+            return BackgroundResult(task, f"{task.peer} can no longer be asked", ok=False)
+        try:
+            return await self._conversations.read(peer, task, turn)
+        except ToolError as error:
+            return BackgroundResult(task, str(error), ok=False)
+        except PeerUnreachable as error:
+            _log.warning("the result of a task is not known yet", extra={"peer": task.peer, "why": str(error)})
+            return None
+
+    async def _concluded(
+        self, task: DelegatedTask, turn: TurnRequest, response: PeerResponse
+    ) -> BackgroundResult | None:
         frames: list[Frame] = []
         peer = self._find(task.peer)
         if peer is None:
             return BackgroundResult(task, f"{task.peer} can no longer be asked", ok=False)
         try:
-            text = await self._conversations.result(peer, task, turn, frames.append)
+            text = await self._conversations.conclude(peer, response, turn, frames.append)
         except ToolError as error:
             return BackgroundResult(task, str(error), ok=False, frames=tuple(frames))
-        except PeerUnreachable as error:
-            _log.warning("the result of a task is not known yet", extra={"peer": task.peer, "why": str(error)})
-            return None
         return None if text is None else BackgroundResult(task, text, ok=True, frames=tuple(frames))

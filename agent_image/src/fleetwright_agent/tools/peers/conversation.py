@@ -190,34 +190,46 @@ class PeerConversations:
         log_begun(place, call, heard.task_id)
         return heard.task_id
 
-    async def result(
-        self, peer: Peer, task: DelegatedTask, turn: TurnRequest, emit: Callable[[Frame], None]
-    ) -> str | None:
-        """Return the result of a task that was begun before, or None while the peer works on it.
+    async def read(self, peer: Peer, task: DelegatedTask, turn: TurnRequest) -> PeerResponse | None:
+        """Return what the peer says about a task that was begun before, or None while the peer works on it.
 
         Raises:
             ToolError: There is no result, and there will be none.
             PeerUnreachable: The peer cannot be asked right now.
         """
-        place = _place(peer, turn)
         try:
-            heard = await self._result(peer, task, turn, emit)
-            if heard is None:
+            return await self._read(peer, task, turn)
+        except ToolError as error:
+            await self._records.ended(_place(peer, turn), task.task_id, PeerCallStatus.FAILED, str(error))
+            raise
+
+    async def conclude(
+        self, peer: Peer, heard: PeerResponse, turn: TurnRequest, emit: Callable[[Frame], None]
+    ) -> str | None:
+        """Return the result of a task that was begun before: the answer or the question of the peer.
+
+        Return None if the question has to wait, because another question of the peer is open in the conversation.
+
+        Raises:
+            ToolError: There is no result, and there will be none.
+        """
+        place = _place(peer, turn)
+        if asks(heard):
+            if not await self._questions.offer(OpenQuestion(place, heard.task_id, turn.task_id)):
                 return None
+            await self._records.asked(place, heard.task_id, heard.sentence, turn.task_id)
+        if (cost := sum(heard.costs, Decimal(0))) > 0:
+            emit(PeerCost(peer.name, cost))
+        try:
             text = outcome(peer.name, heard)
         except ToolError as error:
-            await self._records.ended(place, task.task_id, PeerCallStatus.FAILED, str(error))
+            await self._records.ended(place, heard.task_id, PeerCallStatus.FAILED, str(error))
             raise
-        if asks(heard):
-            await self._records.asked(place, task.task_id, heard.sentence, turn.task_id)
-        else:
-            await self._records.ended(place, task.task_id, PeerCallStatus.COMPLETED, text)
+        if not asks(heard):
+            await self._records.ended(place, heard.task_id, PeerCallStatus.COMPLETED, text)
         return text
 
-    async def _result(
-        self, peer: Peer, task: DelegatedTask, turn: TurnRequest, emit: Callable[[Frame], None]
-    ) -> PeerResponse | None:
-        """Return what the peer says about a task, or None while it works on it. Raises: ToolError, PeerUnreachable."""
+    async def _read(self, peer: Peer, task: DelegatedTask, turn: TurnRequest) -> PeerResponse | None:
         heard = PeerResponse(task.task_id)
         try:
             async with asyncio.timeout(_RESULT_SECONDS):
@@ -234,12 +246,8 @@ class PeerConversations:
             raise PeerUnreachable(f"{peer.name} could not be asked: {meaning_of(error)}") from error
         if heard.state in GOES_ON or heard.is_reviewed:
             return None
-        if asks(heard):
-            await self._questions.put(OpenQuestion(_place(peer, turn), heard.task_id, turn.task_id))
-        elif heard.wants_approval:
+        if heard.wants_approval:
             await cancel(client, self._authorization(peer, turn.owner, turn.task_id, context), task.task_id)
-        if (cost := sum(heard.costs, Decimal(0))) > 0:
-            emit(PeerCost(peer.name, cost))
         return heard
 
     async def _converse(

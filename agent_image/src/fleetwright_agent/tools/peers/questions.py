@@ -51,6 +51,17 @@ class PeerQuestions:
         if len(others) >= self._most:
             await self.end(others[0].place)
 
+    async def offer(self, question: OpenQuestion) -> bool:
+        """Store a question, unless another question of the same peer and conversation is open.
+
+        Return True if the question is stored. Otherwise nothing changes.
+        """
+        held = [each.task_id for each in await self._kept.all() if each.place == question.place]
+        if any(task_id != question.task_id for task_id in held):
+            return False
+        await self.put(question)
+        return True
+
     async def end(self, place: QuestionKey, *, answered: str = "") -> None:
         """Close the open question of a peer in a conversation. Unless it was answered, notify the peer."""
         former = await self._kept.take(place)
