@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from tests.agent_image.plain import NO_TLS
 
+from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnRequest
 from fleetwright_agent.storage.sqlite.conversations import schema
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import SqliteDelegatedTasks
@@ -23,6 +24,17 @@ from fleetwright_cli.offline.model import OfflineModel
 COOK = {"namespace": "team", "name": "cook", "description": "Books tables.", "phase": "Running"}
 BEGUN = "which was begun earlier"
 LATER = 'Ask the agent "cook" "Book table for 4"'
+
+
+class AskingCook:
+    """A turn that asks a question."""
+
+    async def run(self, request: TurnRequest, _: Any) -> AsyncIterator[InterruptRequest]:
+        question = "How many eggs?"
+        yield InterruptRequest(InterruptKind.QUESTION, question, {"question": question}, identity="q", tool="ask_human")
+
+    async def aclose(self) -> None:
+        """Do nothing, because the turn has no resources to close."""
 
 
 class LostAnswer:
@@ -230,3 +242,22 @@ async def test_unfinished_background_task_delays_no_message(agent, peer, team, m
                 await guest.say("What is my dog called?", contextId=begun["contextId"])
     assert "3 portions are ready." in model.asked[-1]
     assert model.results() == 1
+
+
+async def test_failed_turn_keeps_the_task_that_asks(agent, peer, team, model_server, states):
+    """The end of the agent waits for its cancellations, so the state of the task is final after it."""
+    model, _ = model_server
+    async with peer(turn=AskingCook()) as cook:
+        with team(cook) as settings:
+            async with agent(**settings) as guest:
+                begun = await guest.say(LATER)
+                (task,) = (await cook.call("ListTasks", {}))["result"]["tasks"]
+                assert states(await cook.rested(task)) == "input-required"
+                failed = await guest.say("Hello there [[fail:401]]", contextId=begun["contextId"])
+                assert states(failed) == "failed"
+            assert states(await cook.get(task)) == "input-required"
+            async with agent(**settings) as guest:
+                told = await guest.say("My dog is called Rex.", contextId=begun["contextId"])
+                assert states(told) == "completed"
+            assert (model.results(), "How many eggs?" in model.asked[-1]) == (1, True)
+        assert states(await cook.get(task)) == "canceled", "the model has seen the question and not answered"

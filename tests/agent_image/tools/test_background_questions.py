@@ -98,3 +98,14 @@ async def test_background_question_waits_for_another_question(tmp_path: Path) ->
     assert desk.cook.canceled == []
     await desk.storage.questions.take(COOK)
     assert await desk.turn("t3") == ["1"]
+
+
+async def test_failed_turn_keeps_a_background_question(tmp_path: Path) -> None:
+    """The model provider is down, so the turn fails before the model sees the question."""
+    desk = Desk(tmp_path)
+    await desk.begin("1")
+    assert await desk.turn("t2", fails=True) == ["1"]
+    assert desk.cook.canceled == []
+    assert await desk.storage.questions.all() == []
+    assert await desk.turn("t3") == ["1"]
+    assert desk.cook.canceled == ["1"], "the turn has ended without an answer"

@@ -40,7 +40,7 @@ from fleetwright_agent.tools.peers.authorization import TaskAuthorization
 from fleetwright_agent.tools.peers.call_records import CallRecords, PeerCallRecord
 from fleetwright_agent.tools.peers.failures import causes_of, meaning_of, status_of
 from fleetwright_agent.tools.peers.polling import GOES_ON, asks, cancel, outcome, poll_task
-from fleetwright_agent.tools.peers.questions import PeerQuestions
+from fleetwright_agent.tools.peers.questions import IsUndelivered, PeerQuestions, is_always_delivered
 from fleetwright_agent.tools.peers.requests import (
     log_begun,
     message_request,
@@ -83,6 +83,7 @@ class PeerConversations:
         find: Callable[[str], Peer | None],
         authorize: Authorize,
         keeps: Callable[[str], bool] = lambda _: True,
+        is_undelivered: IsUndelivered = is_always_delivered,
         outlived: bool = True,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -94,6 +95,7 @@ class PeerConversations:
         find: Returns the peer with a name `<namespace>/<name>`.
         authorize: Returns the headers with the current credentials for a peer.
         keeps: Returns True for the names of peers whose questions this instance ends.
+        is_undelivered: Returns whether a later turn delivers a question again.
         outlived: True if the store survives a restart.
         sleep: Waits before a request is repeated, and before a task is read again.
         """
@@ -104,7 +106,11 @@ class PeerConversations:
         self._authorize = authorize
         self._sleep = sleep
         self._questions = PeerQuestions(
-            kept, self._give_up, is_ours=lambda question: keeps(question.place.peer), outlived=outlived
+            kept,
+            self._give_up,
+            is_ours=lambda question: keeps(question.place.peer),
+            is_undelivered=is_undelivered,
+            outlived=outlived,
         )
 
     def over(self, owner: str, task_id: str) -> None:

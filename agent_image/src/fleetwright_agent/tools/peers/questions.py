@@ -14,6 +14,13 @@ from fleetwright_agent.storage.errors import MemoryUnusable
 from fleetwright_agent.storage.open_questions import OpenQuestion, OpenQuestions, QuestionKey
 
 _MOST: Final = 1000
+IsUndelivered = Callable[[OpenQuestion], Awaitable[bool]]
+"""Returns whether a later turn delivers the question again, because the conversation has not received it."""
+
+
+async def is_always_delivered(_: OpenQuestion) -> bool:
+    """Return False, for stores without tasks that no call waits for."""
+    return False
 
 
 class PeerQuestions:
@@ -23,6 +30,7 @@ class PeerQuestions:
         give_up: Callable[[OpenQuestion], Awaitable[None]],
         *,
         is_ours: Callable[[OpenQuestion], bool] = lambda _: True,
+        is_undelivered: IsUndelivered = is_always_delivered,
         outlived: bool = True,
         most: int = _MOST,
     ) -> None:
@@ -30,10 +38,12 @@ class PeerQuestions:
         kept: The store. Several instances may share it.
         give_up: Notifies the peer, if possible.
         is_ours: Tells the questions of this instance from those of others.
+        is_undelivered: Tells the questions that the end of a turn must not close.
         outlived: True if stored questions survive a restart.
         most: The most open questions.
         """
         self._is_ours = is_ours
+        self._is_undelivered = is_undelivered
         self._outlived = outlived
         self._kept = kept
         self._give_up = give_up
@@ -69,7 +79,11 @@ class PeerQuestions:
             self._beside(self._give_up(former))
 
     def over(self, owner: str, task_id: str) -> None:
-        """Close the questions of a task that will not continue. Runs in the background; the caller does not wait."""
+        """Close the questions of a task that will not continue. Runs in the background; the caller does not wait.
+
+        A question that the conversation has not received is removed, but the peer is not notified: its task continues
+        to wait, and a later turn delivers the question again.
+        """
         self._beside(self._end_all(owner, task_id))
 
     async def aclose(self) -> None:
@@ -84,7 +98,11 @@ class PeerQuestions:
     async def _end_all(self, owner: str, task_id: str) -> None:
         with suppress(MemoryUnusable):  # Readiness reports the failure; maintenance closes these questions later.
             for question in await self._kept.of(owner, task_id):
-                if self._is_ours(question):
+                if not self._is_ours(question):
+                    continue
+                if await self._is_undelivered(question):
+                    await self._kept.take(question.place)
+                else:
                     await self.end(question.place)
 
     def _beside(self, work: Awaitable[None]) -> None:
