@@ -116,7 +116,7 @@ def create_app(
     hooks = (activity.on_event, outcomes.on_event, approvals.on_event, *([pushes.on_event] if pushes else []))
     tasks = ActiveTasks(task_log, clock, on_event=call_each(hooks), on_forget=approvals.forget)
     worker = build_executor(parts, executor, turns, last_compaction)
-    runs = build_task_runner(parts, worker)
+    runs = build_task_runner(parts, worker, turns)
     callers, admission = FileWatcher(layout.callers_file, parse_callers), Admission()
     is_custom = executor is not None and not isinstance(executor, Executor)
     # The public card may omit skills that authenticated callers may use.

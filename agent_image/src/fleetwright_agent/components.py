@@ -32,6 +32,7 @@ from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
 from fleetwright_agent.server.tasks.message_acceptor import MessageAcceptor
+from fleetwright_agent.server.tasks.question_release import QuestionRelease
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tasks.task_log import TaskDelegations, TaskLog
@@ -208,7 +209,7 @@ def call_each(hooks: Sequence[PublishHook]) -> PublishHook:
     return on_event
 
 
-def build_task_runner(parts: TurnDependencies, worker: Executor) -> TaskRunner:
+def build_task_runner(parts: TurnDependencies, worker: Executor, turns: TurnLoader) -> TaskRunner:
     limits = parts.config.limits
     return TaskRunner(
         worker,
@@ -219,6 +220,7 @@ def build_task_runner(parts: TurnDependencies, worker: Executor) -> TaskRunner:
         metrics=parts.metrics,
         clock=parts.clock,
         outlived=not parts.config.ephemeral_memory,
+        release=QuestionRelease(turns, parts.storage.questions).release,
     )
 
 

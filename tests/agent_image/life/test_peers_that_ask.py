@@ -3,12 +3,16 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from tests.agent_image.operator_client import TOKEN, Operator, operator_document
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.protocol.frames import InterruptKind, InterruptRequest, TurnDone
+from fleetwright_agent.storage.sqlite.conversations import schema
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.open_questions import SqliteOpenQuestions
 
 
 class Cook:
@@ -163,11 +167,26 @@ async def test_peer_question_of_a_drained_turn_stays_open(desk_process, peer, st
             assert states(await ended(cook, only)) == "canceled"
 
 
-async def test_peer_question_of_a_cancelled_task_is_closed_at_start(desk_process, peer, states):
+async def test_peer_question_of_a_cancelled_task_is_closed_at_once(desk, peer, states):
+    async with peer(turn=Cook()) as cook, desk(cook) as guest:
+        task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
+        (only,) = await listed(cook)
+        assert states(only) == "input-required"
+        await guest.call("CancelTask", {"id": task["id"]})
+        assert states(await ended(cook, only)) == "canceled"
+
+
+async def test_peer_question_of_an_ended_task_is_closed_at_start(desk_process, peer, states, mounted):
+    """A process was killed between the end of a task and the end of its questions, and the log has deleted the task."""
     async with peer(turn=Cook()) as cook:
         async with desk_process(cook) as guest:
             task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
-            await guest.call("CancelTask", {"id": task["id"]})
+            await guest.kill()
+        database = Database(mounted.layout.memory / schema.FILE, schema.SCHEMA)
+        questions = SqliteOpenQuestions(database)
+        (question,) = await questions.of("client:default", task["id"])
+        await questions.put(replace(question, asked_in="ended"))
+        await database.aclose()
         (only,) = await listed(cook)
         assert states(only) == "input-required"
         async with desk_process(cook):

@@ -13,10 +13,14 @@ from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.task_events import Event, agent_message, fold, status_event
 from fleetwright_agent.protocol.termination_reasons import CANCELED, Termination
 from fleetwright_agent.server.executors.port import Emit, TaskJob
+from fleetwright_agent.server.executors.turn_loader import TurnLoader
 from fleetwright_agent.server.tasks.active_task import ActiveTask
 from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
+from fleetwright_agent.server.tasks.question_release import QuestionRelease
 from fleetwright_agent.server.tasks.task_runner import TaskRunner
+from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
 from fleetwright_agent.storage.tasks.records import (
     AcceptedClaim,
     Claim,
@@ -279,6 +283,45 @@ async def test_task_runner_abandoned_work_does_not_block_its_context() -> None:
         stubborn.released = True
     for left in asyncio.all_tasks() - {asyncio.current_task()}:
         left.cancel()
+
+
+@pytest.mark.parametrize(
+    ("state", "released"),
+    [
+        pytest.param(TaskState.TASK_STATE_INPUT_REQUIRED, [("o", "t")], id="it waits for its caller"),
+        pytest.param(COMPLETED, [], id="it has ended before"),
+        pytest.param(None, [("o", "t")], id="it waits for recovery"),
+    ],
+)
+async def test_task_runner_releases_a_task_cancelled_without_run(state: TaskState | None, released: list[Any]) -> None:
+    heard: list[tuple[str, str]] = []
+
+    async def release(owner: str, task_id: str) -> None:
+        heard.append((owner, task_id))
+
+    _, live = await live_task(MemoryTaskLog())
+    metrics = Metrics(CollectorRegistry())
+    runs = TaskRunner(Counting(), limit=600, most=4, metrics=metrics, clock=Clock(), release=release)
+    if state is not None:
+        await live.rest((status_event("t", "c", state, at_ns=2),))
+    await runs.cancel(live)
+    assert heard == released
+
+
+async def test_question_release_without_questions_builds_no_turn() -> None:
+    built: list[str] = []
+
+    class Released:
+        def over(self, owner: str, task_id: str) -> None:
+            built.append(task_id)
+
+    questions = memory_storage().questions
+    release = QuestionRelease(TurnLoader(lambda: Released()), questions).release  # type: ignore[arg-type,return-value]
+    await release("o", "t")
+    assert built == []
+    await questions.put(OpenQuestion(QuestionKey("o", "c", "n/cook"), "theirs", "t"))
+    await release("o", "t")
+    assert built == ["t"]
 
 
 class Forgetful:

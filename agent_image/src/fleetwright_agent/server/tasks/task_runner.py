@@ -5,7 +5,7 @@ This module does not know how a single run ends.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -47,6 +47,10 @@ MOST_TAKEN_UP: Final = 3
 """The maximum number of processes in a row that may take over a task. The next process ends the task instead."""
 
 
+async def release_nothing(_owner: str, _task_id: str) -> None:
+    """Do nothing, for executors that keep no state of a task."""
+
+
 class TaskRunner:
     """The runs of this process."""
 
@@ -62,11 +66,14 @@ class TaskRunner:
         cleanup_seconds: float = CLEANUP_SECONDS,
         outlived: bool = True,
         high_callers: Collection[str] = (),
+        release: Callable[[str, str], Awaitable[None]] = release_nothing,
     ) -> None:
         """
         Args:
             most: The maximum number of turns that run at once.
             high_callers: The callers whose messages may have high priority.
+            release: Called with the owner and the id of a task that was cancelled while no run worked on it. It must
+                not raise.
             outlived: True if the stored state from which the executor resumes survives the process.
         """
         self._executor = executor
@@ -80,6 +87,7 @@ class TaskRunner:
         self._ending: set[ActiveTask] = set()
         self._queue = TurnQueue(most)
         self._high_callers = frozenset(high_callers)
+        self._release = release
         metrics.turns.labels("running").set_function(lambda: self._queue.running)
         metrics.turns.labels("waiting").set_function(lambda: self._queue.waiting)
         for state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING):
@@ -151,8 +159,11 @@ class TaskRunner:
         """Stop the run of a task, or end a task that waits for its caller or for recovery."""
         if live.busy and self._run_of(live) is None:
             await self._end(live, CANCELED)
+            await self._release(live.owner, live.task_id)
         elif live.busy or not await live.end(terminal_status(live.task, CANCELED, at_ns=self._clock.now_ns())):
             self.stop(live, CANCELED)
+        else:
+            await self._release(live.owner, live.task_id)
 
     async def over(self, live: ActiveTask) -> None:
         """Wait until no run works on the task."""
