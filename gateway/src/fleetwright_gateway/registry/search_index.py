@@ -23,7 +23,7 @@ _IN_DESCRIPTION: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Skill:
+class CardSkill:
     """A skill of a card."""
 
     id: str
@@ -39,7 +39,7 @@ class Document:
     view: AgentView
     card: Mapping[str, Any]
     """Empty if the operator has not written a card yet."""
-    skills: tuple["Skill", ...]
+    skills: tuple["CardSkill", ...]
     tags: frozenset[str]
     texts: tuple[str, str, str]
     """In lower case: the name, the skills and tags, and the description."""
@@ -149,9 +149,9 @@ def _document(agent: AgentView, card: Mapping[str, Any]) -> Document:
     return Document(view=agent, card=card, skills=skills, tags=tags, texts=texts, text="\n".join(texts))
 
 
-def _skill(listed: Mapping[str, Any]) -> Skill:
+def _skill(listed: Mapping[str, Any]) -> CardSkill:
     """Return a skill without malformed values. Users of a namespace can change cards."""
     identity, name, description = (str(listed.get(key, "")) for key in ("id", "name", "description"))
     tags = listed.get("tags")
     known = tuple(str(tag) for tag in tags) if isinstance(tags, list) else ()
-    return Skill(identity, name, description, known)
+    return CardSkill(identity, name, description, known)
