@@ -1,18 +1,19 @@
 """Failures of the delivery worker: a task log that rejects writes, and notifications that it cannot send."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from a2a.types.a2a_pb2 import Task
 from prometheus_client import CollectorRegistry
+from tests.virtual_time import run
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.outbound.policy.egress_policy import EgressPolicy, EgressTarget
 from fleetwright_agent.server.push.delivery_worker import DeliveryWorker
-from fleetwright_agent.server.push.receivers import Receivers
+from fleetwright_agent.server.push.receivers import DeliveryResult, Receivers, judged
 from fleetwright_agent.server.push.service import DeliveryTimes
 from fleetwright_agent.storage.errors import TaskLogUnavailable
 from fleetwright_agent.storage.memory.push_store import MemoryPushStore, TaskOfRegistrations
@@ -143,3 +144,67 @@ async def test_delivery_worker_gives_up_unserialisable_notifications(
     assert hook.heard == []
     _, (dead,) = await store.dead(most=5)
     assert dead.reason == "the agent could not send it because of an internal error"
+
+
+class ScriptedReceivers:
+    """Receivers that answer with the given statuses and record the time of each request."""
+
+    def __init__(self, *statuses: int) -> None:
+        self._statuses = list(statuses)
+        self.at: list[float] = []
+
+    async def post(self, *_: Any) -> DeliveryResult:
+        self.at.append(round(asyncio.get_running_loop().time(), 1))
+        return judged(self._statuses.pop(0))
+
+
+def loop_ns() -> int:
+    return round(asyncio.get_running_loop().time() * 1e9)
+
+
+Scenario = Callable[[DeliveryWorker], Awaitable[None]]
+
+
+def times_of_requests(metrics: Metrics, statuses: tuple[int, ...], scenario: Scenario) -> list[float]:
+    """Run a worker in virtual time with two notifications of one registration. Return the times of its requests."""
+    receivers = ScriptedReceivers(*statuses)
+
+    async def main() -> None:
+        store = MemoryPushStore(running_task)
+        await store.register(1, Registration("a", "http://hook.example/", "hook", "1.0", b""), at_ns=0, most=10)
+        for _ in range(2):
+            store.post_rest(1, owner="me", at_ns=0, task=Task(id="t"))
+        worker = DeliveryWorker(
+            store,
+            receivers=receivers,  # type: ignore[arg-type] - the script takes its place
+            seals=Unsealed(),  # type: ignore[arg-type] - opens what nobody sealed
+            metrics=metrics,
+            clock=Clock(now_ns=loop_ns),
+        )
+        running = asyncio.create_task(worker.run())
+        await scenario(worker)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await worker.aclose()
+
+    run(main())
+    return receivers.at
+
+
+def test_retry_is_not_delayed_by_a_later_notification(metrics: Metrics) -> None:
+    async def a_minute(_: DeliveryWorker) -> None:
+        await asyncio.sleep(60)
+
+    assert times_of_requests(metrics, (503, 200, 200), a_minute) == [0, 1, 1]
+
+
+def test_flush_ends_when_no_notification_may_be_sent(metrics: Metrics) -> None:
+    ended: list[float] = []
+
+    async def flushed(worker: DeliveryWorker) -> None:
+        await asyncio.sleep(0.5)
+        await worker.flush(5)
+        ended.append(asyncio.get_running_loop().time())
+
+    assert times_of_requests(metrics, (503,), flushed) == [0]
+    assert ended == [pytest.approx(0.5, abs=0.1)]

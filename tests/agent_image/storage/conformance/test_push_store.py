@@ -71,6 +71,29 @@ async def test_due_keeps_the_order_of_each_registration(log: TaskLog) -> None:
     assert (len(await due(log, owners_but=("you",))), await due(log, owners_but=("me",))) == (2, [])
 
 
+async def test_next_due_ignores_those_behind_an_earlier_one(log: TaskLog) -> None:
+    run = await begun(log, "t")
+    await log.pushes.register(run.n, hook("a"), at_ns=2, most=10)
+    await log.pushes.register(run.n, hook("b"), at_ns=2, most=10)
+    await rest(log, run, "t", WAITING)
+    stored = await log.find("me", "t")
+    assert isinstance(stored, StoredTask)
+    ending = Task(id="t", context_id="c", status=TaskStatus(state=COMPLETED))
+    assert await log.end(stored, EventRecord(3, 10, status_event("t", "c", COMPLETED, at_ns=10)), ending)
+    first, other = await due(log)
+    await log.pushes.put_off(first.id, until_ns=200)
+    await log.pushes.put_off(other.id, until_ns=300)
+    assert await log.pushes.next_due_ns(but=()) == 200
+    assert await log.pushes.next_due_ns(but=(first.id,)) == 300
+    assert await log.pushes.next_due_ns(but=(first.id, other.id)) is None
+    await log.pushes.delivered(first.id)
+    assert await log.pushes.next_due_ns(but=()) == 10
+    await log.pushes.give_up(other.id, reason="why", at_ns=300)
+    (_, last) = await due(log)
+    await log.pushes.delivered(last.id)
+    assert await log.pushes.next_due_ns(but=()) == 10
+
+
 async def test_register_after_the_end_posts_a_notification(log: TaskLog) -> None:
     ended, paused = await begun(log, "ended"), await begun(log, "paused")
     await rest(log, ended, "ended")

@@ -75,7 +75,7 @@ class DeliveryWorker:
         self.pending = 0
         """The number of notifications that are neither delivered nor given up."""
         self.next_due_ns: int | None = None
-        """The due time of the next of them."""
+        """The due time of the next of them that need not wait for an earlier one."""
 
     def wake(self) -> None:
         """Make the worker check the outbox again, because a notification may be due."""
@@ -109,7 +109,10 @@ class DeliveryWorker:
         return self._fly(self._deliver_update(owner, registration, task), _Flight(owner, registration.host))
 
     async def flush(self, seconds: float) -> None:
-        """Wait up to `seconds` until due notifications are delivered. The rest are delivered after a restart."""
+        """Wait up to `seconds` until due notifications are delivered. The rest are delivered after a restart.
+
+        A notification that must wait for the retry of an earlier one does not count as due.
+        """
         self.wake()
         with suppress(TimeoutError, TaskLogUnavailable):
             async with asyncio.timeout(seconds):

@@ -112,13 +112,9 @@ class MemoryPushStore:
         owners_but: Collection[str],
         most: int,
     ) -> tuple[Notification, ...]:
-        first: dict[tuple[int, str], _Kept] = {}
-        for kept in self._letters.values():
-            if kept.due_ns is not None:
-                first.setdefault((kept.n, kept.letter.registration.id), kept)
         found = [
             kept
-            for kept in first.values()
+            for kept in self._first_pending()
             if kept.due_ns is not None
             and not now_ns < kept.due_ns <= now_ns + FAR_NS
             and kept.letter.id not in but
@@ -134,9 +130,17 @@ class MemoryPushStore:
 
     async def next_due_ns(self, *, but: Collection[int]) -> int | None:
         return min(
-            (kept.due_ns for number, kept in self._letters.items() if kept.due_ns is not None and number not in but),
+            (kept.due_ns for kept in self._first_pending() if kept.due_ns is not None and kept.letter.id not in but),
             default=None,
         )
+
+    def _first_pending(self) -> Collection[_Kept]:
+        """Return the oldest pending notification of each registration. It must be delivered before the later ones."""
+        first: dict[tuple[int, str], _Kept] = {}
+        for kept in self._letters.values():
+            if kept.due_ns is not None:
+                first.setdefault((kept.n, kept.letter.registration.id), kept)
+        return first.values()
 
     async def pending(self) -> int:
         return sum(kept.due_ns is not None for kept in self._letters.values())

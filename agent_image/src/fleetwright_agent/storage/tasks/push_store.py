@@ -117,7 +117,13 @@ class PushStore(Protocol):
         """
 
     async def next_due_ns(self, *, but: Collection[int]) -> int | None:
-        """Return the due time of the next notification, except for the notifications in `but`."""
+        """Return the earliest due time among the oldest pending notifications of each registration.
+
+        Later notifications of a registration wait for the oldest one, so their due times do not count.
+
+        Args:
+            but: Ids of notifications to leave out. Later notifications of their registrations are left out, too.
+        """
 
     async def pending(self) -> int:
         """Return the number of notifications that are neither delivered nor given up."""

@@ -83,6 +83,11 @@ SEALED_OTHERWISE = (
 RESEAL = "UPDATE push_configs SET sealed = ? WHERE n = ? AND id = ? AND sealed = ?"
 REMOVE = "DELETE FROM push_configs WHERE n = ? AND id = ?"
 REMOVE_LETTERS = "DELETE FROM outbox WHERE n = ? AND config = ?"
+_IS_FIRST = (
+    "NOT EXISTS (SELECT 1 FROM outbox AS e"
+    " WHERE e.n = o.n AND e.config = o.config AND e.letter < o.letter AND e.due_ns IS NOT NULL)"
+)
+"""No earlier notification of the same registration is pending."""
 LISTENED_TO = "SELECT DISTINCT n FROM push_configs"
 DUE = (
     "SELECT letter, owner, attempts, contents.task, c.id, c.url, c.host, c.dialect, c.sealed"
@@ -92,11 +97,13 @@ DUE = (
     " AND letter NOT IN (SELECT value FROM json_each(:but))"
     " AND c.host NOT IN (SELECT value FROM json_each(:hosts))"
     " AND t.owner NOT IN (SELECT value FROM json_each(:owners))"
-    " AND NOT EXISTS (SELECT 1 FROM outbox AS e"
-    "   WHERE e.n = o.n AND e.config = o.config AND e.letter < o.letter AND e.due_ns IS NOT NULL)"
+    f" AND {_IS_FIRST}"
     " ORDER BY o.due_ns, letter LIMIT :most"
 )
-NEXT_DUE = "SELECT min(due_ns) FROM outbox WHERE due_ns IS NOT NULL AND letter NOT IN (SELECT value FROM json_each(?))"
+NEXT_DUE = (
+    "SELECT min(o.due_ns) FROM outbox AS o"
+    f" WHERE o.due_ns IS NOT NULL AND o.letter NOT IN (SELECT value FROM json_each(?)) AND {_IS_FIRST}"
+)
 COUNT_PENDING = "SELECT count(*) FROM outbox WHERE due_ns IS NOT NULL"
 DELIVERED = "DELETE FROM outbox WHERE letter = ?"
 PUT_OFF = "UPDATE outbox SET attempts = attempts + 1, due_ns = ? WHERE letter = ?"
