@@ -7,6 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import fleetwright_agent
+from fleetwright_a2a.task_events import TERMINAL, state_word
 from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.providers.failures import REFUSED
 
@@ -48,8 +49,24 @@ async def test_metrics_start_with_the_series_of_the_configuration(mounted, docum
     assert values(registry, "fleetwright_budget_rejections_total", "period") == {"Hour", "Day"}
     assert values(registry, "fleetwright_llm_unpriced_calls_total", "model") == {"m", "n", "small"}
     assert values(registry, "fleetwright_task_seconds_count", "outcome") == {"completed", "failed"}
+    ended = {"completed", "failed", "canceled", "rejected"}
+    assert values(registry, "fleetwright_tasks_ended_total", "outcome") == ended
     lines = {("m", "n"), ("n", "m"), ("small", "n"), ("n", "small")}
     assert values(registry, "fleetwright_model_fallbacks_total", "from", "to") == lines
+
+
+@pytest.mark.parametrize(("outcome", "ended"), [("failed", 1), ("rejected", 1), ("input-required", None)])
+def test_task_seconds_count_the_tasks_that_have_ended(outcome, ended):
+    registry = CollectorRegistry()
+    Metrics(registry).task_seconds.labels(outcome).observe(2)
+    assert registry.get_sample_value("fleetwright_tasks_ended_total", {"outcome": outcome}) == ended
+    assert registry.get_sample_value("fleetwright_task_seconds_sum", {"outcome": outcome}) == 2
+
+
+def test_ended_outcomes_are_the_terminal_states_of_a2a():
+    registry = CollectorRegistry()
+    Metrics(registry).declare([])
+    assert values(registry, "fleetwright_tasks_ended_total", "outcome") == {state_word(each) for each in TERMINAL}
 
 
 STEPS = [f"turn/pipeline/model/compaction/{name}.py" for name in ("steps", "summary_request")]

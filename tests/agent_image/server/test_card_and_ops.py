@@ -155,6 +155,7 @@ async def test_metrics_count_tasks_by_outcome_and_name_the_revision(open_door: O
         text = (await ops.get("/metrics")).text
     assert 'fleetwright_agent_info{agent="echo",namespace="team",revision="0123456789"} 1.0' in text
     assert 'fleetwright_task_seconds_count{outcome="completed"} 1.0' in text
+    assert 'fleetwright_tasks_ended_total{outcome="completed"} 1.0' in text
     assert 'fleetwright_tasks{state="working"} 0.0' in text
 
 

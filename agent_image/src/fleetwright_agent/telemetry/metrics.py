@@ -5,6 +5,7 @@ label `caller` is limited; all further callers share one value.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
@@ -23,6 +24,8 @@ _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _TOKENS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8)
 _FILL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_ENDED: Final = ("completed", "failed", "canceled", "rejected")
+"""The outcomes of tasks that have ended. Other outcomes are pauses."""
 _PASSED_ON: Final = (
     "model_ca_unusable",
     "model_error",
@@ -75,6 +78,36 @@ class _Series:
         return Histogram(f"fleetwright_{name}", text, labels, registry=self._registry, buckets=buckets)
 
 
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """The metrics of one outcome of tasks."""
+
+    seconds: Histogram
+    ended: Counter | None
+    """None for a pause."""
+
+    def observe(self, seconds: float) -> None:
+        """Record that a task has ended or paused after this time."""
+        self.seconds.observe(seconds)
+        if self.ended is not None:
+            self.ended.inc()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSeconds:
+    """The durations of tasks as a histogram, and the number of ended tasks as a counter.
+
+    The counter is separate because only counters continue in the next pod. The histogram of an agent that wakes for one
+    task contains this task from its first scrape, so `rate()` and `increase()` of it are 0.
+    """
+
+    histogram: Histogram
+    ended: Counter
+
+    def labels(self, outcome: str) -> TaskOutcome:
+        return TaskOutcome(self.histogram.labels(outcome), self.ended.labels(outcome) if outcome in _ENDED else None)
+
+
 class Metrics:
     """The metrics of one registry: one per process in production, one per test in tests."""
 
@@ -95,8 +128,10 @@ class Metrics:
         self.turns = make.gauge("turns", "Turns of tasks that run, and that wait to run.", "phase")
         self.tasks_lost = make.counter("tasks_lost_total", "Tasks in the log that could not be read.")
         self.upkeep_failures = make.counter("upkeep_failures_total", "Failed maintenance steps.")
-        self.task_seconds = make.histogram(
-            "task_seconds", "From accepting a message to the end or pause of its task.", "outcome"
+        self.tasks_ended = make.counter("tasks_ended_total", "Tasks that have ended, by outcome.", "outcome")
+        self.task_seconds = TaskSeconds(
+            make.histogram("task_seconds", "From accepting a message to the end or pause of its task.", "outcome"),
+            self.tasks_ended,
         )
         self.hitl_wait = make.histogram(
             "hitl_wait_seconds", "From a question to a person until the reply.", "kind", buckets=_WAITS
@@ -234,6 +269,7 @@ class Metrics:
         of the budgets.
         """
         for counter, values in (
+            (self.tasks_ended, _ENDED),
             (self.push_deliveries, ("delivered", "retried", "dead", "dropped")),
             (self.conversations_forgotten, ("idle", "count", "room")),
             (self.skills_learned, ("new", "again")),
