@@ -16,6 +16,7 @@ from fleetwright_gateway.telemetry.metrics import GatewayMetrics
 from fleetwright_operator.manager.metrics import OperatorMetrics
 
 CASES = Path(__file__).parent / "alerts.test.yaml"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "watching-it.md"
 TARGET = {"namespace", "agent", "job", "instance", "le"}
 """Labels that a scrape adds, or a histogram has."""
 Promtool = Callable[..., str]
@@ -220,6 +221,46 @@ def test_pod_monitors_select_the_pods_and_set_the_alert_labels(render):
         None,
         {"any": True},
     ]
+
+
+@pytest.fixture
+def scrape_configs() -> dict[str, Any]:
+    """The jobs of the scrape configuration in the guide, by name."""
+    blocks = re.findall(r"^```yaml\n(scrape_configs:.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    (configuration,) = map(yaml.safe_load, blocks)
+    return {job["job_name"]: job for job in configuration["scrape_configs"]}
+
+
+def labels_selected_by(job: dict[str, Any]) -> dict[str, str]:
+    (discovery,) = job["kubernetes_sd_configs"]
+    (selector,) = discovery["selectors"]
+    return dict(pair.split("=") for pair in selector["label"].split(","))
+
+
+def test_scrape_configuration_of_the_guide_selects_the_pods(render, scrape_configs):
+    documents = render(gateway={"enabled": True}, prometheus={"podMonitors": {"enabled": True}})
+    deployments = [found for found in documents if found["kind"] == "Deployment"]
+    selected = {
+        name: [
+            found["metadata"]["name"]
+            for found in deployments
+            if labels_selected_by(job).items() <= found["spec"]["template"]["metadata"]["labels"].items()
+        ]
+        for name, job in scrape_configs.items()
+    }
+    # The operator creates the Deployments of agents.
+    assert selected == {
+        "fleetwright-agents": [],
+        "fleetwright-operator": ["fw-operator"],
+        "fleetwright-gateway": ["fw-gateway"],
+    }
+    (agents,) = (found for found in documents if found["metadata"]["name"] == "fw-agents")
+    assert labels_selected_by(scrape_configs["fleetwright-agents"]) == agents["spec"]["selector"]["matchLabels"]
+
+
+def test_scrape_configuration_of_the_guide_has_all_jobs(scrape_configs, groups):
+    jobs = {job for group in groups for rule in group["rules"] for job in re.findall(r'job="([^"]*)"', rule["expr"])}
+    assert {"fleetwright-agents", "fleetwright-gateway"} <= jobs <= scrape_configs.keys()
 
 
 def test_series_of_counters_do_not_depend_on_the_pod(render: Any) -> None:
