@@ -127,13 +127,73 @@ def test_alerts_about_the_gateway_need_a_gateway(render, groups):
     assert len(without) == len(groups) - 1
 
 
-def test_missing_gateway_job_fires_only_with_its_pod_monitor(render, groups):
-    """Only the PodMonitor of the chart sets the job. Without it, the alert would always fire."""
-    found = rule_of(render(prometheus={"rules": {"enabled": True}}, gateway={"enabled": True}))["spec"]["groups"]
-    down, *others = found[-1]["rules"]
-    assert (down["alert"], down["expr"]) == ("FleetwrightGatewayDown", 'up{job="fleetwright-gateway"} == 0')
-    assert "absent(" in groups[-1]["rules"][0]["expr"]
-    assert [*found[:-1], others] == [*groups[:-1], groups[-1]["rules"][1:]]
+@pytest.fixture
+def groups_without_pod_monitors(render) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = rule_of(render(prometheus={"rules": {"enabled": True}}, gateway={"enabled": True}))[
+        "spec"
+    ]["groups"]
+    return found
+
+
+def test_pod_monitors_change_only_the_missing_gateway(groups, groups_without_pod_monitors):
+    """Only the PodMonitor of the chart sets the job. Without it, an alert about a missing job could always fire."""
+    for found, is_there in ((groups, True), (groups_without_pod_monitors, False)):
+        (down,) = (rule for rule in found[-1]["rules"] if rule["alert"] == "FleetwrightGatewayDown")
+        assert ("absent(up{" in down["expr"]) == is_there
+        assert unknown(down.pop("expr"), known_metrics()) == set()
+    assert groups_without_pod_monitors == groups
+
+
+GONE = {"instance": "no pod found"}
+FIRST = {"instance": "first", "job": "fleetwright-gateway"}
+
+
+@pytest.mark.parametrize(
+    ("series", "fired"),
+    [
+        pytest.param({}, {"30m": [], "30h": []}, id="it was never scraped"),
+        pytest.param(
+            {'fleetwright_gateway_open_requests{job="other",instance="first"}': "0x10"},
+            {"10m": [], "30m": [GONE], "20h": [GONE], "30h": []},
+            id="another job has lost it",
+        ),
+        pytest.param(
+            {'fleetwright_gateway_open_requests{job="other",instance="first"}': "0x1800"},
+            {"30m": [], "30h": []},
+            id="another job scrapes it",
+        ),
+        pytest.param(
+            {
+                'fleetwright_gateway_open_requests{job="fleetwright-gateway",instance="first"}': "0x10",
+                'up{job="fleetwright-gateway",instance="first"}': "1x10 0x20",
+            },
+            {"10m": [], "30m": [FIRST], "50m": [GONE], "30h": []},
+            id="the job of the guide cannot scrape it, and then finds no pod",
+        ),
+    ],
+)
+def test_gateway_down_fires_without_pod_monitors(groups_without_pod_monitors, check, tmp_path, series, fired):
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups_without_pod_monitors}))
+    summary = "Prometheus cannot scrape the gateway: "
+    wanted = [
+        {
+            "eval_time": time,
+            "alertname": "FleetwrightGatewayDown",
+            "exp_alerts": [
+                {
+                    "exp_labels": {"severity": "warning", **labels},
+                    "exp_annotations": {"summary": summary + labels["instance"]},
+                }
+                for labels in alerts
+            ],
+        }
+        for time, alerts in fired.items()
+    ]
+    data = [{"series": name, "values": values} for name, values in series.items()]
+    test = {"interval": "1m", "input_series": data, "alert_rule_test": wanted}
+    cases = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump(cases))
+    check("test", "rules", tmp_path / "cases.yaml")
 
 
 def test_promtool_accepts_the_alert_rules(groups, check, tmp_path):
