@@ -105,7 +105,7 @@ class ActiveTask:
         Args:
             waits: True if the work has not begun. For `moved`, the task has then not changed.
         """
-        fitting = None if self._sealed else self._fit(event)
+        fitting = None if self._sealed else self._size().fit(event)
         if fitting is None:
             return
         if waits and self._asked == self._seq:
@@ -164,6 +164,7 @@ class ActiveTask:
             self._ownership = answer.ownership
             self._busy, self._sealed = True, False
             self._began_ns = None
+            self._room = None  # The history has become longer, and the log has dropped the messages that passed.
             self._asked = records[-1].seq
             for record in records:
                 self._publish(record)
@@ -181,7 +182,7 @@ class ActiveTask:
         """
         self._sealed = True
         now = self._clock.now_ns()
-        fitting = [event for event in map(self._fit, events) if event is not None]
+        fitting = self._fit_last(events)
         records = tuple(EventRecord(self._seq + i, now, event) for i, event in enumerate(fitting, start=1))
         final = self._head.copy()
         for event in fitting:
@@ -192,10 +193,15 @@ class ActiveTask:
         for record in records:
             self._publish(record)
 
-    def _fit(self, event: Event) -> Event | None:
+    def _fit_last(self, events: Sequence[Event]) -> list[Event]:
+        """Return the events with which the task comes to rest, truncated to the space that is left."""
+        room = self._size()
+        return [fitting for event in events if (fitting := room.fit(event, is_last=True)) is not None]
+
+    def _size(self) -> TaskSize:
         if self._room is None:
             self._room = TaskSize(self._head.current())
-        return self._room.fit(event)
+        return self._room
 
     async def end(self, event: Event) -> bool:
         """End an interrupted task, and publish the end after the commit.
@@ -214,7 +220,7 @@ class ActiveTask:
         """End the task in memory only, because the log cannot be written. `settle` or a restart ends it in the log."""
         self._sealed, self._busy = True, False
         now = self._clock.now_ns()
-        fitting = [event for event in map(self._fit, events) if event is not None]
+        fitting = self._fit_last(events)
         records = [EventRecord(self._seq + i, now, event) for i, event in enumerate(fitting, start=1)]
         self._unwritten = records[-1]
         for record in records:

@@ -1,5 +1,9 @@
 """Size limits of a task. Answers that are too long are truncated and marked. A full task accepts no further message.
 
+The task keeps only the status message with which it comes to rest: the question, or the reason of its end. All other
+status messages pass: the next status replaces them. The log and slow readers keep passing messages until the task
+rests, so a separate limit applies to them. They never take the space of the message that stays.
+
 Pure. Messages of callers are never truncated.
 """
 
@@ -8,16 +12,25 @@ from typing import Final, TypeVar
 from a2a.types.a2a_pb2 import Artifact, Message, Role, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 
 from fleetwright_a2a.extensions import TRUNCATED
-from fleetwright_a2a.task_events import Event
+from fleetwright_a2a.task_events import RESTING, Event
 
 MOST_OF_ARTIFACTS: Final = 4 * 1024 * 1024
 """The largest size of all artifacts of one task, in bytes."""
 MOST_SAID: Final = 4 * 1024 * 1024
-"""The largest size of all messages of the agent in one task, in bytes."""
+"""The largest size of all messages of the agent that one task keeps, in bytes."""
+RESERVED: Final = 1024 * 1024
+"""The space for the message with which a task comes to rest, even if its history already has the largest size."""
+MOST_PASSING: Final = 4 * 1024 * 1024
+"""The largest size of all status messages that pass in one run, in bytes. Interrupted states have this limit for
+themselves, so that progress never takes the space of a request for authorization."""
 MOST_OF_TASK: Final = 8 * 1024 * 1024
 """A task accepts no message that would make it larger than this, in bytes."""
 MOST_MESSAGES: Final = 200
 _NOTHING_LEFT: Final = "…"
+_SMALL_METADATA: Final = 1024
+"""Metadata of this size stays in a passing message for which there is no space, because readers depend on it."""
+_MARK: Final = 2 * len(TRUNCATED) + 32
+"""The size of the mark of a truncated message, in bytes."""
 Updated = TypeVar("Updated", TaskArtifactUpdateEvent, TaskStatusUpdateEvent)
 
 
@@ -27,27 +40,49 @@ def is_full(task: Task, message: Message) -> bool:
 
 
 class TaskSize:
-    """The space that is left in one task for artifacts and for messages of the agent."""
+    """The space that is left in one task for artifacts and for messages of the agent, during one run."""
 
-    def __init__(self, task: Task, *, most: int = MOST_OF_ARTIFACTS, most_said: int = MOST_SAID) -> None:
+    def __init__(
+        self,
+        task: Task,
+        *,
+        most: int = MOST_OF_ARTIFACTS,
+        most_said: int = MOST_SAID,
+        reserved: int = RESERVED,
+        most_passing: int = MOST_PASSING,
+    ) -> None:
         self._most = most
         self._sizes = {artifact.artifact_id: artifact.ByteSize() for artifact in task.artifacts}
-        said = (*task.history, task.status.message)
-        self._left = most_said - sum(each.ByteSize() for each in said if each.role == Role.ROLE_AGENT)
+        kept = sum(each.ByteSize() for each in task.history if each.role == Role.ROLE_AGENT)
+        self._for_last = max(most_said - kept, reserved)
+        self._for_progress = self._for_interrupts = most_passing
 
-    def fit(self, event: Event) -> Event | None:
-        """Return the event, truncated to the space that is left, or None if nothing of an appended piece fits."""
-        if isinstance(event, TaskStatusUpdateEvent):
-            return self._fit_said(event)
-        return self._fit_artifact(event) if isinstance(event, TaskArtifactUpdateEvent) else event
+    def fit(self, event: Event, *, is_last: bool = False) -> Event | None:
+        """Return the event, truncated to the space that is left, or None if nothing of an appended piece fits.
 
-    def _fit_said(self, event: TaskStatusUpdateEvent) -> Event:
-        if event.status.message.ByteSize() > self._left:
-            event = _copy(event)
-            _cut(event.status.message, self._left)
-            if not event.status.message.parts:
-                event.status.message.parts.add().text = _NOTHING_LEFT
-        self._left -= event.status.message.ByteSize()
+        Args: `is_last` is true for the events with which the task comes to rest.
+        """
+        if isinstance(event, TaskArtifactUpdateEvent):
+            return self._fit_artifact(event)
+        if not isinstance(event, TaskStatusUpdateEvent):
+            return event
+        return _fit_status(event, self._for_last) if is_last else self._fit_passing(event)
+
+    def _fit_passing(self, event: TaskStatusUpdateEvent) -> TaskStatusUpdateEvent:
+        interrupts = event.status.state in RESTING
+        left = self._for_interrupts if interrupts else self._for_progress
+        event = _fit_status(event, left)
+        message = event.status.message
+        if message.ByteSize() > left and message.metadata.ByteSize() > _SMALL_METADATA:
+            # The output of a tool call, for example, is also in the metadata.
+            message.ClearField("metadata")
+            message.ClearField("extensions")
+            mark_cut(message)
+        left = max(left - message.ByteSize(), 0)
+        if interrupts:
+            self._for_interrupts = left
+        else:
+            self._for_progress = left
         return event
 
     def _fit_artifact(self, event: TaskArtifactUpdateEvent) -> Event | None:
@@ -61,6 +96,19 @@ class TaskSize:
                 return None
         self._sizes[identity] = kept + event.artifact.ByteSize()
         return event
+
+
+def _fit_status(event: TaskStatusUpdateEvent, room: int) -> TaskStatusUpdateEvent:
+    """Return the event with a message whose parts fit. The metadata of the message stays."""
+    if event.status.message.ByteSize() <= room:
+        return event
+    event = _copy(event)
+    message = event.status.message
+    around = message.ByteSize() - sum(part.ByteSize() for part in message.parts)
+    _cut(message, room - around - _MARK)
+    if not message.parts:
+        message.parts.add().text = _NOTHING_LEFT
+    return event
 
 
 def _copy(event: Updated) -> Updated:
