@@ -10,6 +10,7 @@ import pytest
 from tests.agent_image.server.test_foreign_executor import Scripted, replies
 
 from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.extensions import KAGENT_HITL
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnDone, TurnRequest
 
 Open = Callable[..., Any]
@@ -17,6 +18,14 @@ Open = Callable[..., Any]
 
 def send(task_id: str, text: str = "hello", **more: Any) -> dict[str, Any]:
     return {"id": task_id, "message": {"role": "user", "parts": [{"type": "text", "text": text}]}} | more
+
+
+TEXT = {"type": "text", "text": "hello"}
+DATA = {"type": "data", "data": {"name": "Ada"}}
+
+
+def carrying(task_id: str, *parts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"id": task_id, "message": {"role": "user", "parts": list(parts)} | more}
 
 
 async def endless(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -251,6 +260,16 @@ ERRORS = [
         "takes text",
         id="a file for an agent that reads text",
     ),
+    pytest.param("tasks/send", carrying("x", TEXT, DATA), -32005, "text only", id="a first message of text and data"),
+    pytest.param("tasks/send", carrying("x", DATA), -32005, "text only", id="a first message of data"),
+    pytest.param("tasks/send", carrying("done", DATA), -32009, "completed", id="data for a task that has ended"),
+    pytest.param(
+        "tasks/send",
+        carrying("x", {"type": "text", "text": " "}, metadata={KAGENT_HITL: {"decision_type": "approve"}}),
+        -32602,
+        "must hold text",
+        id="a decision about a task nobody knows",
+    ),
 ]
 
 
@@ -264,6 +283,22 @@ async def test_v01_errors_have_code_and_message(
         error = (await caller.call(method, params))["error"]
     assert (error["code"], "data" in error) == (code, False)
     assert says in error["message"]
+
+
+async def test_v01_answer_to_a_form_may_be_data_only(open_door: Open, raw: Any) -> None:
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        if request.reply is None:
+            yield InterruptRequest(InterruptKind.FORM, "Who?", {"question": "Who?"}, identity="1", tool="ask_human")
+        else:
+            yield TurnDone(f"Hello, {request.reply.value['name']}")
+
+    door = await open_door(script)
+    async with raw(door) as caller:
+        await caller.call("tasks/send", send("a"))
+        first = (await caller.call("tasks/send", carrying("a", DATA)))["result"]
+        again = (await caller.call("tasks/send", carrying("a", DATA)))["result"]
+    assert first["artifacts"][0]["parts"] == [{"type": "text", "text": "Hello, Ada"}]
+    assert again["artifacts"] == first["artifacts"]
 
 
 async def test_v01_is_unavailable_while_the_agent_drains(open_door: Open, raw: Any) -> None:

@@ -29,7 +29,15 @@ from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
 from fleetwright_agent.server.tasks.interrupt_replies import answers_another, record_answer, stamp_answer
-from fleetwright_agent.server.tasks.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood
+from fleetwright_agent.server.tasks.messages import (
+    NO_CHOICES,
+    addressed,
+    check_content,
+    check_message,
+    claim_of,
+    further,
+    understood,
+)
 from fleetwright_agent.server.tasks.new_task import Origin, job_of, new_task
 from fleetwright_agent.server.tasks.output_modes import check_output_modes
 from fleetwright_agent.server.tasks.retransmissions import Retransmissions, waits
@@ -126,9 +134,8 @@ class MessageAcceptor:
             dedup_key: A key under which the agent accepts at most one task in the life of its memory.
         """
         request = understood(request, self._extensions)
-        card = next((found for card in self._cards if (found := card.recent()[0]) is not None), None)
-        modes = card.input_modes if card else frozenset()
-        check_message(request, input_modes=modes, choices=self._choices, supported=self._supported)
+        card = self._card()
+        check_message(request, input_modes=_input_modes(card), choices=self._choices, supported=self._supported)
         if card is not None:
             check_output_modes(request, card)
         try:
@@ -162,6 +169,9 @@ class MessageAcceptor:
     def again(self, live: ActiveTask) -> Release:
         """Count a resumed task, even beyond the limit of its caller. Return a function that uncounts the task."""
         return self._shares.take(live.owner, beyond=True)
+
+    def _card(self) -> Card | None:
+        return next((found for card in self._cards if (found := card.recent()[0]) is not None), None)
 
     async def _waits(self, owner: str, task_id: str) -> bool:
         live = await self._tasks.find(owner, task_id) if task_id else None
@@ -197,6 +207,8 @@ class MessageAcceptor:
     async def _begin(
         self, claim: Claim, request: SendMessageRequest, origin: Origin, *, also: Claim | None = None
     ) -> _Taken:
+        # In A2A 0.1, the first message of a task names the task too. It answers no question.
+        check_content(request.message, input_modes=_input_modes(self._card()), is_answer=False)
         now = self._clock.now_ns()
         task = new_task(request, origin, at_ns=now)
         try:
@@ -277,6 +289,10 @@ _DELEGATION_IN_USE: Final = (
     "Fleetwright-Delegation: another message has begun the task of this delegation. Get a new delegation for each"
     " message that begins a task, or name the existing task in message.taskId"
 )
+
+
+def _input_modes(card: Card | None) -> frozenset[str]:
+    return card.input_modes if card else frozenset()
 
 
 def _nothing() -> None:

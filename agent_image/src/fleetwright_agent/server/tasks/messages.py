@@ -69,7 +69,7 @@ def check_message(
     choices: Mapping[str, frozenset[str]] = NO_CHOICES,
     supported: Collection[str] = (),
 ) -> None:
-    """Check a caller's message.
+    """Check a caller's message, apart from the question whether the task that it names exists.
 
     Args:
         request: The request with the message.
@@ -87,17 +87,7 @@ def check_message(
     check_id(message.task_id, field="message.taskId")
     if message.role != Role.ROLE_USER:
         raise InvalidParamsError("message.role must be ROLE_USER")
-    # The answer to a form may consist of data only.
-    rest = [part for part in message.parts if not (message.task_id and part.HasField("data"))]
-    for part in rest:
-        _check_part(part, input_modes)
-    is_decision = message.task_id and KAGENT_HITL in message.metadata.fields
-    if (
-        not is_decision
-        and len(rest) == len(message.parts)
-        and not any(part.text.strip() or _is_content(part) for part in message.parts)
-    ):
-        raise InvalidParamsError("message.parts must hold text")
+    check_content(message, input_modes=input_modes, is_answer=bool(message.task_id))
     metadata = metadata_of(request)
     call_path(metadata)
     _check_labels(metadata)
@@ -106,6 +96,31 @@ def check_message(
         chosen = metadata.get(key)
         if key in metadata and not (isinstance(chosen, str) and chosen in known):
             raise InvalidParamsError(f"metadata.{key} must be one of: {', '.join(sorted(known))}")
+
+
+def check_content(message: Message, *, input_modes: Collection[str], is_answer: bool) -> None:
+    """Check the parts of a caller's message.
+
+    Args:
+        message: The message.
+        input_modes: The media types that the card declares. Text is always accepted.
+        is_answer: True if the message may answer a question. The answer to a form may consist of data only, and a
+            decision of kagent's extension may consist of metadata only.
+
+    Raises:
+        InvalidParamsError: A field is invalid, or the message has no content. The error text names the field.
+        ContentTypeNotSupportedError: The agent does not accept the media type of a part.
+    """
+    rest = [part for part in message.parts if not (is_answer and part.HasField("data"))]
+    for part in rest:
+        _check_part(part, input_modes)
+    is_decision = is_answer and KAGENT_HITL in message.metadata.fields
+    if (
+        not is_decision
+        and len(rest) == len(message.parts)
+        and not any(part.text.strip() or _is_content(part) for part in message.parts)
+    ):
+        raise InvalidParamsError("message.parts must hold text")
 
 
 def _check_labels(metadata: Mapping[str, Any]) -> None:
