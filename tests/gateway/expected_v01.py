@@ -61,7 +61,10 @@ def v01_task(task: Any) -> Any:
 
 
 def v01_events(events: Sequence[Any], task_id: str) -> Iterator[Any]:
-    """Yield the events of a stream in A2A 0.1; artifacts are numbered in the order of their first event."""
+    """Yield the events of a stream in A2A 0.1; artifacts are numbered in the order of their first event.
+
+    The stream ends with the first final event.
+    """
     places: dict[str, int] = {}
     for event in events:
         ((kind, body),) = event.items()
@@ -75,9 +78,12 @@ def v01_events(events: Sequence[Any], task_id: str) -> Iterator[Any]:
         elif kind == "message":
             status = {"state": "completed", "message": v01_message(body), "timestamp": "1970-01-01T00:00:00Z"}
             yield {"id": task_id, "status": status, "final": True}
+            return
         else:
             is_final = body["status"]["state"] in RESTING
             for each in body.get("artifacts", ()) if is_final else ():
                 yield {"id": task_id, "artifact": v01_artifact(each, places[each["artifactId"]], append=False)}
             if is_final or kind == "statusUpdate":
                 yield {"id": task_id, "status": v01_status(body["status"]), "final": is_final}
+            if is_final:
+                return

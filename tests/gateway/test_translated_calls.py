@@ -1,5 +1,6 @@
 """Callers of A2A 0.3 and 0.1 at the gateway, and an agent of the a2a-sdk that supports only A2A 1.0."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -111,6 +112,14 @@ async def test_streams_end_with_the_state_of_their_version(api, client, agent, t
     assert (told[-1]["id"], told[-1]["status"]["state"]) == ("mine", in_v01)
     assert [each["final"] for each in told if "status" in each] == [False, True]
     assert all(set(each) <= {"id", "status", "final", "artifact"} and each["id"] == "mine" for each in told)
+
+
+async def test_v01_stream_of_a_waiting_task_ends_at_once(api, client, agent):
+    caller = Caller(client, caller_token(api))
+    await caller.call("tasks/send", v01("ask"))
+    async with asyncio.timeout(30):
+        told = await caller.stream("tasks/resubscribe", {"id": "mine"})
+    assert [(each["id"], each["status"]["state"], each["final"]) for each in told] == [("mine", "input-required", True)]
 
 
 async def test_v01_stream_numbers_the_pieces_of_an_artifact(api, client, agent):

@@ -347,6 +347,17 @@ async def test_v01_resubscribe_sends_later_events_and_one_end(open_door: Open, r
     assert [each["error"]["code"] for each in over] == [-32009]
 
 
+async def test_v01_resubscribe_to_a_waiting_task_ends_at_once(open_door: Open, raw: Any) -> None:
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield InterruptRequest(InterruptKind.QUESTION, "Sure?", {"question": "Sure?"}, identity="1", tool="ask_human")
+
+    door = await open_door(script)
+    async with raw(door) as caller, asyncio.timeout(30):
+        await caller.call("tasks/send", send("a"))
+        told = [json.loads(text)["result"] for text in await caller.stream("tasks/resubscribe", {"id": "a"})]
+    assert [(each["status"]["state"], each["final"]) for each in told] == [("input-required", True)]
+
+
 async def test_task_is_readable_in_every_dialect(open_door: Open, raw: Any) -> None:
     door = await open_door()
     task = await door.say("hello")

@@ -150,11 +150,13 @@ class RpcDispatcher:
 
 
 async def _told(call: RpcCall, first: Any, events: AsyncGenerator[Any, None]) -> AsyncGenerator[Params, None]:
-    tell = call.dialect.teller()
+    tell, ends_with_final = call.dialect.teller(), call.dialect.ends_with_final
     async with aclosing(events):
         try:
             for params in () if is_held(first) else tell(first):
                 yield params
+                if ends_with_final and params.get("final"):
+                    return
                 del params
             # A silent stream keeps no reference to past events, because tasks may be large and there may be many
             # streams.
@@ -162,6 +164,8 @@ async def _told(call: RpcCall, first: Any, events: AsyncGenerator[Any, None]) ->
             async for event in events:
                 for params in tell(event):
                     yield params
+                    if ends_with_final and params.get("final"):
+                        return
                     del params
                 del event
         except Exception as error:

@@ -71,6 +71,8 @@ class Dialect:
     """True if callers choose the ids of their tasks."""
     tasks_only: bool = False
     """True if every answer to a message is a task."""
+    ends_with_final: bool = False
+    """True if a stream ends after a document with `final: true`."""
     conversions: str = ""
     """The module with the conversions, if it is imported with the first call."""
 

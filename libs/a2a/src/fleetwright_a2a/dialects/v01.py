@@ -210,4 +210,5 @@ V01: Final = Dialect(
     },
     chooses_ids=True,
     tasks_only=True,
+    ends_with_final=True,
 )
