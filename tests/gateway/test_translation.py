@@ -508,6 +508,41 @@ async def test_task_with_a_chosen_id_is_searched_once(api, client, upstream):
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("method", ["tasks/send", "tasks/sendSubscribe"])
+@pytest.mark.parametrize(
+    ("asked_at", "code"),
+    [
+        pytest.param("2026-03-01T11:59:30Z", None, id="half a minute after the question"),
+        pytest.param("2026-03-01T11:58:30Z", -32600, id="later"),
+        pytest.param(None, None, id="a status without a time"),
+    ],
+)
+async def test_late_repetition_does_not_answer_a_question(api, client, upstream, method, asked_at, code):
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        if asked["method"] == "ListTasks":
+            result: Any = {"tasks": [task | {"history": [sent_message]}] if sent_message else []}
+        else:
+            sent_message.update(asked["params"].get("message", {}))
+            result = {"task": task} if asked["method"] == "SendMessage" else task
+        return web.json_response({"jsonrpc": "2.0", "id": 1, "result": result})
+
+    sent_message: dict[str, Any] = {}
+    times = {"timestamp": asked_at} if asked_at else {}
+    task = TASK | {"status": {"state": "TASK_STATE_INPUT_REQUIRED", **times}}
+    upstream.answer = answer
+    async with posted(api, client, call("tasks/send", {"id": "t", "message": MESSAGE})) as found:
+        assert (await found.json())["result"]["status"]["state"] == "input-required"
+    async with posted(api, client, call(method, {"id": "t", "message": MESSAGE})) as found:
+        text = await found.text()
+    told = json.loads(text.removeprefix("data: "))
+    assert told.get("error", {}).get("code") == code
+    assert ("a request with a new id" in text) is (code is not None)
+    sent = [json.loads(each.body)["method"] for each in upstream.received]
+    assert sent.count("SendMessage") == 1
+
+
+@pytest.mark.process
 async def test_list_that_is_too_large_is_read_in_small_pages(api, client, upstream):
     async def answer(request: web.Request) -> web.StreamResponse:
         asked = await request.json()

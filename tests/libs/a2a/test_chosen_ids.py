@@ -1,9 +1,9 @@
 """Ids that callers of A2A 0.1 choose: how a task is found by its history, and when a message is a repetition."""
 
 import pytest
-from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskState
+from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskState, TaskStatus
 
-from fleetwright_a2a.dialects.chosen_ids import ChosenId
+from fleetwright_a2a.dialects.chosen_ids import ChosenId, is_too_late
 
 MINE = ChosenId.of("mine", caller="ada", agent="uid-1")
 
@@ -61,3 +61,22 @@ def test_reply_becomes_a_completed_task():
     task = MINE.answered(said("x"), context_id="c")
     assert (task.id, task.context_id, task.status.state) == ("mine", "c", TaskState.TASK_STATE_COMPLETED)
     assert task.status.message == said("x")
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds", "late"),
+    [
+        pytest.param(TaskState.TASK_STATE_INPUT_REQUIRED, 60, False, id="a minute after the question"),
+        pytest.param(TaskState.TASK_STATE_INPUT_REQUIRED, 61, True, id="more than a minute after the question"),
+        pytest.param(TaskState.TASK_STATE_INPUT_REQUIRED, -5, False, id="a clock that is behind"),
+        pytest.param(TaskState.TASK_STATE_INPUT_REQUIRED, None, False, id="a status without a time"),
+        pytest.param(TaskState.TASK_STATE_AUTH_REQUIRED, 61, False, id="work that may continue"),
+        pytest.param(TaskState.TASK_STATE_WORKING, 61, False, id="a running task"),
+        pytest.param(TaskState.TASK_STATE_COMPLETED, 61, False, id="a task that has ended"),
+    ],
+)
+def test_is_too_late_a_minute_after_a_question(state, seconds, late):
+    task, asked_ns = Task(status=TaskStatus(state=state)), 1_000_000_000_000
+    if seconds is not None:
+        task.status.timestamp.FromNanoseconds(asked_ns)
+    assert is_too_late(task, now_ns=asked_ns + (seconds or 0) * 1_000_000_000) is late

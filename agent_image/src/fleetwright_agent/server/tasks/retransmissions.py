@@ -1,11 +1,10 @@
 """Messages that were sent before: which task has accepted one, and whether a repeated message is a new answer."""
 
-from typing import Final
-
 from a2a.types.a2a_pb2 import SendMessageRequest
 from a2a.utils.errors import InvalidRequestError, TaskNotFoundError
 
 from fleetwright_a2a.clock import Clock
+from fleetwright_a2a.dialects.chosen_ids import RETRANSMISSION_NS, SAID_BEFORE
 from fleetwright_a2a.task_events import INTERRUPTED
 from fleetwright_agent.protocol.frames import InterruptKind
 from fleetwright_agent.protocol.interrupts import pause_of
@@ -14,13 +13,6 @@ from fleetwright_agent.server.tasks.active_tasks import ActiveTasks
 from fleetwright_agent.server.tasks.messages import claim_of, further
 from fleetwright_agent.storage.tasks.records import Claim, DuplicateClaim
 from fleetwright_agent.storage.tasks.task_log import TaskLog
-
-_PLAUSIBLE_NS: Final = 60 * 1_000_000_000
-"""A repeated message counts as a retransmission for this time after the task has begun to wait."""
-_SAID_BEFORE: Final = (
-    "A request with this id has already sent this message to the task. Answer the agent's question in a request with a"
-    " new id, and not with the message that began the task"
-)
 
 
 class Retransmissions:
@@ -60,8 +52,8 @@ class Retransmissions:
         live = await self._tasks.find(owner, known.task_id)
         if live is None:
             raise TaskNotFoundError
-        if called is not None and waits(live) and self._clock.now_ns() - live.updated_ns > _PLAUSIBLE_NS:
-            raise InvalidRequestError(_SAID_BEFORE)
+        if called is not None and waits(live) and self._clock.now_ns() - live.updated_ns > RETRANSMISSION_NS:
+            raise InvalidRequestError(SAID_BEFORE)
         return live
 
 

@@ -25,6 +25,7 @@ from a2a.utils.errors import (
     A2AError,
     InternalError,
     InvalidAgentResponseError,
+    InvalidRequestError,
     MethodNotFoundError,
     PushNotificationNotSupportedError,
     UnsupportedOperationError,
@@ -34,7 +35,7 @@ from google.protobuf.message import Message as Proto
 from fleetwright_a2a.bindings.calls import CALLED, DIALECT
 from fleetwright_a2a.bindings.operation_handler import OperationHandler
 from fleetwright_a2a.clock import Clock
-from fleetwright_a2a.dialects.chosen_ids import ChosenId
+from fleetwright_a2a.dialects.chosen_ids import SAID_BEFORE, ChosenId, is_too_late
 from fleetwright_a2a.dialects.dialect import Operation
 from fleetwright_a2a.dialects.v01 import V01
 from fleetwright_a2a.errors import NotTranslated, ServiceUnavailable
@@ -150,12 +151,16 @@ class RemoteAgent(OperationHandler):
         """Adapt a message of A2A 0.1: its ids, and the media types that the caller accepts.
 
         Return the task if the message repeats an earlier one.
+
+        Raises: InvalidRequestError: The message is too late to be a retransmission.
         """
         message = params.message
         _add_media_types(params)
         task = await self._found(chosen, message.context_id)
         message_id = chosen.message_id(message, context.state.get(CALLED) or None, task=task, random=uuid.uuid4().hex)
         if task is not None and any(said.message_id == message_id for said in task.history):
+            if is_too_late(task, now_ns=self._clock.now_ns()):
+                raise InvalidRequestError(SAID_BEFORE)
             return task
         message.message_id = message_id
         message.task_id = "" if task is None else task.id

@@ -8,16 +8,35 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from a2a.types.a2a_pb2 import Message, Task, TaskState, TaskStatus
 
 from fleetwright_a2a.http.envelope import RequestId
 
+RETRANSMISSION_NS: Final = 60 * 1_000_000_000
+"""A repeated message counts as a retransmission for this time after the task has begun to wait."""
+SAID_BEFORE: Final = (
+    "A request with this id has already sent this message to the task. Answer the agent's question in a request with a"
+    " new id, and not with the message that began the task"
+)
+"""The error for a message that is too late to be a retransmission."""
 _HALF = 32
 
 
 def _hash(*values: object) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:_HALF]
+
+
+def is_too_late(task: Task, *, now_ns: int) -> bool:
+    """Return whether a repeated message to the task is too late to be a retransmission.
+
+    The answer is no if the status has no time. It is also no for a task that waits for an authorization, because its
+    work may continue meanwhile.
+    """
+    if task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED or not task.status.HasField("timestamp"):
+        return False
+    return now_ns - task.status.timestamp.ToNanoseconds() > RETRANSMISSION_NS
 
 
 @dataclass(frozen=True, slots=True)
