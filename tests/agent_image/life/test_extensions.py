@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fleetwright_a2a.extensions import CALL_PATH, KAGENT_HITL
+from fleetwright_a2a.extensions import AGENT_INBOX, CALL_PATH, KAGENT_HITL
 from fleetwright_agent.protocol.frames import Text, TurnDone
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_operator.build.card import agent_card
@@ -103,9 +103,11 @@ async def everything(guest, message):
     said.append(await guest.say("Book table for 4 [[fail:malformed]]"))
     said.append(await guest.say('Give a task to the sub-agent waiter: "Book table for 4"'))
     async with guest.http() as http:
-        # The extension of kagent is emitted only on request.
+        # The extensions for other clients are emitted only on request.
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message("Charge the card 50")}
-        activated = (await http.post("/a2a", json=body, headers={"A2A-Extensions": KAGENT_HITL})).json()
+        activated = (
+            await http.post("/a2a", json=body, headers={"A2A-Extensions": f"{KAGENT_HITL}, {AGENT_INBOX}"})
+        ).json()
         said.append(activated["result"]["task"]["status"])
         params = {"id": "mine", "message": {"role": "user", "parts": [{"type": "text", "text": "Hello there"}]}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/send", "params": params}
@@ -120,7 +122,7 @@ async def everything(guest, message):
         pytest.param(
             ASKS,
             ASKS,
-            {"ask/v1", "answer/v1", "chosen-id/v1", "call-path/v1", "truncated/v1"},
+            {"ask/v1", "answer/v1", "agent-inbox/v1", "chosen-id/v1", "call-path/v1", "truncated/v1"},
             id="of an agent that asks people",
         ),
         pytest.param(
