@@ -123,7 +123,7 @@ def _switch(variable: str, text: str) -> bool:
 
 def _require_network(variable: str, text: str) -> None:
     try:
-        ip_network(text, strict=False)
+        ip_network(text)
     except ValueError as error:
         raise ValueError(f"{variable} must be networks such as 10.0.0.0/8, separated by commas: {error}") from None
 

@@ -170,7 +170,7 @@ def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) ->
 
 def _networks(environ: Mapping[str, str], name: str) -> tuple[Network, ...]:
     try:
-        found = tuple(ipaddress.ip_network(text, strict=False) for text in _listed(environ, name))
+        found = tuple(ipaddress.ip_network(text) for text in _listed(environ, name))
     except ValueError as error:
         raise ValueError(f"{name} must be ranges such as 203.0.113.0/24 separated by commas: {error}") from None
     if whole := next(filter(covers_all_public, found), None):

@@ -79,7 +79,7 @@ class _Series:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskOutcome:
+class TaskOutcomeMetrics:
     """The metrics of one outcome of tasks."""
 
     seconds: Histogram
@@ -104,8 +104,10 @@ class TaskSeconds:
     histogram: Histogram
     ended: Counter
 
-    def labels(self, outcome: str) -> TaskOutcome:
-        return TaskOutcome(self.histogram.labels(outcome), self.ended.labels(outcome) if outcome in _ENDED else None)
+    def labels(self, outcome: str) -> TaskOutcomeMetrics:
+        return TaskOutcomeMetrics(
+            self.histogram.labels(outcome), self.ended.labels(outcome) if outcome in _ENDED else None
+        )
 
 
 class Metrics:

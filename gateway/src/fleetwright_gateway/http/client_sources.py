@@ -23,7 +23,7 @@ _Address = IPv4Address | IPv6Address
 class ClientSources:
     def __init__(self, proxies: Iterable[str] = ()) -> None:
         """Args: `proxies` are the networks of the trusted proxies in CIDR notation."""
-        self._proxies = tuple(ip_network(each, strict=False) for each in proxies)
+        self._proxies = tuple(ip_network(each) for each in proxies)
 
     def source_of(self, scope: Scope) -> str | None:
         """Return the source of a request; None if a trusted proxy sent it without a usable address of the client.
