@@ -114,13 +114,11 @@ def ard_routes(directory: Directory, entries: ArdEntries) -> APIRouter:
     async def search(request: Request, asked: SearchRequest) -> Any:
         source, query = entries.source(request), TextQuery(asked.query.text)
         # A filter is compared with whole entries, so only the agents that the text has found are compared.
-        ranked = [
-            (points, each)
-            for points, each in query.ranked(await described(request))
-            if not asked.query.filter or entries.match(each, asked)
-        ]
+        ranked = query.ranked(await described(request))
+        if asked.query.filter:
+            ranked = [each for each in ranked if entries.match(each, asked)]
         page = page_of(ranked, size=asked.page_size, token=asked.page_token)
-        results = [{**entries.entry(each, source), "score": points, "source": source} for points, each in page.items]
+        results = [{**entries.entry(each, source), "score": query.score(each), "source": source} for each in page.items]
         return {"results": results, "referrals": [], **_next(page.next_token)}
 
     @router.get("/agents", summary="All agents that the caller may call")

@@ -7,7 +7,7 @@ holds one document for each agent, which is built once for each version of the A
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from itertools import chain
 from typing import Any, Final
 
 from fleetwright_api import names
@@ -65,22 +65,36 @@ class TextQuery:
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", tuple(_WORD.findall(self.text.lower())))
 
-    def ranked(self, documents: Iterable[Document]) -> list[tuple[int, Document]]:
-        """Return the documents that contain at least one word, with their scores, the highest score first.
+    def ranked(self, documents: Iterable[Document]) -> list[Document]:
+        """Return the documents that contain at least one word, the best matches first.
 
-        A score is from 1 to 100. It is 100 if the name has every word. Documents with equal scores keep their order.
+        Documents with equal points keep their order.
         """
-        found, most = [], _IN_NAME * len(self.words)
+        groups = self._by_points(documents)
+        return list(chain.from_iterable(groups[points] for points in sorted(groups, reverse=True)))
+
+    def score(self, document: Document) -> int:
+        """Return how well a document of `ranked` matches, from 1 to 100. If the name has every word, it is 100."""
+        ((points, _),) = self._by_points([document]).items()
+        return max(1, round(100 * points / (_IN_NAME * len(self.words))))
+
+    def _by_points(self, documents: Iterable[Document]) -> dict[int, list[Document]]:
+        """Return the documents that contain at least one word, by their points.
+
+        A call for each document, or sorting all of them, would take longer.
+        """
+        groups: dict[int, list[Document]] = {}
         for document in documents:
             points, text = 0, document.text
             for word in self.words:
                 if word in text:  # Few documents contain a word, so the joined text is searched first.
                     name, offered, _ = document.texts
                     points += _IN_NAME if word in name else _IN_SKILLS if word in offered else _IN_DESCRIPTION
-            if points:
-                found.append((max(1, round(100 * points / most)), document))
-        found.sort(key=itemgetter(0), reverse=True)
-        return found
+            if points in groups:
+                groups[points].append(document)
+            elif points:
+                groups[points] = [document]
+        return groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +113,7 @@ class Filters:
         if self.skill:
             documents = [each for each in documents if _has_skill(each, self.skill)]
         if self.text:
-            documents = [document for _, document in TextQuery(self.text).ranked(documents)]
+            documents = TextQuery(self.text).ranked(documents)
         return documents
 
 
