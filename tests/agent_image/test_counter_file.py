@@ -35,13 +35,13 @@ def test_counters_continue_in_the_next_process(tmp_path: Path) -> None:
     counters.resume()
     metrics.llm_calls.labels("m", "ok").inc(3)
     metrics.compaction_cost_usd.inc(0.25)
-    metrics.task_seconds.labels("failed").observe(1)
+    metrics.observe_task("failed", 1)
     counters.save()
     metrics, counters = process(tmp_path)
     counters.resume()
     counters.resume()
     metrics.llm_calls.labels("m", "ok").inc()
-    metrics.task_seconds.labels("failed").observe(1)
+    metrics.observe_task("failed", 1)
     assert exposed(counters) == {
         'llm_calls_total{model="m",outcome="ok"}': 4,
         "compaction_cost_usd_total": 0.25,

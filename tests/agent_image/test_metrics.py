@@ -56,9 +56,9 @@ async def test_metrics_start_with_the_series_of_the_configuration(mounted, docum
 
 
 @pytest.mark.parametrize(("outcome", "ended"), [("failed", 1), ("rejected", 1), ("input-required", None)])
-def test_task_seconds_count_the_tasks_that_have_ended(outcome, ended):
+def test_observed_tasks_are_counted_if_they_have_ended(outcome, ended):
     registry = CollectorRegistry()
-    Metrics(registry).task_seconds.labels(outcome).observe(2)
+    Metrics(registry).observe_task(outcome, 2)
     assert registry.get_sample_value("fleetwright_tasks_ended_total", {"outcome": outcome}) == ended
     assert registry.get_sample_value("fleetwright_task_seconds_sum", {"outcome": outcome}) == 2
 

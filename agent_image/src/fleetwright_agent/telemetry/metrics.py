@@ -5,7 +5,6 @@ label `caller` is limited; all further callers share one value.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
 
@@ -78,38 +77,6 @@ class _Series:
         return Histogram(f"fleetwright_{name}", text, labels, registry=self._registry, buckets=buckets)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutcomeMetrics:
-    """The metrics of one outcome of tasks."""
-
-    seconds: Histogram
-    ended: Counter | None
-    """None for a pause."""
-
-    def observe(self, seconds: float) -> None:
-        """Record that a task has ended or paused after this time."""
-        self.seconds.observe(seconds)
-        if self.ended is not None:
-            self.ended.inc()
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSeconds:
-    """The durations of tasks as a histogram, and the number of ended tasks as a counter.
-
-    The counter is separate because only counters continue in the next pod. The histogram of an agent that wakes for one
-    task contains this task from its first scrape, so `rate()` and `increase()` of it are 0.
-    """
-
-    histogram: Histogram
-    ended: Counter
-
-    def labels(self, outcome: str) -> TaskOutcomeMetrics:
-        return TaskOutcomeMetrics(
-            self.histogram.labels(outcome), self.ended.labels(outcome) if outcome in _ENDED else None
-        )
-
-
 class Metrics:
     """The metrics of one registry: one per process in production, one per test in tests."""
 
@@ -131,9 +98,8 @@ class Metrics:
         self.tasks_lost = make.counter("tasks_lost_total", "Tasks in the log that could not be read.")
         self.upkeep_failures = make.counter("upkeep_failures_total", "Failed maintenance steps.")
         self.tasks_ended = make.counter("tasks_ended_total", "Tasks that have ended, by outcome.", "outcome")
-        self.task_seconds = TaskSeconds(
-            make.histogram("task_seconds", "From accepting a message to the end or pause of its task.", "outcome"),
-            self.tasks_ended,
+        self.task_seconds = make.histogram(
+            "task_seconds", "From accepting a message to the end or pause of its task.", "outcome"
         )
         self.hitl_wait = make.histogram(
             "hitl_wait_seconds", "From a question to a person until the reply.", "kind", buckets=_WAITS
@@ -312,6 +278,16 @@ class Metrics:
         """Return the cost of all calls, rounded to the cent, as far as their prices are known."""
         samples = [each for family in self.llm_cost_usd.collect() for each in family.samples]
         return round(sum(each.value for each in samples if each.name.endswith("_total")), 2)
+
+    def observe_task(self, outcome: str, seconds: float) -> None:
+        """Record that a task has ended or paused after this time.
+
+        Ended tasks also have a counter, because only counters continue in the next pod. The histogram of an agent that
+        wakes for one task contains this task from its first scrape, so `rate()` and `increase()` of it are 0.
+        """
+        self.task_seconds.labels(outcome).observe(seconds)
+        if outcome in _ENDED:
+            self.tasks_ended.labels(outcome).inc()
 
     def _declare_model(self, model: str) -> None:
         for outcome in ("ok", *_PASSED_ON, *_NOT_PASSED_ON):

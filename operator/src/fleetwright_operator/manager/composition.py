@@ -52,6 +52,7 @@ from fleetwright_operator.observe.approvals import asking_agents
 from fleetwright_operator.observe.index_keys import OWN_KINDS, Key
 from fleetwright_operator.observe.watch_index import WatchIndex
 from fleetwright_operator.reconcilers.agent import AgentReconciler
+from fleetwright_operator.reconcilers.agent_sleep import AgentSleep
 from fleetwright_operator.reconcilers.approval import ApprovalReconciler
 from fleetwright_operator.reconcilers.key_ring import KeyRingReconciler
 from fleetwright_operator.reconcilers.mcp_server import McpServerReconciler
@@ -211,6 +212,7 @@ def _reconciler(
                 mint=clocks.mint,
                 preflights=preflights,
                 asks=asks,
+                sleep=AgentSleep(cluster=cluster, settings=settings, asks=asks, now=now),
                 workspaces=WorkspaceStep(cluster=cluster, settings=settings, schedule=schedule),
             ),
             names.SKILL: SkillReconciler(cluster=cluster, settings=settings, now=now, schedule=schedule),

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fleetwright_api import names
-from fleetwright_api.approval_sources import may_request_approval
 from fleetwright_api.encoding.canonical_json import short_hash
 from fleetwright_api.violation import Violation
 from fleetwright_kube.cached_object import CachedObject
@@ -41,12 +40,13 @@ from fleetwright_operator.reconcilers.agent_parts import (
     agent_parts,
     plugin_names,
 )
+from fleetwright_operator.reconcilers.agent_sleep import AgentSleep
 from fleetwright_operator.reconcilers.parent_owner import follow_parent
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.reconcilers.workspace import WorkspaceOutcome, WorkspaceStep
 from fleetwright_operator.rollout import preflight_result
 from fleetwright_operator.rollout.preflight_runner import PreflightRunner
-from fleetwright_operator.rollout.sleep import SleepState, next_state, next_step_after, stored_state
+from fleetwright_operator.rollout.sleep import next_step_after, stored_state
 from fleetwright_operator.rollout.wake import start_pods
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status.activity_status import activity_status
@@ -72,6 +72,7 @@ class AgentReconciler:
     mint: Callable[[], str]
     preflights: PreflightRunner
     asks: OpenApprovalIndex
+    sleep: AgentSleep
     workspaces: WorkspaceStep
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
@@ -146,7 +147,7 @@ class AgentReconciler:
         await self._refresh_pods(observed)
         await self.preflights.interrupt(observed)
         deployments = deployments_of(observed)
-        if stopped is None and deployments and self._must_wake(observed, deployments[0]):
+        if stopped is None and deployments and self.sleep.ends_while_blocked(observed, deployments[0]):
             # The agent's own Deployment is the last one, so that a refusal of another one is retried.
             stopped = await start_pods(self.cluster, reversed(deployments))
             facts = facts if stopped else {**facts, "sleep": None}
@@ -160,22 +161,10 @@ class AgentReconciler:
             facts={"auditTrail": record, **facts},
         )
 
-    def _must_wake(self, observed: ObservedAgent, deployment: CachedObject) -> bool:
-        """Return whether the status of a blocked agent shows a sleep that ends now.
-
-        The state of a suspended agent is kept, so that a request wakes the agent after it is resumed. A blocked agent
-        does not go to sleep, so a sleep whose pod still serves ends as well.
-        """
-        if not observed.entry.projection["status"].get("sleep") or observed.agent.spec.suspend:
-            return False
-        if wants_pod(observed):
-            return True
-        return self._sleep_state(observed, deployment.projection["revision"], has_pod=False) is None
-
     async def _write(self, observed: ObservedAgent, held: AgentCredentials) -> tuple[StageOutcomes, WorkspaceOutcome]:
         children = agent_children(agent_parts(observed, held, self.settings), self.settings)
         has_pod = wants_pod(observed)
-        sleep = self._sleep_state(observed, children.rendered.revision, has_pod=has_pod)
+        sleep = self.sleep.state(observed, children.rendered.revision, has_pod=has_pod)
         # The status shows the sleep before the pod ends. Otherwise a restart of the operator between the two would wake
         # the agent, because nothing else tells a sleeping agent from one that has to start.
         is_asleep = sleep is not None and stored_state(observed.entry.projection["status"]) == sleep
@@ -258,29 +247,6 @@ class AgentReconciler:
                 **budgets,
             },
         )
-
-    def _sleep_state(self, observed: ObservedAgent, revision: str, *, has_pod: bool) -> SleepState | None:
-        deployment = observed.child("Deployment", observed.entry.name)
-        written = "" if deployment is None else deployment.projection["revision"]
-        return next_state(
-            observed.agent.spec,
-            stored_state(observed.entry.projection["status"]),
-            has_pod=has_pod,
-            has_gateway=self.settings.gateway is not None,
-            annotations=observed.entry.annotations,
-            is_rolled_out=agent_health(observed, self.cluster.cache, revision).status is True,
-            has_new_revision=written != revision,
-            activity=observed.report.activity if observed.report else None,
-            ending=observed.ending_report.activity if observed.ending_report else None,
-            has_decision=observed.has_decision,
-            has_listed=self._has_listed(observed),
-            now=parse_timestamp(self.now()),
-        )
-
-    def _has_listed(self, observed: ObservedAgent) -> bool:
-        entry = observed.entry
-        may_sleep = self.asks.may_sleep(entry.namespace, entry.name, uid=entry.uid)
-        return may_sleep or not may_request_approval(observed.agent.spec)
 
     async def _write_revision(self, observed: ObservedAgent, children: AgentChildren) -> Violation | None:
         """Write all children.

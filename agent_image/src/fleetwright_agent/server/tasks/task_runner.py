@@ -275,7 +275,7 @@ class TaskRunner:
         if live.unwritten:
             self._unwritten.add(live)
         seconds = self._clock.monotonic() - started
-        self._metrics.task_seconds.labels(state_word(live.state)).observe(seconds)
+        self._metrics.observe_task(state_word(live.state), seconds)
         about = {"task": live.task_id, "context": live.context_id, "state": state_word(live.state)}
         _logger.info("task rests", extra={**about, **run.used, **request})
 

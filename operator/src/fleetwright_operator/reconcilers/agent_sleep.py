@@ -1,0 +1,64 @@
+"""Whether an Agent sleeps, from everything that was observed about it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fleetwright_api.approval_sources import may_request_approval
+from fleetwright_kube.cached_object import CachedObject
+from fleetwright_kube.cluster import Cluster
+from fleetwright_kube.timestamps import parse_timestamp
+from fleetwright_operator.approvals.open_approval_index import OpenApprovalIndex
+from fleetwright_operator.observe.agent import ObservedAgent
+from fleetwright_operator.reconcilers.agent_facts import agent_health, wants_pod
+from fleetwright_operator.rollout.sleep import SleepState, next_state, stored_state
+from fleetwright_operator.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSleep:
+    cluster: Cluster
+    settings: Settings
+    asks: OpenApprovalIndex
+    now: Callable[[], str]
+
+    def state(self, observed: ObservedAgent, revision: str, *, has_pod: bool) -> SleepState | None:
+        """Return the sleep of the agent; None if the agent is awake.
+
+        Args:
+            observed: The agent.
+            revision: The revision that the agent should have.
+            has_pod: True if the Deployment of the agent wants a pod.
+        """
+        deployment = observed.child("Deployment", observed.entry.name)
+        written = "" if deployment is None else deployment.projection["revision"]
+        return next_state(
+            observed.agent.spec,
+            stored_state(observed.entry.projection["status"]),
+            has_pod=has_pod,
+            has_gateway=self.settings.gateway is not None,
+            annotations=observed.entry.annotations,
+            is_rolled_out=agent_health(observed, self.cluster.cache, revision).status is True,
+            has_new_revision=written != revision,
+            activity=observed.report.activity if observed.report else None,
+            ending=observed.ending_report.activity if observed.ending_report else None,
+            has_decision=observed.has_decision,
+            has_listed=self._has_listed(observed),
+            now=parse_timestamp(self.now()),
+        )
+
+    def ends_while_blocked(self, observed: ObservedAgent, deployment: CachedObject) -> bool:
+        """Return whether the status of a blocked agent shows a sleep that ends now.
+
+        The state of a suspended agent is kept, so that a request wakes the agent after it is resumed. A blocked agent
+        does not go to sleep, so a sleep whose pod still serves ends as well.
+        """
+        if not observed.entry.projection["status"].get("sleep") or observed.agent.spec.suspend:
+            return False
+        if wants_pod(observed):
+            return True
+        return self.state(observed, deployment.projection["revision"], has_pod=False) is None
+
+    def _has_listed(self, observed: ObservedAgent) -> bool:
+        entry = observed.entry
+        may_sleep = self.asks.may_sleep(entry.namespace, entry.name, uid=entry.uid)
+        return may_sleep or not may_request_approval(observed.agent.spec)
