@@ -40,7 +40,7 @@ from fleetwright_agent.tools.peers.authorization import TaskAuthorization
 from fleetwright_agent.tools.peers.call_records import CallRecords, PeerCallRecord
 from fleetwright_agent.tools.peers.failures import causes_of, meaning_of, status_of
 from fleetwright_agent.tools.peers.polling import GOES_ON, asks, cancel, outcome, poll_task
-from fleetwright_agent.tools.peers.questions import IsUndelivered, PeerQuestions, is_always_delivered
+from fleetwright_agent.tools.peers.questions import IsUndelivered, PeerQuestions, nothing_is_undelivered
 from fleetwright_agent.tools.peers.requests import (
     log_begun,
     message_request,
@@ -83,7 +83,7 @@ class PeerConversations:
         find: Callable[[str], Peer | None],
         authorize: Authorize,
         keeps: Callable[[str], bool] = lambda _: True,
-        is_undelivered: IsUndelivered = is_always_delivered,
+        is_undelivered: IsUndelivered = nothing_is_undelivered,
         outlived: bool = True,
         sleep: Sleep = asyncio.sleep,
     ) -> None:

@@ -18,8 +18,8 @@ IsUndelivered = Callable[[OpenQuestion], Awaitable[bool]]
 """Returns whether a later turn delivers the question again, because the conversation has not received it."""
 
 
-async def is_always_delivered(_: OpenQuestion) -> bool:
-    """Return False, for stores without tasks that no call waits for."""
+async def nothing_is_undelivered(_: OpenQuestion) -> bool:
+    """Return False, for peers whose questions are always results of calls that wait."""
     return False
 
 
@@ -30,7 +30,7 @@ class PeerQuestions:
         give_up: Callable[[OpenQuestion], Awaitable[None]],
         *,
         is_ours: Callable[[OpenQuestion], bool] = lambda _: True,
-        is_undelivered: IsUndelivered = is_always_delivered,
+        is_undelivered: IsUndelivered = nothing_is_undelivered,
         outlived: bool = True,
         most: int = _MOST,
     ) -> None:
