@@ -7,8 +7,6 @@ Deployments make ReplicaSets and Pods here, garbage collection and namespaces wo
 The local node is built on the same class. Refuses to keep data: nothing is synced to disk.
 """
 
-import random
-import socket
 import ssl
 import urllib.request
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from typing import Self
 from e2e.cluster import audit, binaries, kubeconfig, pki, waiting
 from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCHEDULER, User
 from e2e.cluster.parts import CONTROL_PLANE
+from e2e.cluster.ports import free_port
 from e2e.cluster.processes import Processes, terminate
 from e2e.cluster.progress import SILENT, ClusterError, Progress
 
@@ -37,28 +36,10 @@ class Ports:
     api: int
     controllers: int
 
-
-def free_ports() -> Ports:
-    """Return free ports below the range of outgoing connections.
-
-    Such a connection could take a port above meanwhile.
-    """
-    candidates = list(range(15000, 32000))
-    random.shuffle(candidates)
-    found: list[int] = []
-    for port in candidates:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                continue
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == 4:
-            return Ports(*found)
-    raise ClusterError("no four free ports between 15000 and 32000")
+    @classmethod
+    def free(cls) -> Self:
+        """Return ports that no other program of this machine uses or is about to use."""
+        return cls(free_port(), free_port(), free_port(), free_port())
 
 
 @dataclass(frozen=True)
@@ -87,7 +68,7 @@ class ControlPlane:
         speed.
         """
         self.folder = folder
-        self.place = place or Place("127.0.0.1", free_ports())
+        self.place = place or Place("127.0.0.1", Ports.free())
         self.processes = Processes(folder)
         self._users = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, PROXY, ROUTER, *users)
         self._controllers = controllers

@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from e2e.cluster.control_plane import free_ports
+from e2e.cluster.ports import free_port
 from e2e.cluster.processes import start_time
 from e2e.control_plane.installation import ACCOUNT, Installation
 
@@ -38,7 +38,7 @@ class OperatorProcess:
         self._folder = folder
         self._command = command
         self.log = folder / "operator.log"
-        self.port = free_ports().api
+        self.port = free_port()
         folder.mkdir(parents=True, exist_ok=True)
         self._environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "FLEETWRIGHT"))},

@@ -28,7 +28,7 @@ from tests.bench.echo.wire import Wire, message
 from tests.bench.table import Row
 from tests.bench.turn import loops
 from tests.bench.turn.model import PIECES
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.sessions import Sessions

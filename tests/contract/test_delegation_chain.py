@@ -15,7 +15,7 @@ from joserfc.jwk import ECKey
 from tests.agent_image.call_records import call_records
 from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.gateway.served_gateway import CARD, URL, Client, running
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.actors import Actor

@@ -118,17 +118,25 @@ def test_deleted_child_is_restored(space, operator, kind):
     space.wait("Agent", "poet", "Programmed", "True")
     revision = space.get("Agent", "poet")["status"]["revision"]
     name = {"Secret": "poet-auth", "ConfigMap": f"poet-{revision}"}.get(kind, "poet")
+    _delete_and_wait(space, kind, name)
+
+
+def _delete_and_wait(space, kind: str, name: str) -> None:
+    """Delete a child, and return once the operator has created another one."""
     uid = space.get(kind, name)["metadata"]["uid"]
     space.admin.delete(kind, space.name, name)
 
-    def back() -> bool:
+    def restored() -> bool:
         found = space.find(kind, name)
         return found is not None and found["metadata"]["uid"] != uid
 
-    space.eventually(back, f"another {kind} {name}")
+    space.eventually(restored, f"another {kind} {name}")
 
 
 def test_foreign_service_is_a_named_conflict_and_unchanged(space, operator):
+    """No Deployment is made for a Service that is known to be foreign. Otherwise both are created concurrently."""
+    space.agent("marker")
+    space.wait("Agent", "marker", "Programmed", "True")
     foreign = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -136,6 +144,8 @@ def test_foreign_service_is_a_named_conflict_and_unchanged(space, operator):
         "spec": {"selector": {"app": "other"}, "ports": [{"port": 1234, "protocol": "TCP"}]},
     }
     space.apply(foreign)
+    # One watch reports all Services in order. So the operator has seen the foreign one when it restores another.
+    _delete_and_wait(space, "Service", "marker")
     version = space.get("Service", "poet")["metadata"]["resourceVersion"]
     space.agent("poet")
     space.wait("Agent", "poet", "Conflict", "True", says="Service 'poet'")

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from joserfc.jwk import ECKey
-from tests.ports import free_ports
+from e2e.cluster.ports import free_ports
 
 ACCOUNT = "fleetwright-gateway"
 SYSTEM = "fleetwright-system"

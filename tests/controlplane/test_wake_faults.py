@@ -22,7 +22,7 @@ from tests.controlplane.conftest import Operator, Space
 from tests.controlplane.faulted_wakes import AnsweringNode, Faults, GatewayProcess
 from tests.controlplane.test_gateway import account_token, gated  # noqa: F401 - fixtures
 from tests.controlplane.test_sleeping_fleet import has_phases, put_to_sleep
-from tests.ports import free_ports
+from e2e.cluster.ports import free_ports
 
 OTHERS = (Fault.UNAUTHORIZED, Fault.EXPIRED, Fault.GATEWAY)
 """Answers of the API server that the sweep of the operator does not inject into writes."""

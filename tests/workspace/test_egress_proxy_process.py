@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 from tests.workspace.conftest import SOURCE, wait_until
 
 BODY = 64 * 1024 * 1024

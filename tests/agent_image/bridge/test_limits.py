@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 MEBIBYTE = 1024 * 1024
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 NPM = Path(__file__).with_name("npm")
 

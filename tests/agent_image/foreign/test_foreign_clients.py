@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 from fleetwright_api.spec.agent import parse_agent
 from fleetwright_api.spec.encoder import encode

@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 from fleetwright_cli.offline.model import OfflineModel
 

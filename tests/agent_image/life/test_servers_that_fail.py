@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 
 @asynccontextmanager

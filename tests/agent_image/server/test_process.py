@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.agent_image.plain import NO_TLS
-from tests.ports import free_ports
+from e2e.cluster.ports import free_ports
 
 from fleetwright_agent.__main__ import last_words
 

@@ -16,7 +16,7 @@ from mcp import types
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer

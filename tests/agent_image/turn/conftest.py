@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.factory import audit_trail

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tests.ports import free_port, free_ports
+from e2e.cluster.ports import free_port, free_ports
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 TOKEN = "token-of-the-benchmark"

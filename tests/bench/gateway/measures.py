@@ -20,7 +20,7 @@ from tests.bench.gateway.cluster import fill
 from tests.bench.gateway.routes import Route, measure_alternating
 from tests.bench.gateway.served import CALLER, PERSON, gateway, pass_through, write_keys
 from tests.bench.table import Row
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 from fleetwright_a2a.tokens.actors import Actor
 from fleetwright_a2a.tokens.dpop import Nonces, ProofRequest, ProofVerifier, make_proof, new_proof_key, thumbprint

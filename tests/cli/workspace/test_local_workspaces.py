@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 from fleetwright_api.spec.agent import AgentSpec, parse_agent
 from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts

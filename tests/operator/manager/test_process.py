@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
 from prometheus_client import CollectorRegistry
-from tests.ports import free_port
+from e2e.cluster.ports import free_port
 
 from fleetwright_api import durations
 from fleetwright_api.model_catalog import ModelDefaults, parse_catalog

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 
 _END_SECONDS = 45.0
-_PORTS = range(15000, 32000)
+_PORTS = range(20000, 32000)
 _PR_SET_PDEATHSIG = 1
 _PROVIDER = "OPENAI_"
 

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from tests.agent_image.plain import NO_TLS
-from tests.ports import free_ports
+from e2e.cluster.ports import free_ports
 
 from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.protocol.termination_reasons import Termination

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.agent_image.plain import NO_TLS
-from tests.ports import free_ports
+from e2e.cluster.ports import free_ports
 
 PROGRAM = Path(__file__).parents[1] / "agent_process.py"
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}

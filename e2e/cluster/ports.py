@@ -1,8 +1,8 @@
-"""Free ports for programs that a test starts, each different from the ports of all other tests on this machine.
+"""Free ports for the programs of tests and control planes, each different from all others on this machine.
 
 A port that the kernel chooses for a listener is free again once the listener closes. Until the started program listens
-on it, a listener of another test or an outgoing connection may get the same port. The ports of this module are below
-the ephemeral port range, and a counter in a file gives each process different ones.
+on it, another listener or an outgoing connection may get the same port. The ports of this module are below the
+ephemeral port range, and a counter in a file gives each process different ones.
 """
 
 import fcntl
@@ -11,8 +11,8 @@ import socket
 import tempfile
 from pathlib import Path
 
-FIRST, LAST = 11000, 14999
-"""Control planes and `fleetwright dev` use the ports from 15000."""
+FIRST, LAST = 11000, 19999
+"""`fleetwright dev` uses the ports from 20000."""
 _COUNTER = Path(tempfile.gettempdir()) / "fleetwright-test-ports"
 
 
