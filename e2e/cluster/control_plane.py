@@ -20,7 +20,7 @@ from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCH
 from e2e.cluster.parts import CONTROL_PLANE
 from e2e.cluster.ports import free_port
 from e2e.cluster.processes import Processes, terminate
-from e2e.cluster.progress import SILENT, ClusterError, Progress
+from e2e.cluster.progress import SILENT, Progress
 
 READY_SECONDS = 90.0
 _ROOMY = {"GOGC": "800", "GOMEMLIMIT": "5GiB"}

@@ -14,6 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from e2e.cluster.ports import free_port
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from tests.bench.compaction import fixtures, summarisers
 from tests.bench.compaction.measures import SEED
@@ -28,7 +29,6 @@ from tests.bench.echo.wire import Wire, message
 from tests.bench.table import Row
 from tests.bench.turn import loops
 from tests.bench.turn.model import PIECES
-from e2e.cluster.ports import free_port
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.memory.sessions import Sessions

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from e2e.cluster.ports import free_port
 from joserfc.jwk import ECKey
 from tests.agent_image.call_records import call_records
 from tests.gateway.fleet_api import ISSUER, NOW, FleetApi, token_text
 from tests.gateway.served_gateway import CARD, URL, Client, running
-from e2e.cluster.ports import free_port
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_a2a.tokens.actors import Actor

@@ -29,10 +29,10 @@ from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.audit import Refusal as Refused
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.kubeconfig import write as write_kubeconfig
+from e2e.cluster.ports import free_port
 from e2e.cluster.progress import SILENT
 from e2e.control_plane.deployments import operator_fields
 from e2e.control_plane.sessions import reap
-from e2e.cluster.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "fleetwright-system"

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from joserfc.jwk import ECKey
 from e2e.cluster.ports import free_ports
+from joserfc.jwk import ECKey
 
 ACCOUNT = "fleetwright-gateway"
 SYSTEM = "fleetwright-system"

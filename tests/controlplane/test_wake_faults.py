@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from e2e.cluster.ports import free_ports
 from e2e.faults.plan import ERRORS, KILLS, Case, Fault, Plan
 from e2e.faults.proxy import FaultProxy
 from joserfc.jwk import ECKey
@@ -22,7 +23,6 @@ from tests.controlplane.conftest import Operator, Space
 from tests.controlplane.faulted_wakes import AnsweringNode, Faults, GatewayProcess
 from tests.controlplane.test_gateway import account_token, gated  # noqa: F401 - fixtures
 from tests.controlplane.test_sleeping_fleet import has_phases, put_to_sleep
-from e2e.cluster.ports import free_ports
 
 OTHERS = (Fault.UNAUTHORIZED, Fault.EXPIRED, Fault.GATEWAY)
 """Answers of the API server that the sweep of the operator does not inject into writes."""

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from e2e.cluster.ports import free_port
 from tests.agent_image.life.conftest import agent, house, house_port, message, model_port, write  # noqa: F401 - fixtures
 from tests.agent_image.life.test_budgets import cost
-from e2e.cluster.ports import free_port
 
 KEY = "sk-of-the-gateway"
 KEY_FILE = "secrets/gateway/api-key"

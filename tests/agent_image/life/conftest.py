@@ -15,11 +15,11 @@ import anyio
 import httpx
 import pytest
 import uvicorn
+from e2e.cluster.ports import free_ports
 from mcp.server.fastmcp import FastMCP
 from tests.agent_image.life.preloaded import ForkedProcess, Preloaded
 from tests.agent_image.life.scripted_model import ScriptedModel
 from tests.agent_image.plain import NO_TLS
-from e2e.cluster.ports import free_ports
 from tests.workspace.conftest import TOKEN, LocalWorkspace
 
 from fleetwright_a2a.extensions import TOOL_CALL

@@ -8,10 +8,10 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
+from e2e.cluster.ports import free_port
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
-from e2e.cluster.ports import free_port
 
 from fleetwright_cli.offline.model import OfflineModel
 

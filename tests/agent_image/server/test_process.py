@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.agent_image.plain import NO_TLS
 from e2e.cluster.ports import free_ports
+from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.__main__ import last_words
 

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager, contextmanager
 import anyio
 import pytest
 import uvicorn
+from e2e.cluster.ports import free_port
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from e2e.cluster.ports import free_port
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from e2e.cluster.ports import free_port
 from mcp import types
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from e2e.cluster.ports import free_port
 
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer

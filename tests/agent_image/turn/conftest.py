@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import uvicorn
+from e2e.cluster.ports import free_port
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
-from e2e.cluster.ports import free_port
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.audit.factory import audit_trail

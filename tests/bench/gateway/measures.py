@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.cluster.ports import free_port
 from joserfc.jwk import ECKey
 from tests.bench.echo import served as echo
 from tests.bench.echo.served import TOKEN, Served
@@ -20,7 +21,6 @@ from tests.bench.gateway.cluster import fill
 from tests.bench.gateway.routes import Route, measure_alternating
 from tests.bench.gateway.served import CALLER, PERSON, gateway, pass_through, write_keys
 from tests.bench.table import Row
-from e2e.cluster.ports import free_port
 
 from fleetwright_a2a.tokens.actors import Actor
 from fleetwright_a2a.tokens.dpop import Nonces, ProofRequest, ProofVerifier, make_proof, new_proof_key, thumbprint

@@ -9,8 +9,8 @@ import sys
 import aiohttp
 import pytest
 from aiohttp.test_utils import TestServer
-from prometheus_client import CollectorRegistry
 from e2e.cluster.ports import free_port
+from prometheus_client import CollectorRegistry
 
 from fleetwright_api import durations
 from fleetwright_api.model_catalog import ModelDefaults, parse_catalog

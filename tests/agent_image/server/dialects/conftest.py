@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
-from tests.agent_image.plain import NO_TLS
 from e2e.cluster.ports import free_ports
+from tests.agent_image.plain import NO_TLS
 
 from fleetwright_a2a.task_events import Event, agent_message, status_event
 from fleetwright_agent.protocol.termination_reasons import Termination

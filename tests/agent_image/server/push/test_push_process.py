@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.agent_image.plain import NO_TLS
 from e2e.cluster.ports import free_ports
+from tests.agent_image.plain import NO_TLS
 
 PROGRAM = Path(__file__).parents[1] / "agent_process.py"
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
