@@ -8,12 +8,12 @@ ephemeral port range, and a counter in a file gives each process different ones.
 import fcntl
 import os
 import socket
-import tempfile
 from pathlib import Path
 
 FIRST, LAST = 11000, 19999
 """`fleetwright dev` uses the ports from 20000."""
-_COUNTER = Path(tempfile.gettempdir()) / "fleetwright-test-ports"
+_COUNTER = Path("/tmp") / f"fleetwright-test-ports-{os.getuid()}"
+"""Does not depend on TMPDIR, because tests that run at the same time may have different ones."""
 
 
 def free_port(address: str = "127.0.0.1") -> int:

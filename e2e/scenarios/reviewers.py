@@ -34,7 +34,7 @@ def approval_of(fleet: Fleet, task: str) -> dict[str, Any]:
 
 def opened(fleet: Fleet, task: str) -> str:
     """Wait for the Approval of a task, and return its name."""
-    waited = fleet.until(lambda: approval_of(fleet, task), "the approval exists", seconds=50)
+    waited = fleet.until(lambda: approval_of(fleet, task), "the approval exists")
     print(f"approval after {waited:.1f} s")
     return str(approval_of(fleet, task)["metadata"]["name"])
 

@@ -94,11 +94,15 @@ def callers_document(tokens: dict[str, str]) -> dict[str, Any]:
 
 @dataclass
 class ScriptedTurn:
-    """A turn that a test scripts, and that records its requests."""
+    """A turn that a test scripts, and that records its requests and the tasks that it is told to release."""
 
     script: Callable[[TurnRequest], AsyncIterator[Frame]]
     requests: list[TurnRequest] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
     closed: bool = False
+
+    def over(self, owner: str, task_id: str) -> None:
+        self.released.append(task_id)
 
     def run(self, request: TurnRequest, hooks: TurnHooks) -> AsyncGenerator[Frame, None]:
         self.requests.append(request)

@@ -56,6 +56,7 @@ from fleetwright_agent.server.tasks.admission import Admission
 from fleetwright_agent.server.tasks.answer_checks import AnswerChecks
 from fleetwright_agent.server.tasks.interrupt_expiry import InterruptExpiry
 from fleetwright_agent.server.tasks.listing import TaskListing
+from fleetwright_agent.server.tasks.question_release import QuestionRelease
 from fleetwright_agent.server.tasks.request_handler import TaskRequestHandler
 from fleetwright_agent.storage.factory import agent_storage, agent_task_log
 from fleetwright_agent.storage.storage import Storage
@@ -116,7 +117,8 @@ def create_app(
     hooks = (activity.on_event, outcomes.on_event, approvals.on_event, *([pushes.on_event] if pushes else []))
     tasks = ActiveTasks(task_log, clock, on_event=call_each(hooks), on_forget=approvals.forget)
     worker = build_executor(parts, executor, turns, last_compaction)
-    runs = build_task_runner(parts, worker, turns)
+    questions = QuestionRelease(turns, storage.questions)
+    runs = build_task_runner(parts, worker, questions)
     callers, admission = FileWatcher(layout.callers_file, parse_callers), Admission()
     is_custom = executor is not None and not isinstance(executor, Executor)
     # The public card may omit skills that authenticated callers may use.
@@ -175,7 +177,7 @@ def create_app(
             interrupt_expiry=InterruptExpiry(
                 log=task_log,
                 tasks=tasks,
-                expire=ApprovalExpiry(delivery, clock=clock).expire,
+                expire=ApprovalExpiry(delivery, release=questions.release, clock=clock).expire,
                 turns=turns,
                 storage=storage,
                 activity=activity,

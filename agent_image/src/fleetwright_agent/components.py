@@ -209,7 +209,7 @@ def call_each(hooks: Sequence[PublishHook]) -> PublishHook:
     return on_event
 
 
-def build_task_runner(parts: TurnDependencies, worker: Executor, turns: TurnLoader) -> TaskRunner:
+def build_task_runner(parts: TurnDependencies, worker: Executor, questions: QuestionRelease) -> TaskRunner:
     limits = parts.config.limits
     return TaskRunner(
         worker,
@@ -220,7 +220,7 @@ def build_task_runner(parts: TurnDependencies, worker: Executor, turns: TurnLoad
         metrics=parts.metrics,
         clock=parts.clock,
         outlived=not parts.config.ephemeral_memory,
-        release=QuestionRelease(turns, parts.storage.questions).release,
+        release=questions.release,
     )
 
 

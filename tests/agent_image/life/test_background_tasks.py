@@ -81,6 +81,9 @@ class Model:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.released = Event()
+        """A request with a result of a background task is answered once this is set."""
+        self.released.set()
         self._app = OfflineModel().app()
 
     def results(self) -> int:
@@ -93,6 +96,8 @@ class Model:
             message = await receive()
             if body := message.get("body"):
                 self.asked.append(body.decode())
+                while BEGUN in self.asked[-1] and not self.released.is_set():  # noqa: ASYNC110 - set by another thread
+                    await asyncio.sleep(0.01)
             return message
 
         async def told(message: Any) -> None:
@@ -261,3 +266,30 @@ async def test_failed_turn_keeps_the_task_that_asks(agent, peer, team, model_ser
                 assert states(told) == "completed"
             assert (model.results(), "How many eggs?" in model.asked[-1]) == (1, True)
         assert states(await cook.get(task)) == "canceled", "the model has seen the question and not answered"
+
+
+async def test_resumed_turn_ends_the_task_that_asks(agent_process, peer, team, model_server, states, mounted):
+    """The process is killed after the question has entered the conversation, and before it has recorded that."""
+    model, _ = model_server
+    async with peer(turn=AskingCook()) as cook:
+        with team(cook) as settings:
+            async with agent_process(**settings) as guest:
+                begun = await guest.say(LATER)
+                (task,) = (await cook.call("ListTasks", {}))["result"]["tasks"]
+                assert states(await cook.rested(task)) == "input-required"
+                model.released.clear()
+                told = await guest.say("My dog is called Rex.", contextId=begun["contextId"], now=True)
+                async with asyncio.timeout(60):
+                    while BEGUN not in model.asked[-1]:  # noqa: ASYNC110 - it looks from outside
+                        await asyncio.sleep(0.01)
+                await guest.kill()
+            async with stored(mounted) as tasks:
+                assert len(await tasks.of("client:default", begun["contextId"])) == 1
+            model.released.set()
+            async with agent_process(**settings) as guest:
+                assert states(await guest.rested(told)) == "completed"
+                async with asyncio.timeout(60):
+                    while states(await cook.get(task)) != "canceled":  # noqa: ASYNC110 - it looks from outside
+                        await asyncio.sleep(0.02)
+    async with stored(mounted) as tasks:
+        assert await tasks.of("client:default", begun["contextId"]) == []

@@ -335,11 +335,16 @@ async def test_inbox_acceptance_of_a_question_is_refused(agent, message, states)
 
 
 async def test_inbox_edit_fills_a_form(agent, states):
-    fields = {"guests": {"type": "integer"}, "days": {"type": "integer"}, "note": {"type": "string"}}
+    fields = {
+        "guests": {"type": "integer"},
+        "days": {"type": "integer"},
+        "note": {"type": "string"},
+        "dish": {"type": "string", "enum": ["soup", "salad"]},
+    }
     steps = [{"schema": {"type": "object", "properties": fields}}]
     async with agent() as guest:
         task = await guest.say(f'Request the user input "Delivery" with {json.dumps(steps)}')
-        values = {"guests": "4", "days": "", "note": ""}
+        values = {"guests": "4", "days": "", "note": "", "dish": ""}
         filled = {"type": "edit", "args": {"action": "request_user_input", "args": values}}
         done = await guest.say(None, data=[filled], taskId=task["id"])
     assert states(done) == "completed"

@@ -3,7 +3,7 @@
 from fleetwright_agent.protocol.frames import PeerCost, ToolEnd, ToolStart
 from fleetwright_agent.storage.open_questions import DelegatedTask
 from fleetwright_agent.tools.fleet.background_result import BackgroundResult
-from fleetwright_agent.turn.background_results import result_frames, result_messages, undelivered
+from fleetwright_agent.turn.background_results import delivered, result_frames, result_messages, undelivered
 
 ONE = BackgroundResult(DelegatedTask("a", "c", "n/cook", "one"), "eggs", ok=True, frames=(PeerCost("cook", 1),))
 TWO = BackgroundResult(DelegatedTask("a", "c", "n/cook", "two"), "no eggs", ok=False)
@@ -24,6 +24,11 @@ def test_result_in_the_conversation_is_not_added_again():
     assert undelivered([ONE, TWO], result_messages([ONE])) == [TWO]
     assert undelivered([ONE, TWO], []) == [ONE, TWO]
     assert result_messages([]) == []
+
+
+def test_delivered_tasks_have_a_result_in_the_conversation():
+    assert delivered([ONE.task, TWO.task], result_messages([ONE])) == [ONE.task]
+    assert delivered([ONE.task], []) == []
 
 
 def test_result_frames_tell_call_result_and_cost():

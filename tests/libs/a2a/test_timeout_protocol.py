@@ -99,6 +99,21 @@ async def test_caller_that_reads_nothing_loses_its_connection():
                 await reader.readexactly(PIECES * len(PIECE))
 
 
+async def test_caller_that_reads_slowly_keeps_its_connection():
+    """Only a caller that has read nothing since the last check loses its connection."""
+    async with connected() as (connections, _, writer):
+        writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: any(each._unread is not None for each in connections))
+        (protocol,) = connections
+        unread = protocol.transport.get_write_buffer_size()
+        protocol._unread.cancel()
+        protocol._abort_unread(unread + 1)
+        assert protocol._unread.when() > protocol.loop.time()
+        protocol._unread.cancel()
+        protocol._abort_unread(unread)
+        await until(lambda: not connections)
+
+
 async def test_caller_that_pauses_for_less_keeps_its_connection():
     async with connected() as (connections, reader, writer):
         for _ in range(2):

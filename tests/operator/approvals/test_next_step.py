@@ -252,6 +252,17 @@ def test_escalation_is_not_repeated_after_a_refused_decision(answers):
     assert "has been waiting since" in escalated["message"]
 
 
+def test_escalation_is_not_repeated_after_the_approval_is_open_again():
+    """The list of the agent briefly lacks the question."""
+    status = status_of(next_step(observed(body(), escalate="30m", now=2_400)), now=2_400)
+    status = status_of(next_step(observed(body(status=status), lists=False, now=2_500)), status, now=2_500)
+    assert (status["phase"], status["escalated"]) == ("Withdrawn", format_timestamp(2_400))
+    again = next_step(observed(body(status=status), escalate="30m", now=2_600))
+    assert not again.escalates
+    status = status_of(again, status, now=2_600)
+    assert (status["phase"], status["escalated"]) == ("Pending", format_timestamp(2_400))
+
+
 def test_next_step_escalates_once():
     waiting = next_step(observed(body(), escalate="30m"))
     assert (waiting.escalates, waiting.requeue_after) == (False, 600 + 1_800 - NOW)

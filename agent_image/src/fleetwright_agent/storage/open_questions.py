@@ -45,6 +45,9 @@ class OpenQuestions(Protocol):
     async def take(self, place: QuestionKey) -> OpenQuestion | None:
         """Remove and return the question with this key."""
 
+    async def remove(self, question: OpenQuestion) -> bool:
+        """Remove exactly this question. Return False if it is not stored, or another one with the same key is."""
+
     async def of(self, owner: str, task_id: str) -> list[OpenQuestion]:
         """Return the questions that peers asked during a task of this agent."""
 

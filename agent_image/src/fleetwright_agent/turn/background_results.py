@@ -22,6 +22,8 @@ _PREVIEW: Final = 800
 class BackgroundTasksPort(Protocol):
     async def finished(self, turn: TurnRequest) -> list[BackgroundResult]: ...
 
+    async def undelivered(self, turn: TurnRequest) -> list[DelegatedTask]: ...
+
     async def delivered(self, tasks: Sequence[DelegatedTask]) -> None: ...
 
 
@@ -33,8 +35,18 @@ def call_id(task: DelegatedTask) -> str:
 
 def undelivered(results: Sequence[BackgroundResult], messages: Sequence[AnyMessage]) -> list[BackgroundResult]:
     """Return the results that the conversation does not have yet."""
-    known = {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
+    known = _call_ids(messages)
     return [result for result in results if call_id(result.task) not in known]
+
+
+def delivered(tasks: Sequence[DelegatedTask], messages: Sequence[AnyMessage]) -> list[DelegatedTask]:
+    """Return the tasks whose results the conversation has."""
+    known = _call_ids(messages)
+    return [task for task in tasks if call_id(task) in known]
+
+
+def _call_ids(messages: Sequence[AnyMessage]) -> set[str]:
+    return {message.tool_call_id for message in messages if isinstance(message, ToolMessage)}
 
 
 def result_messages(results: Sequence[BackgroundResult]) -> list[AnyMessage]:

@@ -12,6 +12,7 @@ from fleetwright_agent.tools.peers.direct import DirectCalls
 from fleetwright_agent.tools.peers.dpop_auth import DPoPAuth, DPoPKey
 from fleetwright_agent.tools.peers.exchange import TokenExchange
 from fleetwright_agent.tools.peers.gateway_calls import GatewayCalls, read_gateway_token
+from fleetwright_agent.tools.peers.questions import undelivered_in
 from fleetwright_agent.tools.peers.retries import Sleep
 from fleetwright_agent.tools.peers.tool import PeerTools, opaque_token
 from fleetwright_agent.turn.dependencies import TurnDependencies
@@ -65,6 +66,8 @@ def _peers(
         kept,
         records=records,
         is_alone=config.gateway is None,
+        # The model may ask a declared peer with ask_agent too, and let the task run in the background.
+        is_undelivered=undelivered_in(dependencies.storage.delegated),
         outlived=not config.ephemeral_memory,
         direct=direct,
         through_gateway=GatewayCalls(dependencies.layout, dependencies.delegations, now=dependencies.clock.now),

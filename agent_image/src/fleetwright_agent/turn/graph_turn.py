@@ -34,14 +34,15 @@ from fleetwright_agent.protocol.turn import TurnHooks
 from fleetwright_agent.storage.checkpoints import ConversationSaver
 from fleetwright_agent.storage.conversations import PRIOR_SESSIONS
 from fleetwright_agent.storage.errors import MemoryUnusable
+from fleetwright_agent.storage.open_questions import DelegatedTask
 from fleetwright_agent.storage.storage import Storage
 from fleetwright_agent.storage.tool_journal import StartedCall
 from fleetwright_agent.telemetry.tracing import current_trace
-from fleetwright_agent.tools.fleet.background_result import BackgroundResult
 from fleetwright_agent.tools.port import TurnUsage
 from fleetwright_agent.tools.registry import ToolRegistry
 from fleetwright_agent.turn.background_results import (
     BackgroundTasksPort,
+    delivered,
     result_frames,
     result_messages,
     undelivered,
@@ -242,22 +243,26 @@ class GraphTurn:
             knows = self._knows_sessions(request)
             history = await self._forks.history(fork, request, thread, knows_sessions=knows)
             entry = {**entry, **history, "messages": [*history["messages"], *entry["messages"]]}
-        results: list[BackgroundResult] = []
+        received: list[DelegatedTask] = []
         if isinstance(entry, dict) and begin.fresh and self._background is not None:
             results = await self._background.finished(request)
+            received = [result.task for result in results]
             news = undelivered(results, stored.values.get("messages", ()))
             entry = {**entry, "messages": [*entry["messages"], *result_messages(news)]}
             for frame in result_frames(news):
                 frames.put_nowait(frame)
+        elif not begin.fresh and self._background is not None:
+            # The process that began this turn may have ended before it recorded what it delivered.
+            received = delivered(await self._background.undelivered(request), stored.values.get("messages", ()))
         steps = STEPS_PER_CALL * (self._limits.most_model_calls + 5)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
         # "sync": each step is on disk before its effects are visible outside: before a tool is called, and before the
         # end of the turn is reported.
         values: dict[str, Any] | None = await self._graph.ainvoke(entry, place, context=context, durability="sync")
-        if results and self._background is not None:
+        if received and self._background is not None:
             # The conversation with the results is on disk. If this process dies before the removal, the next turn
             # finds the results in the conversation and does not add them again.
-            await self._background.delivered([result.task for result in results])
+            await self._background.delivered(received)
         return values or {}
 
     async def _prior_sessions(self, request: TurnRequest, stored: StateSnapshot) -> dict[str, str]:

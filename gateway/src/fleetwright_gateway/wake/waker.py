@@ -168,7 +168,8 @@ class Waker:
                 raise HoldLimit("Too many agents wake at the moment.", retry_seconds=5)
             if self._callers[caller] >= _MOST_WAKES_OF_A_CALLER:
                 sentence = f"This caller may wake {_MOST_WAKES_OF_A_CALLER} agents at the same time."
-                raise HoldLimit(sentence, retry_seconds=5)
+                # Agents try three times, so a call to one agent of many succeeds if these wakes end in 20 seconds.
+                raise HoldLimit(sentence, retry_seconds=10)
             self._holds.count_wake(caller)
             self._callers[caller] += 1
             task = self._running[key] = asyncio.create_task(self._woken(agent, is_probed=is_probed))

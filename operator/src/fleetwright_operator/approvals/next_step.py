@@ -80,7 +80,7 @@ def next_step(observed: ObservedApproval) -> Step:
     if approval.spec.decision is not None:
         return _decided(approval.spec, state)
     if ask is None and (observed.is_listed or _is_overdue(approval.spec, now)):
-        return Step(state=_ended(approval.spec, now), requeue_after=observed.retention)
+        return Step(state=_ended(approval.spec, state, now), requeue_after=observed.retention)
     return _pending(observed, approval.spec, state)
 
 
@@ -105,7 +105,7 @@ def after_delivery(observed: ObservedApproval, spec: ApprovalSpec, outcome: Outc
             return Step(action=ApprovalAction.DELETE)
         case DeliveryAnswer.NOT_FOUND:
             delivery = Condition(DELIVERED, False, "TaskEnded", "the task no longer waits for this decision")
-            return replace(kept, state=replace(_ended(spec, now), delivery=delivery))
+            return replace(kept, state=replace(_ended(spec, state, now), delivery=delivery))
         case DeliveryAnswer.INVALID:
             message = f"the agent refused the decision: {outcome.message}; decide again"
             return _refused(spec, state, Condition(DELIVERED, False, "InvalidEdit", message))
@@ -164,7 +164,9 @@ def _made(spec: ApprovalSpec, state: ApprovalState) -> ApprovalState:
 def _undelivered(observed: ObservedApproval, spec: ApprovalSpec, made: ApprovalState, why: str) -> Step:
     if _is_overdue(spec, observed.now):
         delivery = Condition(DELIVERED, False, "TaskEnded", f"not delivered before the expiry: {why}")
-        return Step(state=replace(_ended(spec, observed.now), delivery=delivery), requeue_after=observed.retention)
+        return Step(
+            state=replace(_ended(spec, made, observed.now), delivery=delivery), requeue_after=observed.retention
+        )
     delivery = Condition(DELIVERED, False, "Delivering", f"not delivered yet: {why}; the operator tries again")
     since = _decided_since(observed)
     pause = min(_LONGEST, max(_SHORTEST, (observed.now - since) // 4))
@@ -184,13 +186,15 @@ def _is_overdue(spec: ApprovalSpec, now: int) -> bool:
     return expiry is not None and now >= expiry + GRACE
 
 
-def _ended(spec: ApprovalSpec, now: int) -> ApprovalState:
+def _ended(spec: ApprovalSpec, state: ApprovalState, now: int) -> ApprovalState:
+    """Return the state of an Approval that ends without a decision. It may be opened again."""
     expiry = _expiry(spec)
     if expiry is not None and now >= expiry:
         decided = Condition(DECIDED, False, "Expired", "the approval expired before the agent accepted a decision")
-        return ApprovalState(phase=Phase.EXPIRED, decided=decided, closed=now)
+        return ApprovalState(phase=Phase.EXPIRED, decided=decided, closed=now, escalated=state.escalated)
     message = "the agent no longer waits: its task ended, or a client of the agent has answered"
-    return ApprovalState(phase=Phase.WITHDRAWN, decided=Condition(DECIDED, False, "Withdrawn", message), closed=now)
+    decided = Condition(DECIDED, False, "Withdrawn", message)
+    return ApprovalState(phase=Phase.WITHDRAWN, decided=decided, closed=now, escalated=state.escalated)
 
 
 def _pending(observed: ObservedApproval, spec: ApprovalSpec, state: ApprovalState) -> Step:

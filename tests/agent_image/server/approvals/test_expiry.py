@@ -9,7 +9,9 @@ import pytest
 
 from fleetwright_a2a.clock import Clock
 from fleetwright_agent.protocol.frames import Frame, InterruptKind, InterruptRequest, Text, TurnRequest
+from fleetwright_agent.storage.memory.storage import memory_storage
 from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.open_questions import OpenQuestion, QuestionKey
 
 Open = Callable[..., Any]
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
@@ -180,19 +182,28 @@ def asks_again_as(identity: str) -> Callable[[TurnRequest], AsyncIterator[Frame]
     "identity", [pytest.param("ask-{}", id="another question"), pytest.param("ask", id="a question with the same id")]
 )
 async def test_second_expiry_ends_the_task(open_expiring: Open, time: SetClock, identity: str) -> None:
-    door = await open_expiring(asks_again_as(identity))
+    """The questions that peers asked during the task are closed then."""
+    storage = memory_storage()
+    door = await open_expiring(asks_again_as(identity), storage=storage)
     task = await door.say("charge")
+    place = QuestionKey("client:default", task["contextId"], "team/cook")
+    await storage.questions.put(OpenQuestion(place, "theirs", task["id"]))
     for turns in (1, 2):
         async with asyncio.timeout(20):
             while len(door.turn.requests) < turns:  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.01)
         await door.until(task["id"], INPUT_REQUIRED)
+        assert door.turn.released == []
         time.now_ns += 61 * SECOND
     ended = await door.until(task["id"], FAILED)
     message = ended["status"]["message"]
     assert message["metadata"]["reason"] == "approval_expired"
     assert "the second approval of this task that has expired" in message["parts"][0]["text"]
     assert [request.reply and request.reply.value for request in door.turn.requests] == [None, DENIAL]
+    async with asyncio.timeout(20):
+        while not door.turn.released:  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.01)
+    assert door.turn.released == [task["id"]]
 
 
 async def test_expiry_counts_no_answer_of_a_person(open_expiring: Open, asking: Any, time: SetClock) -> None:

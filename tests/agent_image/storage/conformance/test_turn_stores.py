@@ -87,6 +87,22 @@ async def test_question_is_taken_once(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "removed"),
+    [
+        pytest.param(OpenQuestion(QuestionKey("a", "c", "n/cook"), "one", "t"), True, id="the question"),
+        pytest.param(OpenQuestion(QuestionKey("a", "c", "n/cook"), "two", "t"), False, id="another task of the peer"),
+        pytest.param(OpenQuestion(QuestionKey("a", "c", "n/cook"), "one", "u"), False, id="asked in another task"),
+        pytest.param(OpenQuestion(QuestionKey("b", "c", "n/cook"), "one", "t"), False, id="another caller"),
+    ],
+)
+async def test_only_the_same_question_is_removed(storage: Storage, question: OpenQuestion, removed: bool) -> None:
+    kept = OpenQuestion(QuestionKey("a", "c", "n/cook"), "one", "t")
+    await storage.questions.put(kept)
+    assert await storage.questions.remove(question) is removed
+    assert await storage.questions.all() == ([] if removed else [kept])
+
+
+@pytest.mark.parametrize(
     ("owner", "task", "found"),
     [
         pytest.param("a", "t", ["one"], id="the task"),

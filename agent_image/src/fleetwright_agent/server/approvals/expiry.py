@@ -6,6 +6,7 @@ expires ends the task. Otherwise, a task that asks again and again would never e
 
 import hashlib
 import logging
+from collections.abc import Awaitable, Callable
 from uuid import NAMESPACE_OID, uuid5
 
 from a2a.types.a2a_pb2 import Message, Part, Role, Task
@@ -28,8 +29,12 @@ _logger = logging.getLogger(__name__)
 
 
 class ApprovalExpiry:
-    def __init__(self, delivery: AnswerDelivery, *, clock: Clock) -> None:
+    def __init__(
+        self, delivery: AnswerDelivery, *, release: Callable[[str, str], Awaitable[None]], clock: Clock
+    ) -> None:
+        """Args: `release` is called with the owner and the id of a task that fails, and may not raise an error."""
         self._delivery = delivery
+        self._release = release
         self._clock = clock
 
     async def expire(self, live: ActiveTask) -> None:
@@ -44,6 +49,7 @@ class ApprovalExpiry:
         if (outcome := _termination(live.task, pause, denial)) is not None:
             if await live.end(terminal_status(live.task, outcome, at_ns=now)):
                 _logger.info("a task has failed, because its wait expired", extra={"task": live.task_id})
+                await self._release(live.owner, live.task_id)
             return
         claim = Claim(live.owner, denial.message_id, hashlib.sha256(b"expiry of an approval\n").digest())
         try:

@@ -107,6 +107,12 @@ class MemoryOpenQuestions:
     async def take(self, place: QuestionKey) -> OpenQuestion | None:
         return self._tables.questions.pop(place, None)
 
+    async def remove(self, question: OpenQuestion) -> bool:
+        if self._tables.questions.get(question.place) != question:
+            return False
+        del self._tables.questions[question.place]
+        return True
+
     async def of(self, owner: str, task_id: str) -> list[OpenQuestion]:
         return [each for each in await self.all() if (each.place.owner, each.asked_in) == (owner, task_id)]
 

@@ -11,6 +11,10 @@ _ALL: Final = "SELECT owner, context, peer, task, asked_in FROM questions"
 _TAKE: Final = (
     "DELETE FROM questions WHERE owner=? AND context=? AND peer=? RETURNING owner, context, peer, task, asked_in"
 )
+_REMOVE: Final = (
+    "DELETE FROM questions WHERE owner=? AND context=? AND peer=? AND task=? AND asked_in=?"
+    " RETURNING owner, context, peer, task, asked_in"
+)
 
 
 class SqliteOpenQuestions:
@@ -19,14 +23,16 @@ class SqliteOpenQuestions:
 
     async def put(self, question: OpenQuestion) -> None:
         """Store a question. It replaces the open question of the same peer and conversation."""
-        place = question.place
-        row = (place.owner, place.context_id, place.peer, question.task_id, question.asked_in)
-        await self._database.run(lambda db: _put(db, row))
+        await self._database.run(lambda db: _put(db, _row(question)))
 
     async def take(self, place: QuestionKey) -> OpenQuestion | None:
         """Remove and return the question with this key."""
         found = await self._select(_TAKE, (place.owner, place.context_id, place.peer))
         return found[0] if found else None
+
+    async def remove(self, question: OpenQuestion) -> bool:
+        """Remove exactly this question. Return False if it is not stored, or another one with the same key is."""
+        return bool(await self._select(_REMOVE, _row(question)))
 
     async def of(self, owner: str, task_id: str) -> list[OpenQuestion]:
         """Return the questions that peers asked during a task of this agent."""
@@ -42,6 +48,11 @@ class SqliteOpenQuestions:
             OpenQuestion(QuestionKey(owner, context, peer), task, asked_in)
             for owner, context, peer, task, asked_in in rows
         ]
+
+
+def _row(question: OpenQuestion) -> tuple[str, ...]:
+    place = question.place
+    return (place.owner, place.context_id, place.peer, question.task_id, question.asked_in)
 
 
 def _put(db: sqlite3.Connection, row: tuple[str, ...]) -> None:

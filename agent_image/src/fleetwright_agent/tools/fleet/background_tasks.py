@@ -41,7 +41,7 @@ class BackgroundTasks:
             ToolError: The task could not be begun.
         """
         turn = call.turn
-        if len(await self._store.of(turn.owner, turn.context_id)) >= MOST:
+        if len(await self.undelivered(turn)) >= MOST:
             raise ToolError(
                 f"the results of {MOST} tasks of this conversation are not delivered yet, which is the maximum;"
                 " they come with the next message of this conversation. Ask with wait: true, or end this turn"
@@ -59,7 +59,7 @@ class BackgroundTasks:
         A question of an agent is a result too. There is at most one for each agent, because a conversation has at most
         one open question of each agent. Tasks with further questions remain stored for a later message.
         """
-        tasks = await self._store.of(turn.owner, turn.context_id)
+        tasks = await self.undelivered(turn)
         found = await asyncio.gather(*(self._read(task, turn) for task in tasks))
         # Sequentially, so that the oldest question of an agent is the one that is delivered.
         results = [
@@ -67,6 +67,10 @@ class BackgroundTasks:
             for task, each in zip(tasks, found, strict=True)
         ]
         return [result for result in results if result is not None]
+
+    async def undelivered(self, turn: TurnRequest) -> list[DelegatedTask]:
+        """Return the tasks of this conversation whose results are not recorded as delivered, the oldest first."""
+        return await self._store.of(turn.owner, turn.context_id)
 
     async def delivered(self, tasks: Sequence[DelegatedTask]) -> None:
         """Record that the results of these tasks are in the conversation."""

@@ -14,13 +14,14 @@ import httpx
 from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.security.caller_roles import CallerAction
-from fleetwright_agent.storage.open_questions import DelegatedTask, DelegatedTasks, OpenQuestion, OpenQuestions
+from fleetwright_agent.storage.open_questions import DelegatedTasks, OpenQuestions
 from fleetwright_agent.storage.tasks.task_log import TaskDelegations
 from fleetwright_agent.tools.fleet.background_tasks import BackgroundTasks
 from fleetwright_agent.tools.fleet.colleagues import MOST, Colleague, Colleagues, GatewayUnavailable
 from fleetwright_agent.tools.peers.call_records import CallRecords
 from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
 from fleetwright_agent.tools.peers.gateway_calls import GatewayCalls, read_gateway_token
+from fleetwright_agent.tools.peers.questions import undelivered_in
 from fleetwright_agent.tools.peers.retries import Sleep
 from fleetwright_agent.tools.peers.tool import MESSAGE, TASK_ID
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
@@ -71,7 +72,6 @@ class FleetTools:
         self._me = me
         self._calls = GatewayCalls(layout, delegations, now=now)
         self._declared = frozenset(declared)
-        self._delegated = delegated
         self._colleagues = Colleagues(me, gateway, client, read_token=partial(read_gateway_token, layout))
         self._conversations = PeerConversations(
             me,
@@ -81,7 +81,7 @@ class FleetTools:
             find=self._colleagues.peer,
             authorize=self._authorize,
             keeps=self._keeps,
-            is_undelivered=self._is_undelivered,
+            is_undelivered=undelivered_in(delegated),
             outlived=outlived,
             sleep=sleep,
         )
@@ -142,11 +142,6 @@ class FleetTools:
 
     def _keeps(self, name: str) -> bool:
         return name not in self._declared
-
-    async def _is_undelivered(self, question: OpenQuestion) -> bool:
-        place = question.place
-        task = DelegatedTask(place.owner, place.context_id, place.peer, question.task_id)
-        return task in await self._delegated.of(place.owner, place.context_id)
 
     async def _authorize(self, _: Peer, owner: str, task_id: str, __: str | None) -> Mapping[str, str]:
         return await self._calls.headers(owner, task_id)

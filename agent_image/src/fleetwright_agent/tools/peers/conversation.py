@@ -250,6 +250,8 @@ class PeerConversations:
             if any(status_of(each) in _GONE for each in causes_of(error)):
                 raise ToolError(f"{peer.name} can no longer be asked") from error
             raise PeerUnreachable(f"{peer.name} could not be asked: {meaning_of(error)}") from error
+        if heard.task_id != task.task_id:
+            raise ToolError(f"{peer.name} answered with another task")
         if heard.state in GOES_ON or heard.is_reviewed:
             return None
         if heard.wants_approval:

@@ -11,7 +11,13 @@ from contextlib import suppress
 from typing import Final
 
 from fleetwright_agent.storage.errors import MemoryUnusable
-from fleetwright_agent.storage.open_questions import OpenQuestion, OpenQuestions, QuestionKey
+from fleetwright_agent.storage.open_questions import (
+    DelegatedTask,
+    DelegatedTasks,
+    OpenQuestion,
+    OpenQuestions,
+    QuestionKey,
+)
 
 _MOST: Final = 1000
 IsUndelivered = Callable[[OpenQuestion], Awaitable[bool]]
@@ -19,8 +25,19 @@ IsUndelivered = Callable[[OpenQuestion], Awaitable[bool]]
 
 
 async def nothing_is_undelivered(_: OpenQuestion) -> bool:
-    """Return False, for peers whose questions are always results of calls that wait."""
+    """Return False, for agents whose questions are always results of calls that wait."""
     return False
+
+
+def undelivered_in(delegated: DelegatedTasks) -> IsUndelivered:
+    """Return the check for agents with background tasks: a task stays stored until its result is delivered."""
+
+    async def is_undelivered(question: OpenQuestion) -> bool:
+        place = question.place
+        task = DelegatedTask(place.owner, place.context_id, place.peer, question.task_id)
+        return task in await delegated.of(place.owner, place.context_id)
+
+    return is_undelivered
 
 
 class PeerQuestions:
@@ -48,6 +65,8 @@ class PeerQuestions:
         self._kept = kept
         self._give_up = give_up
         self._most = most
+        self._replaced: dict[tuple[str, str], list[OpenQuestion]] = {}
+        """Undelivered questions that a turn has closed, by the owner and the id of the turn's task."""
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def put(self, question: OpenQuestion) -> None:
@@ -73,9 +92,16 @@ class PeerQuestions:
         return True
 
     async def end(self, place: QuestionKey, *, answered: str = "") -> None:
-        """Close the open question of a peer in a conversation. Unless it was answered, notify the peer."""
+        """Close the open question of a peer in a conversation. Unless it was answered, notify the peer.
+
+        While the question is undelivered, the end of its turn decides whether the peer is notified.
+        """
         former = await self._kept.take(place)
-        if former is not None and former.task_id != answered:
+        if former is None or former.task_id == answered:
+            return
+        if await self._is_undelivered(former):
+            self._replaced.setdefault((place.owner, former.asked_in), []).append(former)
+        else:
             self._beside(self._give_up(former))
 
     def over(self, owner: str, task_id: str) -> None:
@@ -91,19 +117,24 @@ class PeerQuestions:
         if not self._outlived:
             with suppress(MemoryUnusable):
                 for question in filter(self._is_ours, await self._kept.all()):
-                    await self.end(question.place)
+                    if await self._kept.remove(question):
+                        self._beside(self._give_up(question))
         while self._leaving:
             await asyncio.gather(*self._leaving)
 
     async def _end_all(self, owner: str, task_id: str) -> None:
+        replaced = self._replaced.pop((owner, task_id), [])
         with suppress(MemoryUnusable):  # Readiness reports the failure; maintenance closes these questions later.
             for question in await self._kept.of(owner, task_id):
                 if not self._is_ours(question):
                     continue
-                if await self._is_undelivered(question):
-                    await self._kept.take(question.place)
-                else:
-                    await self.end(question.place)
+                is_undelivered = await self._is_undelivered(question)
+                # A later turn may have stored the same question again meanwhile.
+                if await self._kept.remove(question) and not is_undelivered:
+                    self._beside(self._give_up(question))
+            for question in replaced:
+                if not await self._is_undelivered(question):
+                    self._beside(self._give_up(question))
 
     def _beside(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

@@ -18,6 +18,7 @@ from fleetwright_agent.tools.peers.call_records import CallRecords
 from fleetwright_agent.tools.peers.conversation import PeerConversations, name_of
 from fleetwright_agent.tools.peers.direct import DirectCalls
 from fleetwright_agent.tools.peers.gateway_calls import GatewayCalls
+from fleetwright_agent.tools.peers.questions import IsUndelivered, nothing_is_undelivered
 from fleetwright_agent.tools.peers.retries import Sleep
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolContext, ToolError
 
@@ -40,6 +41,7 @@ class PeerTools:
         *,
         records: CallRecords,
         is_alone: bool = True,
+        is_undelivered: IsUndelivered = nothing_is_undelivered,
         outlived: bool = True,
         direct: DirectCalls | None = None,
         through_gateway: GatewayCalls | None = None,
@@ -53,6 +55,7 @@ class PeerTools:
         kept: The store of the peers' questions.
         records: Records the calls.
         is_alone: False if another provider uses the store too, for agents that are not declared.
+        is_undelivered: Returns whether a later turn delivers a question again.
         outlived: True if the store survives a restart.
         direct: Gets tokens for direct calls from the gateway; None without a gateway.
         through_gateway: Authorizes calls of the peers behind the gateway; None if there are no such peers.
@@ -71,6 +74,7 @@ class PeerTools:
             find=known.get,
             authorize=self._authorize,
             keeps=lambda name: is_alone or name in known,
+            is_undelivered=is_undelivered,
             outlived=outlived,
             sleep=sleep,
         )

@@ -49,8 +49,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        # Closing would wait until the caller has read what is buffered, so the connection is aborted.
-        self._unread = self.loop.call_later(self.unread_seconds, self.transport.abort)
+        self._await_reading()
         super().pause_writing()
 
     def resume_writing(self) -> None:
@@ -107,6 +106,18 @@ class TimeoutProtocol(HttpToolsProtocol):
         if self._whole is not None:
             self._whole.cancel()
             self._whole = None
+
+    def _await_reading(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.unread_seconds, self._abort_unread, unread)
+
+    def _abort_unread(self, before: int) -> None:
+        """Abort the connection, unless the caller reads slowly. `before` is the size of the unread data in bytes."""
+        if self.transport.get_write_buffer_size() < before:
+            self._await_reading()
+        else:
+            # Closing would wait until the caller has read what is buffered.
+            self.transport.abort()
 
     def _read_again(self) -> None:
         if self._unread is not None:

@@ -78,8 +78,13 @@ def inbox_answer(response: InboxResponse, pause: TaskInterrupt) -> Any:
         name: typed_value(value, schemas.get(name))
         for name, value in response.arguments.items()
         # The interrupt has an empty text for a field without a default value, and the user interface returns it.
-        if value != "" or allows_text(schemas.get(name))
+        if value != "" or _allows_empty_text(schemas.get(name))
     }
+
+
+def _allows_empty_text(schema: Any) -> bool:
+    options = schema.get("enum") if isinstance(schema, Mapping) else None
+    return allows_text(schema) and (not isinstance(options, list) or "" in options)
 
 
 def _decision(response: InboxResponse, pause: TaskInterrupt) -> dict[str, Any]:
