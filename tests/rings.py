@@ -3,8 +3,7 @@
 A ring is a command. One that cannot run here ends with 77 and its reason as the last line. The summary
 shows the reason; CI fails. `python tests/rings.py NAME …` runs the named rings only.
 
-Most rings run one after the other. Rings that wait for much of their time have lanes: consecutive rings with a lane run
-at the same time, except that the rings of one lane run one after the other.
+Most rings run one after the other. Consecutive rings that wait for much of their time run at the same time.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 
 CANNOT_RUN = 77
 _LONGEST_LINE = 2**26
@@ -45,8 +44,8 @@ _COUNTS = re.compile(r"(\d+) (passed|failed|error|errors|skipped)\b")
 class Ring:
     name: str
     command: Sequence[str]
-    lane: int = 0
-    """The number of the lane, or 0 if no other ring runs beside this one."""
+    waits: bool = False
+    """True if the ring waits for much of its time, so that it can run beside another such ring."""
 
 
 def _others(*folders: str) -> tuple[str, ...]:
@@ -68,18 +67,18 @@ RINGS = (
     # Fixed samples. `make sweep` and `make walk` run everything.
     Ring("sweep", (sys.executable, "-m", "e2e.faults", "--share", os.environ.get("SHARE") or "0.25")),
     Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "10", "--walks", "4", "--seed", "4")),
-    # The rings of both lanes wait for more than half of their time, so two processors suffice for two of them.
+    # Both rings wait for more than half of their time, so two processors suffice for them.
     Ring(
         "process",
         (*_PYTEST, "-n", "4", "--dist", "loadfile", *_IN_ORDER, "-m", "process", *_others(*_COMMANDS)),
-        lane=1,
+        waits=True,
     ),
-    # Each worker has its own control plane.
-    Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults"), lane=1),
     # These tests wait for pods and share one cluster. One worker runs a whole module.
-    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", *_IN_ORDER, "e2e/scenarios"), lane=2),
-    # Each worker has a control plane and an operator of its own.
-    Ring("controlplane", (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/controlplane"), lane=2),
+    Ring("cluster", (*_PYTEST, "-n", "3", "--dist", "loadfile", *_IN_ORDER, "e2e/scenarios"), waits=True),
+    # Each worker of these rings has control planes and operators of its own, which need whole processors. Beside them,
+    # the scenarios of the cluster would miss their deadlines on a slow machine.
+    Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults")),
+    Ring("controlplane", (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/controlplane")),
 )  # fmt: skip
 
 
@@ -150,23 +149,15 @@ def _result(ring: Ring, status: int, seconds: float, lines: Sequence[str]) -> Re
 
 
 async def _run_all(wanted: Sequence[Ring]) -> list[Result]:
-    """Run the rings in order. Consecutive rings with a lane run together."""
+    """Run the rings in order. Consecutive rings that wait for much of their time run together."""
     results: list[Result] = []
-    for together, rings in groupby(wanted, key=lambda ring: ring.lane > 0):
-        if together:
-            results += await _run_lanes(list(rings))
+    for waiting, rings in groupby(wanted, key=lambda ring: ring.waits):
+        together = list(rings)
+        if waiting:
+            results += await asyncio.gather(*(run(ring, beside=len(together) > 1) for ring in together))
         else:
-            results += [await run(ring, beside=False) for ring in rings]
+            results += [await run(ring, beside=False) for ring in together]
     return results
-
-
-async def _run_lanes(rings: Sequence[Ring]) -> list[Result]:
-    lanes = sorted({ring.lane for ring in rings})
-
-    async def run_lane(lane: int) -> list[Result]:
-        return [await run(ring, beside=len(lanes) > 1) for ring in rings if ring.lane == lane]
-
-    return list(chain.from_iterable(await asyncio.gather(*map(run_lane, lanes))))
 
 
 async def _until_signal(wanted: Sequence[Ring]) -> list[Result]:
