@@ -356,6 +356,31 @@ async def test_agent_sleeps_only_after_it_has_listed_its_questions(fleet, api, o
     assert (status(api)["phase"], api.find("Deployment", "poet")["spec"]["replicas"]) == ("Pending", 0)
 
 
+async def test_agent_sleeps_only_after_each_question_has_an_approval(fleet, api, objects):
+    """Otherwise the next process would not know the question until the agent wakes."""
+    await running(fleet, api, objects, sleep={"afterIdle": "15m"})
+    started = format_timestamp(fleet.moment)
+    await fleet.later(1_000)
+    refused = []
+
+    def fault(number, what):
+        if names.APPROVAL not in what:
+            return None
+        refused.append(what)
+        return TimeoutError("no answer")
+
+    api.fault = fault
+    lists(fleet, "a-1", expiresAt=None)
+    document = {"activity": {**QUIET, "startedAt": started}}
+    fleet.manager.report_handler.handle(fleet.manager.cache.get("Pod", "shop", "poet-1"), document)
+    await fleet.until(lambda: len(refused) > 1)
+    assert api.find("Deployment", "poet")["spec"]["replicas"] == 1
+    assert "sleep" not in api.find(names.AGENT, "poet")["status"]
+    api.fault = lambda number, what: None
+    await fleet.until(lambda: api.find("Deployment", "poet")["spec"]["replicas"] == 0)
+    assert status(api)["phase"] == "Pending"
+
+
 @pytest.mark.parametrize(
     ("document", "replicas"),
     [

@@ -54,7 +54,7 @@ def decide(
         activity=report,
         ending=ending,
         has_decision=decision,
-        has_listed=listed,
+        shows_questions=listed,
         now=NOW,
     )
 

@@ -32,7 +32,7 @@ class WatchIndex:
             case names.MCP_SERVER:
                 return {entry.id, *_keys(cache, "uses", *entry.id)}
             case names.APPROVAL:
-                return {entry.id, *_deciding(change)}
+                return {entry.id, *_agent_of_approval(change)}
             case "NamespaceMetadata":
                 return _by_namespace(change, cache)
             case names.CARD_KEYS:
@@ -140,12 +140,16 @@ def _by_namespace(change: Change, cache: Cache) -> set[Key]:
     return {agent.id for agent in inviting}.union(*calling)
 
 
-def _deciding(change: Change) -> set[Key]:
-    """Return the agent whose Approval got a decision or delivered one, because the agent must run meanwhile."""
+def _agent_of_approval(change: Change) -> set[Key]:
+    """Return the agent whose Approval was created, got a decision or delivered one.
+
+    An agent does not sleep before its questions have Approvals, nor between a decision and its delivery.
+    """
     sides = [approval_of(side) if side else None for side in (change.before, change.after)]
     undelivered = {side is not None and side.is_undelivered for side in sides}
     agents = {side.spec.request.agent for side in sides if side is not None}
-    return {(names.AGENT, change.entry.namespace, agent) for agent in agents} if len(undelivered) > 1 else set()
+    concerned = change.before is None or len(undelivered) > 1
+    return {(names.AGENT, change.entry.namespace, agent) for agent in agents} if concerned else set()
 
 
 def _sides_owners(change: Change) -> set[Key]:

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fleetwright_api import names
 from fleetwright_api.approval_sources import may_request_approval
 from fleetwright_kube.cached_object import CachedObject
 from fleetwright_kube.cluster import Cluster
 from fleetwright_kube.timestamps import parse_timestamp
 from fleetwright_operator.approvals.open_approval_index import OpenApprovalIndex
+from fleetwright_operator.kinds.views import approval_of
 from fleetwright_operator.observe.agent import ObservedAgent
+from fleetwright_operator.observe.approvals import is_of
 from fleetwright_operator.reconcilers.agent_facts import agent_health, wants_pod
 from fleetwright_operator.rollout.sleep import SleepState, next_state, stored_state
 from fleetwright_operator.settings import Settings
@@ -42,7 +45,7 @@ class AgentSleep:
             activity=observed.report.activity if observed.report else None,
             ending=observed.ending_report.activity if observed.ending_report else None,
             has_decision=observed.has_decision,
-            has_listed=self._has_listed(observed),
+            shows_questions=self._shows_questions(observed),
             now=parse_timestamp(self.now()),
         )
 
@@ -58,7 +61,21 @@ class AgentSleep:
             return True
         return self.state(observed, deployment.projection["revision"], has_pod=False) is None
 
-    def _has_listed(self, observed: ObservedAgent) -> bool:
+    def _shows_questions(self, observed: ObservedAgent) -> bool:
         entry = observed.entry
-        may_sleep = self.asks.may_sleep(entry.namespace, entry.name, uid=entry.uid)
-        return may_sleep or not may_request_approval(observed.agent.spec)
+        if not may_request_approval(observed.agent.spec):
+            return True
+        if not self.asks.may_sleep(entry.namespace, entry.name, uid=entry.uid):
+            return False
+        listed = self.asks.approvals(entry.namespace, entry.name)
+        return all(self._is_shown(entry, approval) for approval in listed)
+
+    def _is_shown(self, agent: CachedObject, approval: str) -> bool:
+        """Return whether the Approval of an open question exists, or is not needed any more."""
+        ask = self.asks.find(agent.namespace, agent.name, approval, uid=agent.uid)
+        if ask is None or (ask.expires_at is not None and ask.expires_at <= self.asks.now):
+            return True
+        entry = self.cluster.cache.get(names.APPROVAL, agent.namespace, approval)
+        if entry is None or not is_of(entry, agent):
+            return False
+        return approval_of(entry).spec.request.arguments_digest == ask.digest

@@ -2,9 +2,10 @@
 
 An agent goes to sleep only if a report of its current pod shows that nothing runs, that the last activity is long
 enough ago, and that its counters were scraped since. An agent that may ask for approvals must also have listed its open
-questions to this process, because a new question would otherwise stay hidden during the sleep. An agent without the
-route of this list has no questions that the operator could show. Tasks that the agent begins by itself do not count as
-activity. While one runs, the agent stays awake, but the idle time starts at the last activity of a caller.
+questions to this process, and each of them must have its Approval, because a new question would otherwise stay hidden
+during the sleep. An agent without the route of this list has no questions that the operator could show. Tasks that the
+agent begins by itself do not count as activity. While one runs, the agent stays awake, but the idle time starts at the
+last activity of a caller.
 
 The status stores the decision before the pod ends. Meanwhile the pod still serves, and the gateway still sends messages
 to it. The pod therefore ends only if all these conditions still hold, and if no task was active since the decision.
@@ -76,7 +77,7 @@ def next_state(
     activity: Activity | None,
     ending: Activity | None,
     has_decision: bool,
-    has_listed: bool,
+    shows_questions: bool,
     now: int,
 ) -> SleepState | None:
     """Return the state after this reconcile.
@@ -92,7 +93,7 @@ def next_state(
         activity: From the last report of the current pod; None before there is one.
         ending: From the last report of a pod that ends; None if there is none.
         has_decision: True if a person has decided and the agent has not answered yet.
-        has_listed: True if the operator knows the open questions of the agent, or the agent asks or lists none.
+        shows_questions: True if each open question of the agent has an Approval, or the agent asks or lists none.
         now: The time in seconds.
     """
     if spec.sleep is None or spec.suspend or not has_gateway or has_decision:
@@ -102,7 +103,7 @@ def next_state(
         is_left = any(each is not None and each.is_busy and each.read_at >= state.since for each in (activity, ending))
         has_work = has_new_revision or is_left or _is_due(state.wakes_at, now)
         return None if request != state.request or has_work else state
-    may_sleep = is_rolled_out and not has_new_revision and has_listed
+    may_sleep = is_rolled_out and not has_new_revision and shows_questions
     if not may_sleep or activity is None or now - activity.read_at > FRESH_SECONDS:
         return None
     if not _is_idle(activity, durations.seconds(spec.sleep.after_idle)) or _is_due(activity.wakes_at, now):
