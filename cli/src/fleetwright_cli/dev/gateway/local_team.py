@@ -149,7 +149,7 @@ class LocalTeam:
             ending=None,
             has_decision=False,
             # A local run has no Approvals.
-            has_listed=True,
+            shows_questions=True,
             now=now,
         )
 
