@@ -1,5 +1,6 @@
 """An administrator's API client: a bare aiohttp session, so that it can also be the reference of a benchmark."""
 
+import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -15,6 +16,8 @@ from fleetwright_operator.kinds.resources import RESOURCES
 Object = dict[str, Any]
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
+_CLOSING_SECONDS = 0.25
+"""As the documentation of aiohttp recommends for sessions with TLS."""
 _MORE = (
     Resource(kind="Namespace", group="", version="v1", plural="namespaces", namespaced=False),
     Resource(kind="ResourceQuota", group="", version="v1", plural="resourcequotas"),
@@ -64,6 +67,8 @@ class Client:
     ) -> None:
         for session in self._sessions:
             await session.close()
+        # aiohttp returns before the TLS connections are closed. If the event loop ended first, they would stay open.
+        await asyncio.sleep(_CLOSING_SECONDS)
 
     async def request(
         self, method: str, path: str, body: Object | None = None, *, content: str = "application/json"
