@@ -349,8 +349,9 @@ async def test_waker_bounds_the_wakes_at_once(api):
         for number in (0, 2, 4, 6, 8, 1, 3, 5, 7)
     ]
     await asyncio.sleep(0.5)
-    with pytest.raises(HoldLimit, match="This caller may wake 5 agents at the same time"):
+    with pytest.raises(HoldLimit, match="This caller may wake 5 agents at the same time") as refused:
         await rig.target("agent-10", caller="user:0")
+    assert refused.value.retry_seconds == 10
     waiting.append(asyncio.create_task(rig.target("agent-9", caller="user:1")))
     await asyncio.sleep(0.5)
     with pytest.raises(HoldLimit, match="Too many agents wake"):
